@@ -1,0 +1,65 @@
+# Two commands do everything on a fresh machine: make demo, make test. The rest is for those who change the code.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test build bench format lint test-gpu clean
+
+# One compiler of torch's headers needs about 2 GB.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 2000000); print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo)
+FUZZ_SECONDS ?= 20
+
+STAGE := tools/stage
+# What tools/bootstrap found, for CMake. TRIACCEL_CUDA and TRIACCEL_CUDA_ARCHS are taken from the command line.
+CONFIGURE := cmake -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON"
+RELEASE := $(CONFIGURE) --preset release -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
+  -DTRIACCEL_CUDA=$(or $(TRIACCEL_CUDA),AUTO) -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
+ENVIRONMENT := . build/environment.sh
+CTEST := ctest --output-on-failure -j $(JOBS)
+
+help:  ## this list
+	@echo "Tri-Accel: train a PyTorch model in the memory you have."; echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo; echo "  JOBS=N  TRIACCEL_TORCH=/path/of/torch  TRIACCEL_CUDA=OFF  TRIACCEL_CUDA_ARCHS=all"
+
+demo:  ## set the machine up, train on Fashion-MNIST within a memory budget, show the comparison
+	@$(STAGE) "set-up" tools/bootstrap demo
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(STAGE) "build" cmake --build --preset release -j $(JOBS) --target triaccel_cli
+	@build/release/triaccel demo
+
+test:  ## set the machine up, build, run the whole suite, the sanitizers and the fuzz targets
+	@$(STAGE) --start "set-up" tools/bootstrap test
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure-sanitize.log "configure with sanitizers" $(CONFIGURE) --preset sanitize
+	@$(STAGE) "build with sanitizers" cmake --build --preset sanitize -j $(JOBS)
+	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-sanitize.txt "suite with sanitizers" $(CTEST) --test-dir build/sanitize
+	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-release.txt "suite" $(CTEST) --test-dir build/release
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(STAGE) "fuzz targets, $(FUZZ_SECONDS) s each" fuzz/run
+	@$(STAGE) --end "make test"
+
+build:  ## set the machine up and build everything into build/release
+	@$(STAGE) "set-up" tools/bootstrap build
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
+
+bench:  ## measure one training step against PyTorch on this machine
+	@$(STAGE) "set-up" tools/bootstrap bench
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
+	@$(ENVIRONMENT); "$$TRIACCEL_PYTHON" tools/bench
+
+test-gpu: build  ## run the tests that need a GPU
+	@$(ENVIRONMENT); $(STAGE) "GPU suite" ctest --test-dir build/release --output-on-failure -L gpu
+
+format:  ## let clang-format rewrite our sources
+	@tools/bootstrap lint
+	@tools/format
+
+lint:  ## check formatting, layers, file sizes and links
+	@tools/bootstrap lint
+	@tools/lint
+
+clean:  ## remove what was built; .venv stays
+	rm -rf build

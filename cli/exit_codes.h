@@ -1,0 +1,19 @@
+#pragma once
+
+namespace triaccel::cli {
+
+/// What the shell learns. Documented in README.md; scripts rely on them.
+enum ExitCode : int {
+  kOk = 0,
+  kInternal = 1,
+  kUsage = 2,
+  kData = 3,
+  kLocked = 4,
+  kStorage = 5,
+  kOutOfMemory = 6,  // at the smallest batch
+  kNumerical = 7,
+  kHang = 8,
+  kInterrupted = 130,  // SIGINT; 128 + the number for other signals
+};
+
+}  // namespace triaccel::cli

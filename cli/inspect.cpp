@@ -1,0 +1,119 @@
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/checkpoint/checkpoint_store.h"
+#include "triaccel/formats/safetensors.h"
+#include "triaccel/telemetry/run_record.h"
+#include "triaccel/telemetry/summary.h"
+#include "triaccel/trainer/run_directory.h"
+
+namespace triaccel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string written = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    written += (i ? ", " : "") + std::to_string(shape[i]);
+  return written + "]";
+}
+
+void inspect_tensors(const fs::path& path, bool json) {
+  const TensorFile file = read_safetensors(path);
+  std::int64_t elements = 0, bytes = 0;
+  Json tensors = Json::array();
+  for (const StateView& tensor : file.tensors) {
+    const auto size = static_cast<std::int64_t>(tensor.bytes.size());
+    elements += size / size_of(tensor.type);
+    bytes += size;
+    tensors.push_back({{"name", tensor.name},
+                       {"type", name_of(tensor.type)},
+                       {"shape", tensor.shape},
+                       {"bytes", size}});
+    if (!json)
+      fmt::print("{:<48} {:<5} {:<20} {:>10}\n", tensor.name, name_of(tensor.type),
+                 shape_text(tensor.shape), byte_text(size));
+  }
+  if (json) {
+    const Json all = {{"file", path.string()},
+                      {"tensors", tensors},
+                      {"elements", elements},
+                      {"bytes", bytes},
+                      {"metadata", file.metadata}};
+    fmt::print("{}\n", all.dump());
+  } else {
+    fmt::print("{} tensors, {} elements, {}\n", file.tensors.size(), elements, byte_text(bytes));
+  }
+}
+
+/// What a checkpoint says when every byte of it is verified: nothing when it is sound.
+std::string damage_of(const CheckpointStore& store, std::int64_t step) {
+  try {
+    store.load(step);
+    return "";
+  } catch (const StorageError& error) {
+    return error.what();
+  }
+}
+
+void inspect_run(const fs::path& directory, bool json) {
+  const RunRecord record = read_run_record(directory);
+  const RunSummary outcome = outcome_of(record);
+  const CheckpointStore store(directory / kCheckpointFolder);
+  Json checkpoints = Json::array();
+  for (std::int64_t step : store.steps())
+    checkpoints.push_back({{"step", step}, {"damage", damage_of(store, step)}});
+  if (json) {
+    const Json all = {{"run", directory.string()},
+                      {"summary", Json::parse(to_json(outcome))},
+                      {"checkpoints", checkpoints},
+                      {"config", record.config}};
+    fmt::print("{}\n", all.dump());
+    return;
+  }
+  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n\ncheckpoints\n",
+             directory.string(), outcome.status, outcome.model, outcome.data, outcome.method,
+             outcome.steps, outcome.accuracy, byte_text(outcome.peak_bytes));
+  for (const Json& checkpoint : checkpoints) {
+    const auto damage = checkpoint["damage"].get<std::string>();
+    fmt::print("  step {:>8}  {}\n", checkpoint["step"].get<std::int64_t>(),
+               damage.empty() ? "sound" : damage);
+  }
+  fmt::print("\n{}", record.config);
+}
+
+void inspect(const fs::path& path, bool json) {
+  require(fs::exists(path), "inspect", "there is no '", path.string(), "'");
+  if (fs::is_regular_file(path)) return inspect_tensors(path, json);
+  if (holds_run(path)) return inspect_run(path, json);
+  const fs::path weights = path / "weights.safetensors";  // a checkpoint's folder
+  require(fs::exists(weights), "inspect", "'", path.string(),
+          "' is neither a run, a checkpoint nor a safetensors file");
+  inspect_tensors(weights, json);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& program) {
+  struct Arguments {
+    std::string path;
+    bool json = false;
+  };
+  CLI::App* command =
+      program.add_subcommand("inspect", "Look into a run, a checkpoint or a safetensors file");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("path", arguments->path, "run directory or file")->required();
+  command->add_flag("--json", arguments->json, "as JSON");
+  command->callback([arguments] { inspect(arguments->path, arguments->json); });
+}
+
+}  // namespace triaccel::cli

@@ -1,0 +1,88 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/nearest_name.h"
+
+namespace triaccel::cli {
+namespace {
+
+int report(const std::exception& error, ExitCode code) {
+  fmt::print(stderr, "triaccel: {}\n", error.what());
+  return code;
+}
+
+/// Names the nearest command when the first word is none.
+int report_parse_error(const CLI::App& program, const CLI::ParseError& error, int argc,
+                       char** argv) {
+  if (error.get_exit_code() == 0) return program.exit(error);  // --help
+  std::string hint;
+  if (argc > 1 && argv[1][0] != '-' && program.get_subcommands().empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(command->get_name());
+    hint = text("unknown command '", argv[1], "'", suggestion(argv[1], names));
+  } else {
+    hint = error.what();
+  }
+  fmt::print(stderr, "triaccel: {}\nTry 'triaccel --help'.\n", hint);
+  return kUsage;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Train your PyTorch model in the memory you have, as fast as the device allows.",
+                   "triaccel");
+  program.require_subcommand(1);
+  program.footer(
+      "Exit codes: 0 ok, 1 internal, 2 usage, 3 data, 4 run locked, 5 storage, 6 out of memory at\n"
+      "the smallest batch, 7 numerical failure, 8 hang, 130/143 stopped by a signal.");
+  int exit_code = kOk;
+  add_train(program, exit_code);
+  add_resume(program, exit_code);
+  add_eval(program);
+  add_demo(program, exit_code);
+  add_doctor(program);
+  add_inspect(program);
+  add_bench(program);
+  add_ls(program);
+  add_version(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report_parse_error(program, error, argc, argv);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace triaccel::cli
+
+int main(int argc, char** argv) {
+  using namespace triaccel;
+  using namespace triaccel::cli;
+  try {
+    return cli::run(argc, argv);
+  } catch (const UsageError& error) {
+    return report(error, kUsage);
+  } catch (const DataError& error) {
+    return report(error, kData);
+  } catch (const RunLocked& error) {
+    return report(error, kLocked);
+  } catch (const StorageError& error) {
+    return report(error, kStorage);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(error, kStorage);
+  } catch (const OutOfMemory& error) {
+    return report(error, kOutOfMemory);
+  } catch (const NumericalFailure& error) {
+    return report(error, kNumerical);
+  } catch (const std::exception& error) {
+    return report(error, kInternal);
+  }
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "triaccel/telemetry/progress_line.h"
+#include "triaccel/trainer/training_loop.h"
+
+namespace triaccel::cli {
+
+/// A run on this terminal: progress on standard error, signals that stop it, a watchdog that ends
+/// the program.
+class RunConsole {
+ public:
+  explicit RunConsole(bool quiet);
+  TrainingHooks hooks();
+
+ private:
+  std::unique_ptr<ProgressLine> progress_;
+};
+
+/// 0, or 128 + the signal that interrupted the run.
+int exit_code_of(const RunSummary& summary);
+
+/// The result for a person, or as one line of JSON, on standard output.
+void print_result(const RunSummary& summary, const std::string& directory, bool json);
+
+}  // namespace triaccel::cli

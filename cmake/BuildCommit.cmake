@@ -1,0 +1,22 @@
+# Run at every build: writes OUTPUT with the commit of SOURCE, and touches it only when that changed.
+# Where there is no repository (an exported tree), $TRIACCEL_COMMIT says it.
+execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD
+  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(DEFINED ENV{TRIACCEL_COMMIT})
+  set(commit "$ENV{TRIACCEL_COMMIT}")
+elseif(failed)
+  set(commit unknown)
+else()
+  execute_process(COMMAND git -C "${SOURCE}" diff --quiet HEAD RESULT_VARIABLE changed ERROR_QUIET)
+  if(changed)
+    string(APPEND commit "-changed")
+  endif()
+endif()
+set(text "#define TRIACCEL_BUILD_COMMIT \"${commit}\"\n")
+set(old "")
+if(EXISTS "${OUTPUT}")
+  file(READ "${OUTPUT}" old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE "${OUTPUT}" "${text}")
+endif()

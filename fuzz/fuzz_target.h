@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "triaccel/base/error.h"
+
+// libFuzzer's entry points, declared so that -Wmissing-declarations has nothing to say.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned int seed);
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
+
+namespace triaccel::fuzz {
+
+inline std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+/// Runs `parse`; a refusal of type `Refusal` is what hostile input should meet. Any other exception
+/// ends the program, which libFuzzer reports with the input.
+template <typename Refusal, typename Parse>
+void parse_or_refuse(const Parse& parse) {
+  try {
+    parse();
+  } catch (const Refusal&) {
+  }
+}
+
+/// Ends the program when a promise about parsed data does not hold.
+inline void promise(bool kept) {
+  if (!kept) __builtin_trap();
+}
+
+}  // namespace triaccel::fuzz

@@ -1,0 +1,44 @@
+#include "triaccel/base/byte_size.h"
+
+#include <gtest/gtest.h>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+TEST(ParseByteSize, ReadsBinaryAndDecimalUnits) {
+  EXPECT_EQ(parse_byte_size("300MiB", "test"), 300 * 1048576);
+  EXPECT_EQ(parse_byte_size("1.5 GB", "test"), 1500000000);
+  EXPECT_EQ(parse_byte_size("4096", "test"), 4096);
+}
+
+TEST(ParseByteSize, NamesTheOptionAndTheValueItCannotRead) {
+  for (const char* bad : {"", "many", "-3MiB", "3 parsecs", "1e300GiB", "nan"})
+    EXPECT_THROW(parse_byte_size(bad, "--budget"), UsageError) << bad;
+  try {
+    parse_byte_size("3 parsecs", "--budget");
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("parsecs"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--budget"), std::string::npos);
+  }
+}
+
+TEST(ParseBudget, TakesAShareOfTheDevice) {
+  EXPECT_EQ(parse_budget("80%", 1000, "test"), 800);
+  EXPECT_EQ(parse_budget("2KiB", 1000, "test"), 2048);
+  EXPECT_EQ(parse_budget("", 1000, "test"), 0);
+  EXPECT_EQ(parse_budget("none", 1000, "test"), 0);
+  EXPECT_THROW(parse_budget("0%", 1000, "test"), UsageError);
+  EXPECT_THROW(parse_budget("101%", 1000, "test"), UsageError);
+  EXPECT_THROW(parse_budget("0", 1000, "test"), UsageError);
+}
+
+TEST(ByteText, IsShortAndHasAUnit) {
+  EXPECT_EQ(byte_text(0), "0 B");
+  EXPECT_EQ(byte_text(300 * 1048576), "300 MiB");
+  EXPECT_EQ(byte_text(1536), "1.5 KiB");
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,183 @@
+"""What every command prints, writes and returns."""
+import fcntl
+import json
+import os
+import resource
+import unittest
+
+from program import SMALL_RUN, run, scratch_folder, start, train
+
+
+class Train(unittest.TestCase):
+    def test_learns_the_built_in_set(self):
+        with scratch_folder() as folder:
+            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3,
+                            "--threads", 2)
+            self.assertGreater(summary["accuracy"], 95)
+            self.assertEqual(summary["status"], "finished")
+            for key in ("method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples",
+                        "peak_bytes", "budget_bytes", "batch_final", "steps", "commit", "device"):
+                self.assertIn(key, summary)
+            stored = json.loads((folder / "run/summary.json").read_text())
+            self.assertEqual(stored["accuracy"], summary["accuracy"])
+            for name in ("config.toml", "metrics.jsonl", "metrics.csv", "report.html"):
+                self.assertTrue((folder / "run" / name).exists(), name)
+
+    def test_keeps_inside_its_memory_budget(self):
+        with scratch_folder() as folder:
+            summary = train("--out", folder / "run", "--model", "resnet18", "--width", 16, "--stem",
+                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB",
+                            "--threads", 2)
+            self.assertLessEqual(summary["peak_bytes"], 70 * 2**20)
+            self.assertGreater(summary["memory_retries"], 0)
+
+    def test_reads_file_then_flags_then_overrides(self):
+        with scratch_folder() as folder:
+            (folder / "run.toml").write_text("[train]\nbatch = 11\nlr = 0.25\nepochs = 7\n")
+            done = run("train", "--config", folder / "run.toml", "--batch", 22, "--print-config",
+                       "train.epochs=3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("batch = 22\n", done.stdout)
+            self.assertIn("lr = 0.25\n", done.stdout)
+            self.assertRegex(done.stdout, r"epochs = 3(\.0)?\n")
+
+    def test_prints_plain_lines_without_a_terminal(self):
+        with scratch_folder() as folder:
+            done = run("train", *SMALL_RUN, "--steps", 4, "--out", folder / "run")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("\x1b", done.stderr)
+            self.assertNotIn("\r", done.stderr)
+            self.assertIn("accuracy", done.stdout)
+
+    def test_names_runs_that_were_not_named(self):
+        with scratch_folder() as folder:
+            for expected in ("lenet5-synthetic-fp32", "lenet5-synthetic-fp32-2"):
+                train("--steps", 2, cwd=folder)
+                self.assertTrue((folder / "runs" / expected / "summary.json").exists())
+
+    def test_trains_with_amp(self):
+        with scratch_folder() as folder:
+            self.assertEqual(train("--method", "amp", "--steps", 4, "--out",
+                                   folder / "run")["method"], "amp")
+
+
+class ExitCodes(unittest.TestCase):
+    def expect(self, code, words, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_usage(self):
+        self.expect(2, ["--bacth", "did you mean '--batch'"], "train", "--bacth", 3)
+        self.expect(2, ["'trian'", "did you mean 'train'"], "trian")
+        self.expect(2, ["resnet81", "did you mean 'resnet18'"], "train", "--model", "resnet81")
+        self.expect(2, ["no run"], "resume", "/no/such/run")
+        self.expect(2, ["text", "images"], "train", "--model", "gpt-small")
+
+    def test_configuration_file(self):
+        with scratch_folder() as folder:
+            (folder / "run.toml").write_text("[train]\nbacth = 3\n")
+            self.expect(2, ["run.toml:2:1", "did you mean 'batch'"], "train", "--config",
+                        folder / "run.toml")
+
+    def test_data(self):
+        with scratch_folder() as folder:
+            self.expect(3, ["cifar10", str(folder)], "train", "--data", "cifar10", "--data-root",
+                        folder, "--out", folder / "run")
+
+    def test_locked_run(self):
+        with scratch_folder() as folder:
+            (folder / "run").mkdir()
+            with open(folder / "run/.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self.expect(4, [], "train", *SMALL_RUN, "--out", folder / "run")
+
+    def test_storage(self):
+        with scratch_folder() as folder:
+            limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+            done = run("train", *SMALL_RUN, "--steps", 3, "--out", folder / "run", preexec_fn=limit)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn("run", done.stderr)
+
+    def test_out_of_memory_at_the_smallest_batch(self):
+        with scratch_folder() as folder:
+            self.expect(6, ["budget", "--budget"], "train", *SMALL_RUN, "--budget", "17MiB", "--out",
+                        folder / "run")
+
+    def test_numerical_failure(self):
+        with scratch_folder() as folder:
+            self.expect(7, ["not finite", "--lr"], "train", *SMALL_RUN, "--lr", "1e30", "--epochs",
+                        20, "--out", folder / "run")
+
+    def test_hang(self):
+        with scratch_folder() as folder:
+            self.expect(8, ["no progress", "resume"], "train", *SMALL_RUN, "--watchdog-seconds",
+                        "0.000001", "--out", folder / "run")
+
+
+class ReadCommands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = scratch_folder()
+        cls.folder = cls.scratch.__enter__()
+        cls.summary = train("--steps", 6, "--out", cls.folder / "run")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.__exit__(None, None, None)
+
+    def json_of(self, *arguments):
+        done = run(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_eval_agrees_with_the_run(self):
+        self.assertAlmostEqual(self.json_of("eval", self.folder / "run")["accuracy"],
+                               self.summary["accuracy"], places=6)
+
+    def test_ls(self):
+        self.assertEqual(self.json_of("ls", self.folder)[0]["status"], "finished")
+        self.assertIn("finished", run("ls", self.folder).stdout)
+
+    def test_inspect(self):
+        inspected = self.json_of("inspect", self.folder / "run")
+        self.assertEqual([c["damage"] for c in inspected["checkpoints"]], [""])
+        weights = self.folder / "run/checkpoints/step-6/weights.safetensors"
+        names = [t["name"] for t in self.json_of("inspect", weights)["tensors"]]
+        self.assertTrue(any(name.endswith("weight") for name in names))
+        self.assertIn("elements", run("inspect", weights).stdout)
+
+    def test_doctor(self):
+        cells = self.json_of("doctor", "--device", "cpu")["formats"]
+        self.assertEqual(len(cells), 9)
+        self.assertIn("allocator", run("doctor", "--device", "cpu").stdout)
+
+    def test_bench_step(self):
+        timing = self.json_of("bench", "step", *SMALL_RUN, "--samples", 3)
+        self.assertLessEqual(timing["ms_p10"], timing["ms"])
+        self.assertLessEqual(timing["ms"], timing["ms_p90"])
+        self.assertGreater(timing["allocated_mb"], 0)
+
+    def test_version(self):
+        self.assertIn("commit", self.json_of("version"))
+
+    def test_resume_of_a_finished_run_says_so(self):
+        done = run("resume", self.folder / "run")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("finished already", done.stderr)
+
+    def test_init_from_starts_at_the_trained_weights(self):
+        weights = self.folder / "run/checkpoints/step-6/weights.safetensors"
+        summary = train("--init-from", weights, "--steps", 1, "--lr", "1e-12", "--weight-decay", 0,
+                        "--out", self.folder / "second")
+        self.assertAlmostEqual(summary["accuracy"], self.summary["accuracy"], delta=0.2)
+
+    def test_help_names_every_command(self):
+        shown = run("--help").stdout
+        for command in ("train", "resume", "eval", "doctor", "inspect", "bench", "ls", "version"):
+            self.assertIn(command, shown)
+
+
+if __name__ == "__main__":
+    unittest.main()

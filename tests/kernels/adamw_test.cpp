@@ -1,0 +1,35 @@
+#include "triaccel/kernels/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/tensor_bunch.h"
+
+namespace triaccel::kernels {
+namespace {
+
+TEST(AdamWUpdate, FollowsTheFormulaOnAHandComputedCase) {
+  float p = 1, m = 0, v = 0, g = 4;
+  const float rate = 0.5f;
+  const std::vector<TensorEntry> tensors = {
+      {.parameter = &p, .gradient = &g, .state1 = &m, .state2 = &v, .count = 1}};
+  const StepControl control = {.gradient_multiplier = 0.5f, .applied_steps = 1};
+  cpu::adamw_update(tensors, &rate, &control,
+                    {.beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .weight_decay = 0.25f});
+  EXPECT_EQ(m, 1.0f);    // 0.5 * 2
+  EXPECT_EQ(v, 1.0f);    // 0.25 * 2^2
+  EXPECT_EQ(p, 0.375f);  // 1 * (1 - 0.5 * 0.25) - 0.5 * (1 / 0.5) / sqrt(1 / 0.25)
+}
+
+TEST(AdamWUpdate, ChangesNoBitOfASkippedStep) {
+  const TensorBunch bunch(awkward_sizes());
+  const TensorBunch before = bunch.on(at::kCPU);
+  const std::vector<float> rates(3, 0.1f);
+  const StepControl control = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 4};
+  cpu::adamw_update(bunch.entries(), rates.data(), &control, {.weight_decay = 0.1f});
+  EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
+  EXPECT_TRUE(same_bits(bunch.states1, before.states1));
+  EXPECT_TRUE(same_bits(bunch.states2, before.states2));
+}
+
+}  // namespace
+}  // namespace triaccel::kernels

@@ -1,0 +1,58 @@
+#include "triaccel/kernels/gradient_moments.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include "tests/kernels/moments_oracle.h"
+
+namespace triaccel::kernels {
+namespace {
+
+std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale = 1) {
+  const std::vector<TensorEntry> tensors = bunch.entries();
+  std::vector<ChunkMoments> chunks(static_cast<std::size_t>(chunk_count(tensors)));
+  std::vector<LayerMoments> layers(3, LayerMoments{.count = 99});
+  cpu::gradient_moments(tensors, &loss_scale, chunks.data(), layers.data(), 3);
+  return layers;
+}
+
+TEST(GradientMoments, MatchTheFp64OracleInEveryType) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(c10::toString(type));
+    const TensorBunch bunch = gradients_of(type);
+    expect_moments(measure(bunch), moments_in_fp64(bunch, 1));
+  }
+}
+
+TEST(GradientMoments, AreOfTheUnscaledGradient) {
+  const TensorBunch bunch(awkward_sizes());
+  expect_moments(measure(bunch, 1024), moments_in_fp64(bunch, 1024));
+}
+
+TEST(GradientMoments, AreExactOnAHandComputedCase) {
+  TensorBunch bunch({3});
+  bunch.gradients[0] = torch::tensor({1.0f, -4.0f, 2.0f});
+  const std::vector<LayerMoments> layers = measure(bunch, 2);
+  EXPECT_EQ(layers[0].count, 3);
+  EXPECT_EQ(layers[0].sum, -0.5);
+  EXPECT_EQ(layers[0].sum_of_squares, 5.25);
+  EXPECT_EQ(layers[0].absolute_maximum, 2.0f);
+  EXPECT_EQ(layers[1].count, 0) << "a layer without a tensor is zeroed";
+}
+
+TEST(GradientMoments, AreTheSameBitsForAnyNumberOfThreads) {
+  const TensorBunch bunch(awkward_sizes());
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const std::vector<LayerMoments> alone = measure(bunch);
+  omp_set_num_threads(3);
+  const std::vector<LayerMoments> shared = measure(bunch);
+  omp_set_num_threads(threads);
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].sum, shared[i].sum);
+    EXPECT_EQ(alone[i].sum_of_squares, shared[i].sum_of_squares);
+  }
+}
+
+}  // namespace
+}  // namespace triaccel::kernels

@@ -1,0 +1,54 @@
+#include "triaccel/kernels/sgd.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/tensor_bunch.h"
+
+namespace triaccel::kernels {
+namespace {
+
+const std::vector<float> kRates = {0.5f, 0.25f, 0.0f};
+
+TEST(SgdUpdate, FollowsTheFormulaOnAHandComputedCase) {
+  float p = 2, v = 4, g = 8;
+  const std::vector<TensorEntry> tensors = {
+      {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
+  const StepControl control = {.gradient_multiplier = 0.25f};
+  cpu::sgd_update(tensors, kRates.data(), &control, {.momentum = 0.5f, .weight_decay = 0.125f});
+  EXPECT_EQ(v, 4.25f);    // 0.5 * 4 + (0.25 * 8 + 0.125 * 2)
+  EXPECT_EQ(p, -0.125f);  // 2 - 0.5 * 4.25
+}
+
+TEST(SgdUpdate, LooksAheadWithNesterov) {
+  float p = 2, v = 4, g = 8;
+  const std::vector<TensorEntry> tensors = {
+      {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
+  const StepControl control = {.gradient_multiplier = 0.25f};
+  cpu::sgd_update(tensors, kRates.data(), &control, {.momentum = 0.5f, .nesterov = true});
+  EXPECT_EQ(v, 4.0f);  // 0.5 * 4 + 0.25 * 8
+  EXPECT_EQ(p, 0.0f);  // 2 - 0.5 * (2 + 0.5 * 4)
+}
+
+TEST(SgdUpdate, UsesTheRateOfEachTensorsLayer) {
+  const TensorBunch bunch(awkward_sizes());
+  const TensorBunch before = bunch.on(at::kCPU);
+  const StepControl control;
+  cpu::sgd_update(bunch.entries(), kRates.data(), &control, {.momentum = 0});
+  for (std::size_t i = 0; i < bunch.parameters.size(); ++i)
+    EXPECT_TRUE(torch::allclose(bunch.parameters[i],
+                                before.parameters[i] - kRates[i % 3] * before.gradients[i], 1e-6,
+                                1e-6))
+        << "tensor " << i;
+}
+
+TEST(SgdUpdate, ChangesNoBitOfASkippedStep) {
+  const TensorBunch bunch(awkward_sizes());
+  const TensorBunch before = bunch.on(at::kCPU);
+  const StepControl control = {.gradient_multiplier = 0, .skip = 1};
+  cpu::sgd_update(bunch.entries(), kRates.data(), &control, {.weight_decay = 0.1f});
+  EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
+  EXPECT_TRUE(same_bits(bunch.states1, before.states1));
+}
+
+}  // namespace
+}  // namespace triaccel::kernels

@@ -1,0 +1,101 @@
+#include "tests/kernels/cuda_fixture.h"
+#include "tests/kernels/tensor_bunch.h"
+#include "tests/support/tolerance.h"
+#include "triaccel/kernels/adamw.h"
+#include "triaccel/kernels/sgd.h"
+#include "triaccel/kernels/weight_average.h"
+
+namespace triaccel::kernels {
+namespace {
+
+const double kTolerance = tolerance_for(Precision::Fp32);
+
+class UpdatesOnCuda : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (!IsSkipped()) device_rates_ = host_rates_.to(device_);
+  }
+  const at::Tensor host_rates_ = torch::tensor({0.1f, 0.01f, 0.5f});
+  at::Tensor device_rates_;
+  const StepControl control_ = {.gradient_multiplier = 0.25f, .applied_steps = 3};
+  const StepControl skipped_ = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 3};
+
+  float* host_rates() { return host_rates_.data_ptr<float>(); }
+  float* device_rates() { return device_rates_.data_ptr<float>(); }
+};
+
+TEST_F(UpdatesOnCuda, SgdMatchesTheCpu) {
+  for (const bool nesterov : {false, true}) {
+    const SgdStep step = {.momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = nesterov};
+    const TensorBunch host(awkward_sizes());
+    const TensorBunch device = host.on(device_);
+    const at::Tensor control = on_device(control_, device_);
+    cpu::sgd_update(host.entries(), host_rates(), &control_, step);
+    cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), step,
+                     stream());
+    EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
+    EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
+  }
+}
+
+TEST_F(UpdatesOnCuda, SgdReachesTensorsThatAreNotAlignedForVectors) {
+  TensorBunch host({10000});
+  TensorBunch device = host.on(device_);
+  for (TensorBunch* bunch : {&host, &device}) {
+    bunch->parameters[0] = bunch->parameters[0].narrow(0, 1, 9998);
+    bunch->gradients[0] = bunch->gradients[0].narrow(0, 2, 9998);
+    bunch->states1[0] = bunch->states1[0].narrow(0, 0, 9998);
+  }
+  const at::Tensor control = on_device(control_, device_);
+  cpu::sgd_update(host.entries(), host_rates(), &control_, {});
+  cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), {}, stream());
+  EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
+}
+
+TEST_F(UpdatesOnCuda, AdamWMatchesTheCpu) {
+  const AdamWStep step = {.weight_decay = 0.05f};
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  const at::Tensor control = on_device(control_, device_);
+  cpu::adamw_update(host.entries(), host_rates(), &control_, step);
+  cuda::adamw_update(device.entries(), device_rates(), pointer<StepControl>(control), step,
+                     stream());
+  EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
+  EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
+  EXPECT_LE(largest_difference(device.states2, host.states2), kTolerance);
+}
+
+TEST_F(UpdatesOnCuda, AveragesMatchTheCpu) {
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  const at::Tensor control = on_device(control_, device_);
+  cpu::average_weights(host.entries(), &control_, {.decay = 0.9f});
+  cuda::average_weights(device.entries(), pointer<StepControl>(control), {.decay = 0.9f}, stream());
+  EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
+  EXPECT_TRUE(same_bits(device.parameters, host.parameters));
+}
+
+TEST_F(UpdatesOnCuda, SwapExchangesEveryBit) {
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  cuda::swap_weights(device.entries(), stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.states1));
+  EXPECT_TRUE(same_bits(device.states1, host.parameters));
+}
+
+TEST_F(UpdatesOnCuda, ASkippedStepChangesNoBit) {
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  const at::Tensor control = on_device(skipped_, device_);
+  const auto* skip = pointer<StepControl>(control);
+  cuda::sgd_update(device.entries(), device_rates(), skip, {}, stream());
+  cuda::adamw_update(device.entries(), device_rates(), skip, {}, stream());
+  cuda::average_weights(device.entries(), skip, {}, stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.parameters));
+  EXPECT_TRUE(same_bits(device.states1, host.states1));
+  EXPECT_TRUE(same_bits(device.states2, host.states2));
+}
+
+}  // namespace
+}  // namespace triaccel::kernels

@@ -1,0 +1,79 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/augment.h"
+#include "triaccel/ops/running_score.h"
+#include "triaccel/ops/tensor_state.h"
+
+namespace triaccel {
+namespace {
+
+class OpsOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine has no CUDA device";
+  }
+  const at::Device device_ = at::Device(at::kCUDA, 0);
+};
+
+TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
+  const at::Tensor images = torch::randint(256, {40, 3, 8, 8}, at::kByte);
+  const at::Tensor scale = torch::rand({3}), shift = torch::rand({3});
+  const at::Tensor d_images = images.to(device_), d_scale = scale.to(device_),
+                   d_shift = shift.to(device_);
+  at::Tensor ids = torch::zeros({16}, at::kLong).to(device_), epoch = ids.narrow(0, 0, 1).clone();
+  at::Tensor output =
+      torch::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
+  const kernels::Augmentation how = {.seed = 2, .padding = 2, .flip = true};
+  at::cuda::CUDAGraph graph;
+  {
+    const c10::cuda::CUDAStreamGuard pool(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    augment(output, d_images, ids, epoch, d_scale, d_shift, how);
+    graph.capture_end();
+  }
+  for (std::int64_t e = 0; e < 3; ++e) {
+    const at::Tensor host_ids = torch::randint(40, {16}, at::kLong);
+    const at::Tensor host_epoch = torch::full({1}, e, at::kLong);
+    ids.copy_(host_ids);
+    epoch.copy_(host_epoch);
+    torch::cuda::synchronize();
+    graph.replay();
+    torch::cuda::synchronize();
+    at::Tensor expected = torch::empty({16, 3, 8, 8});
+    augment(expected, images, host_ids, host_epoch, scale, shift, how);
+    EXPECT_TRUE(torch::equal(output.cpu(), expected)) << "epoch " << e;
+  }
+}
+
+TEST_F(OpsOnCuda, ScoreMatchesTheCpu) {
+  const at::Tensor logits = torch::randn({100, 10}), labels = torch::randint(10, {100}, at::kLong);
+  const at::Tensor loss = torch::rand({});
+  const at::Tensor host = make_running_score(at::kCPU), device = make_running_score(device_);
+  add_score(host, loss, logits, labels, 100);
+  add_score(device, loss.to(device_), logits.to(device_), labels.to(device_), 100);
+  EXPECT_EQ(read_score(device).correct, read_score(host).correct);
+  EXPECT_EQ(read_score(device).loss_sum, read_score(host).loss_sum);
+}
+
+TEST_F(OpsOnCuda, StateRoundTrips) {
+  const at::Tensor from =
+      torch::randn({4, 3, 2, 2}, device_).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor into = torch::zeros({4, 3, 2, 2}, device_);
+  restore_tensor(into, {{"w", tensor_state("w", from)}}, "w");
+  EXPECT_TRUE(torch::equal(into, from));
+}
+
+TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {
+  const at::Tensor score = make_running_score(device_);
+  EXPECT_THROW(add_score(score, torch::zeros({}), torch::zeros({1, 2}, device_),
+                         torch::zeros({1}, at::kLong), 1),
+               UsageError);
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,111 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include "tests/optim/optimizer_case.h"
+#include "triaccel/optim/gradient_control.h"
+#include "triaccel/optim/optimizer.h"
+#include "triaccel/optim/weight_average.h"
+
+namespace triaccel {
+namespace {
+
+class CapturedUpdate : public testing::TestWithParam<OptimizerKind> {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine has no CUDA device";
+  }
+};
+
+/// One side runs every step eagerly, the other replays one captured step; both get the same
+/// gradients, the same changing learning rates and one overflow.
+TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
+  const at::Device device(at::kCUDA, 0);
+  OptimizerCase eager(device), captured(device);
+  struct Side {
+    explicit Side(OptimizerCase& c, OptimizerKind kind)
+        : control({.clip_norm = 1, .loss_scaling = true, .initial_loss_scale = 1024}, c.ours, 2),
+          optimizer(make_optimizer({.kind = kind}, c.ours)),
+          average({}, c.ours),
+          test(c) {}
+    void step() {
+      control.measure();
+      optimizer->update(test.learning_rates, control.step_control());
+      average.update(control.step_control());
+    }
+    GradientControl control;
+    std::unique_ptr<Optimizer> optimizer;
+    WeightAverage average;
+    OptimizerCase& test;
+  };
+  Side a(eager, GetParam()), b(captured, GetParam());
+  eager.draw_gradients();
+  captured.draw_gradients();  // the addresses the graph will read
+
+  at::cuda::CUDAGraph graph;
+  {
+    const c10::cuda::CUDAStreamGuard pool(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    b.step();
+    graph.capture_end();
+  }
+  for (int step = 0; step < 5; ++step) {
+    eager.draw_gradients(1024);
+    if (step == 2) eager.ours[0].tensor.mutable_grad().view({-1})[0] = INFINITY;
+    eager.learning_rates.fill_(0.1 / (step + 1));
+    captured.learning_rates.copy_(eager.learning_rates);
+    for (std::size_t i = 0; i < eager.ours.size(); ++i)
+      captured.ours[i].tensor.mutable_grad().copy_(eager.ours[i].tensor.grad());
+    a.step();
+    torch::cuda::synchronize();
+    graph.replay();
+    torch::cuda::synchronize();
+    EXPECT_TRUE(captured.equals(eager.copies())) << "after step " << step;
+  }
+  EXPECT_EQ(b.control.read().applied_steps, 4);
+  EXPECT_EQ(b.control.read().skipped_steps, 1);
+  EXPECT_EQ(b.control.read().loss_scale, 512);
+}
+
+TEST_P(CapturedUpdate, AllocatesNothing) {
+  const at::Device device(at::kCUDA, 0);
+  OptimizerCase test(device);
+  GradientControl control({}, test.ours, 2);
+  const auto optimizer = make_optimizer({.kind = GetParam()}, test.ours);
+  test.draw_gradients();
+  const auto allocations = [] {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocation[0].allocated;
+  };
+  const std::int64_t before = allocations();
+  control.measure();
+  optimizer->update(test.learning_rates, control.step_control());
+  EXPECT_EQ(allocations(), before);
+}
+
+TEST_P(CapturedUpdate, MatchesTheCpu) {
+  OptimizerCase host, device(at::Device(at::kCUDA, 0));
+  GradientControl host_control({.clip_norm = 1}, host.ours, 2);
+  GradientControl device_control({.clip_norm = 1}, device.ours, 2);
+  const auto on_host = make_optimizer({.kind = GetParam()}, host.ours);
+  const auto on_device = make_optimizer({.kind = GetParam()}, device.ours);
+  for (int step = 0; step < 10; ++step) {
+    host.draw_gradients();
+    for (std::size_t i = 0; i < host.ours.size(); ++i)
+      device.ours[i].tensor.mutable_grad() = host.ours[i].tensor.grad().to(at::kCUDA);
+    host_control.measure();
+    on_host->update(host.learning_rates, host_control.step_control());
+    device_control.measure();
+    on_device->update(device.learning_rates, device_control.step_control());
+  }
+  for (std::size_t i = 0; i < host.ours.size(); ++i)
+    EXPECT_TRUE(torch::allclose(device.ours[i].tensor.cpu(), host.ours[i].tensor, 1e-5, 1e-5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CapturedUpdate,
+                         testing::Values(OptimizerKind::Sgd, OptimizerKind::AdamW),
+                         [](const auto& which) { return std::string(name_of(which.param)); });
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <vector>
+
+#include "triaccel/optim/gradient_control.h"
+#include "triaccel/optim/optimizer.h"
+
+namespace triaccel {
+
+/// A few parameters in two layers, one of them channels-last, and a copy for a reference to train.
+struct OptimizerCase {
+  std::vector<ParameterRef> ours;
+  std::vector<at::Tensor> reference;
+  at::Tensor learning_rates;
+
+  explicit OptimizerCase(at::Device device = at::kCPU) {
+    torch::manual_seed(3);
+    std::vector<at::Tensor> values = {
+        torch::randn({8, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast), torch::randn({8}),
+        torch::randn({5000}), torch::randn({17, 31}), torch::randn({})};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ours.push_back({"p" + std::to_string(i), values[i].to(device).requires_grad_(),
+                      static_cast<std::int64_t>(i / 3)});
+      reference.push_back(values[i].to(device).clone().requires_grad_());
+    }
+    learning_rates = torch::tensor({0.1f, 0.1f}).to(device);
+  }
+
+  /// The same random gradients for both, multiplied by `scale` for ours alone.
+  void draw_gradients(double scale = 1) {
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      reference[i].mutable_grad() = torch::randn_like(reference[i]).detach();
+      ours[i].tensor.mutable_grad() = reference[i].grad() * scale;
+    }
+  }
+
+  double largest_difference() const {
+    double largest = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      largest = std::max(largest, (ours[i].tensor - reference[i]).abs().max().item<double>());
+    return largest;
+  }
+
+  std::vector<at::Tensor> copies() const {
+    std::vector<at::Tensor> tensors;
+    for (const ParameterRef& parameter : ours) tensors.push_back(parameter.tensor.detach().clone());
+    return tensors;
+  }
+
+  bool equals(const std::vector<at::Tensor>& copies) const {
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      if (!torch::equal(ours[i].tensor, copies[i])) return false;
+    return true;
+  }
+};
+
+inline StateMap saved_state(const Stateful& part) {
+  StateMap map;
+  for (StateView& view : part.state()) {
+    // A checkpoint holds copies: later changes of the part do not reach it.
+    auto copy = std::make_shared<std::vector<std::byte>>(view.bytes.begin(), view.bytes.end());
+    view.bytes = *copy;
+    view.owner = copy;
+    map[view.name] = view;
+  }
+  return map;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,159 @@
+#include "triaccel/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/optim/optimizer_case.h"
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+/// Trains both sides for 20 steps and holds them together after each.
+void expect_same_path(OptimizerCase& test, const OptimizerOptions& options,
+                      torch::optim::Optimizer& reference, double clip_norm = 0,
+                      bool loss_scaling = false) {
+  GradientControl control({.clip_norm = clip_norm, .loss_scaling = loss_scaling}, test.ours, 2);
+  const auto optimizer = make_optimizer(options, test.ours);
+  for (int step = 1; step <= 20; ++step) {
+    test.draw_gradients(control.loss_scale().item<double>());
+    if (clip_norm > 0) torch::nn::utils::clip_grad_norm_(test.reference, clip_norm);
+    reference.step();
+    control.measure();
+    optimizer->update(test.learning_rates, control.step_control());
+    ASSERT_LE(test.largest_difference(), 2e-6) << "after step " << step;
+  }
+}
+
+TEST(Sgd, FollowsTorchStepByStep) {
+  for (const bool nesterov : {false, true}) {
+    OptimizerCase test;
+    torch::optim::SGD reference(
+        test.reference,
+        torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(5e-4).nesterov(nesterov));
+    expect_same_path(test, {.kind = OptimizerKind::Sgd, .nesterov = nesterov}, reference);
+  }
+}
+
+TEST(Sgd, FollowsTorchThroughClippingAndLossScaling) {
+  OptimizerCase test;
+  torch::optim::SGD reference(test.reference,
+                              torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(5e-4));
+  expect_same_path(test, {}, reference, 1.0, true);
+}
+
+TEST(AdamW, FollowsTorchStepByStep) {
+  OptimizerCase test;
+  torch::optim::AdamW reference(test.reference, torch::optim::AdamWOptions(0.1).weight_decay(0.05));
+  expect_same_path(test, {.kind = OptimizerKind::AdamW, .weight_decay = 0.05}, reference);
+}
+
+class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {
+ protected:
+  OptimizerCase test_;
+  GradientControl control_ = GradientControl({}, test_.ours, 2);
+  std::unique_ptr<Optimizer> optimizer_ = make_optimizer({.kind = GetParam()}, test_.ours);
+
+  void step() {
+    test_.draw_gradients();
+    control_.measure();
+    optimizer_->update(test_.learning_rates, control_.step_control());
+  }
+};
+
+TEST_P(EveryOptimizer, GoesOnFromItsStateAsIfNothingHadHappened) {
+  step();
+  const StateMap optimizer_state = saved_state(*optimizer_), control_state = saved_state(control_);
+  const std::vector<at::Tensor> weights = test_.copies();
+  torch::manual_seed(9);
+  step();
+  const std::vector<at::Tensor> expected = test_.copies();
+
+  OptimizerCase other;
+  const at::NoGradGuard no_gradient;
+  for (std::size_t i = 0; i < weights.size(); ++i) other.ours[i].tensor.copy_(weights[i]);
+  GradientControl control({}, other.ours, 2);
+  const auto optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  optimizer->restore(optimizer_state);
+  control.restore(control_state);
+  torch::manual_seed(9);
+  other.draw_gradients();
+  control.measure();
+  optimizer->update(other.learning_rates, control.step_control());
+  EXPECT_TRUE(other.equals(expected));
+}
+
+TEST_P(EveryOptimizer, ChangesNothingWhenAGradientIsNotFinite) {
+  step();
+  const std::vector<at::Tensor> before = test_.copies();
+  const StateMap state = saved_state(*optimizer_);
+  test_.draw_gradients();
+  test_.ours[2].tensor.mutable_grad()[4097] = std::numeric_limits<float>::infinity();
+  control_.measure();
+  optimizer_->update(test_.learning_rates, control_.step_control());
+  EXPECT_TRUE(test_.equals(before));
+  for (const StateView& view : optimizer_->state())
+    EXPECT_TRUE(std::ranges::equal(view.bytes, state.at(view.name).bytes)) << view.name;
+  EXPECT_EQ(control_.read().applied_steps, 1);
+}
+
+TEST_P(EveryOptimizer, LeavesParametersWithoutAGradientAlone) {
+  test_.draw_gradients();
+  test_.ours[1].tensor.mutable_grad() = at::Tensor();
+  const std::vector<at::Tensor> before = test_.copies();
+  control_.measure();
+  optimizer_->update(test_.learning_rates, control_.step_control());
+  EXPECT_TRUE(torch::equal(test_.ours[1].tensor, before[1]));
+  EXPECT_FALSE(torch::equal(test_.ours[0].tensor, before[0]));
+}
+
+TEST_P(EveryOptimizer, FollowsTheRateOfEachLayer) {
+  test_.learning_rates = torch::tensor({0.0f, 0.1f});
+  const std::vector<at::Tensor> before = test_.copies();
+  step();
+  EXPECT_TRUE(torch::equal(test_.ours[0].tensor, before[0]));
+  EXPECT_FALSE(torch::equal(test_.ours[4].tensor, before[4]));
+}
+
+TEST_P(EveryOptimizer, RefusesAStateOfAnotherModelBeforeItChangesAnything) {
+  step();
+  StateMap state = saved_state(*optimizer_);
+  const StateMap before = state;
+  state.begin()->second.bytes = state.begin()->second.bytes.subspan(4);
+  EXPECT_THROW(optimizer_->restore(state), StorageError);
+  state = before;
+  state.erase(std::prev(state.end()));
+  EXPECT_THROW(optimizer_->restore(state), StorageError);
+  for (const StateView& view : optimizer_->state())
+    EXPECT_TRUE(std::ranges::equal(view.bytes, before.at(view.name).bytes)) << view.name;
+}
+
+TEST_P(EveryOptimizer, NeedsALearningRateForEveryLayer) {
+  test_.draw_gradients();
+  control_.measure();
+  EXPECT_THROW(optimizer_->update(torch::ones({1}), control_.step_control()), UsageError);
+}
+
+TEST_P(EveryOptimizer, CountsItsStateBytes) {
+  std::int64_t elements = 0;
+  for (const ParameterRef& parameter : test_.ours) elements += parameter.tensor.numel();
+  EXPECT_EQ(optimizer_->state_bytes(), elements * (GetParam() == OptimizerKind::Sgd ? 4 : 8));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer,
+                         testing::Values(OptimizerKind::Sgd, OptimizerKind::AdamW),
+                         [](const auto& which) { return std::string(name_of(which.param)); });
+
+TEST(MakeOptimizer, NamesStatesByParameter) {
+  OptimizerCase test;
+  EXPECT_EQ(make_optimizer({}, test.ours)->state()[0].name, "momentum/p0");
+}
+
+TEST(MakeOptimizer, RefusesOptionsOutOfRange) {
+  OptimizerCase test;
+  EXPECT_THROW(make_optimizer({.momentum = 1}, test.ours), UsageError);
+  EXPECT_THROW(make_optimizer({.weight_decay = -1}, test.ours), UsageError);
+  EXPECT_THROW(make_optimizer({.kind = OptimizerKind::AdamW, .beta2 = 1}, test.ours), UsageError);
+}
+
+}  // namespace
+}  // namespace triaccel

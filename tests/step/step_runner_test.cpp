@@ -1,0 +1,203 @@
+#include "triaccel/step/step_runner.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <limits>
+
+#include "triaccel/base/error.h"
+#include "triaccel/data/epoch_order.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/models/model_zoo.h"
+
+namespace triaccel {
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+/// A small network with a runner of its own and everything a step may change.
+struct Bench {
+  explicit Bench(const ModelOptions& model, const StepRunnerOptions& options = {}) {
+    torch::manual_seed(3);
+    network = make_model(model);
+    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    for (const auto& item : network.module->named_parameters())
+      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
+    parts.buffers = network.module->buffers();
+    runner = std::make_unique<StepRunner>(parts, options, gauge, kCpu);
+    plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
+  }
+
+  void run(std::int64_t batch, std::int64_t micro_batch, double learning_rate = 0.05) {
+    plan.batch_size = batch;
+    plan.micro_batch_size = micro_batch;
+    runner->run(plan, data(), at::arange(batch), {}, learning_rate);
+  }
+
+  /// Every byte a step may change: parameters, buffers, optimizer, loss scale, generator, score.
+  std::vector<at::Tensor> state() const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& tensor : network.module->parameters())
+      all.push_back(tensor.detach().clone());
+    for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
+    for (const Stateful* part : {static_cast<Stateful*>(&runner->optimizer()),
+                                 static_cast<Stateful*>(&runner->gradient_control())})
+      for (const StateView& view : part->state()) {
+        at::Tensor bytes = at::empty({static_cast<std::int64_t>(view.bytes.size())}, at::kByte);
+        std::memcpy(bytes.data_ptr(), view.bytes.data(), view.bytes.size());
+        all.push_back(bytes);
+      }
+    all.push_back(at::globalContext().defaultGenerator(kCpu).get_state());
+    return all;
+  }
+
+  static const Dataset& data() {
+    static const LoadedData loaded = load_data({.name = "synthetic"}, kCpu);
+    return *loaded.train;
+  }
+
+  MemoryGauge gauge{kCpu};
+  Network network;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;
+};
+
+bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].nbytes() != b[i].nbytes() ||
+        std::memcmp(a[i].contiguous().data_ptr(), b[i].contiguous().data_ptr(), a[i].nbytes()) != 0)
+      return false;
+  return true;
+}
+
+const ModelOptions kLenet{.name = "lenet5"};
+const ModelOptions kSlimResnet{.name = "resnet18", .width = 8};
+
+TEST(StepRunner, TrainsTheSameInMicroBatches) {
+  Bench whole(kLenet), split(kLenet);
+  whole.run(32, 32);
+  split.run(32, 5);
+  const auto a = whole.network.module->parameters(), b = split.network.module->parameters();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_LT((a[i] - b[i]).norm().item<double>(), 1e-5 * a[i].norm().item<double>() + 1e-9);
+  EXPECT_NEAR(whole.runner->collect().loss, split.runner->collect().loss, 1e-5);
+}
+
+TEST(StepRunner, ReportsTheLossAndAccuracyOfItsSamples) {
+  Bench bench(kLenet);
+  const Batch batch = Bench::data().gather(at::arange(24), {});
+  const at::Tensor logits = bench.network.forward(batch.inputs);
+  const double loss = at::cross_entropy_loss(logits, batch.targets).item<double>();
+  const double accuracy = logits.argmax(1).eq(batch.targets).to(at::kDouble).mean().item<double>();
+  bench.run(24, 24);
+  const StepReport report = bench.runner->collect();
+  EXPECT_NEAR(report.loss, loss, 1e-5);
+  EXPECT_DOUBLE_EQ(report.accuracy, accuracy);
+  EXPECT_GT(report.gradient_norm, 0);
+  EXPECT_EQ(report.layers.size(), static_cast<std::size_t>(bench.network.layers.size()));
+  EXPECT_GT(report.memory.peak, 0);
+  EXPECT_EQ(bench.runner->collect().loss, 0) << "collecting starts a new interval";
+}
+
+TEST(StepRunner, MeasuresEveryLayersGradient) {
+  Bench bench(kLenet);
+  bench.run(16, 16);
+  const StepReport report = bench.runner->collect();
+  for (std::int64_t id = 0; id < bench.network.layers.size(); ++id) {
+    const LayerSignals& layer = report.layers[static_cast<std::size_t>(id)];
+    EXPECT_EQ(layer.count, bench.network.layers[id].parameter_count);
+    EXPECT_GT(layer.variance(), 0) << bench.network.layers[id].name;
+    EXPECT_EQ(layer.nonfinite, 0);
+  }
+}
+
+TEST(StepRunner, SkipsAStepWhoseGradientsAreNotFinite) {
+  Bench bench(kLenet);
+  bench.run(8, 8);
+  bench.runner->collect();
+  const auto forward = bench.network.forward;
+  StepNetwork poisoned{.layer_count = bench.network.layers.size()};
+  poisoned.forward = [&](const at::Tensor& x) {
+    return forward(x) * std::numeric_limits<float>::infinity();
+  };
+  for (const auto& item : bench.network.module->named_parameters())
+    poisoned.parameters.push_back(
+        {item.key(), item.value(), bench.network.layers.layer_of(item.key())});
+  StepRunner runner(poisoned, {}, bench.gauge, kCpu);
+  const auto before = bench.state();
+  bench.plan.batch_size = bench.plan.micro_batch_size = 8;
+  runner.run(bench.plan, Bench::data(), at::arange(8), {}, 0.05);
+  EXPECT_TRUE(same_bytes(before, bench.state()));
+  EXPECT_EQ(runner.collect().skipped_steps, 1);
+}
+
+TEST(StepRunner, FollowsThePerLayerLearningRate) {
+  Bench bench(kLenet, {.optimizer = {.weight_decay = 0}});
+  bench.plan.layers[0].learning_rate_scale = 0;
+  const auto before = bench.network.module->parameters();
+  const at::Tensor first = before[0].detach().clone(), last = before.back().detach().clone();
+  bench.run(8, 8);
+  EXPECT_TRUE(at::equal(bench.network.module->parameters()[0], first));
+  EXPECT_FALSE(at::equal(bench.network.module->parameters().back(), last));
+}
+
+TEST(StepRunner, RejectsAPlanOfAnotherNetwork) {
+  Bench bench(kLenet);
+  bench.plan.layers.pop_back();
+  EXPECT_THROW(bench.run(8, 8), UsageError);
+  bench.plan.layers.resize(static_cast<std::size_t>(bench.network.layers.size()));
+  EXPECT_THROW(bench.run(8, 9), UsageError);
+}
+
+class EveryAllocation : public testing::TestWithParam<std::tuple<ModelOptions, OptimizerKind>> {};
+
+// Out of memory at any allocation of a step: an OutOfMemory and nothing changed, or no error and a
+// step done. Then the next step succeeds.
+TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
+  const auto& [model, optimizer] = GetParam();
+  Bench bench(model, {.optimizer = {.kind = optimizer}, .gradients = {.clip_norm = 1}});
+  bench.run(4, 2);
+  const std::int64_t first = cpu_allocation_count();
+  bench.run(4, 2);
+  const std::int64_t allocations = cpu_allocation_count() - first;
+  ASSERT_GT(allocations, 20);
+  std::int64_t refused = 0;
+  auto before = bench.state();
+  for (std::int64_t k = 0; k < allocations; ++k) {
+    fail_cpu_allocation(k);
+    try {
+      bench.run(4, 2);
+      fail_cpu_allocation(-1);
+      before = bench.state();
+    } catch (const OutOfMemory&) {
+      fail_cpu_allocation(-1);
+      ++refused;
+      ASSERT_TRUE(same_bytes(before, bench.state())) << "allocation " << k << " of " << allocations;
+    }
+  }
+  EXPECT_GT(refused, allocations / 2);
+  EXPECT_NO_THROW(bench.run(4, 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, EveryAllocation,
+                         testing::Combine(testing::Values(kLenet, kSlimResnet),
+                                          testing::Values(OptimizerKind::Sgd,
+                                                          OptimizerKind::AdamW)));
+
+TEST(StepRunner, UpdatesWithoutAllocating) {
+  for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW}) {
+    Bench bench(kLenet, {.optimizer = {.kind = kind}});
+    bench.network.forward(Bench::data().gather(at::arange(4), {}).inputs).sum().backward();
+    const at::Tensor rates = at::full({bench.network.layers.size()}, 0.1f);
+    const std::int64_t before = cpu_allocation_count();
+    bench.runner->gradient_control().measure();
+    bench.runner->optimizer().update(rates, bench.runner->gradient_control().step_control());
+    EXPECT_EQ(cpu_allocation_count(), before);
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

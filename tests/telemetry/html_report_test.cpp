@@ -1,0 +1,185 @@
+#include "triaccel/telemetry/html_report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+
+#include "tests/telemetry/sample_run.h"
+#include "triaccel/telemetry/html_text.h"
+#include "triaccel/telemetry/report_parts.h"
+
+namespace triaccel {
+namespace {
+
+/// "" when every element is closed in order and every attribute is quoted; otherwise the place.
+std::string first_fault(const std::string& html) {
+  std::vector<std::string> open;
+  std::size_t at = html.find("<html");
+  while ((at = html.find('<', at)) != std::string::npos) {
+    const std::size_t end = html.find('>', at);
+    if (end == std::string::npos) return "unclosed tag at " + html.substr(at, 60);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
+    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0 || tag.find('<') != std::string::npos)
+      return "broken tag <" + tag + ">";
+    if (tag[0] == '/') {
+      if (open.empty() || "/" + open.back() != tag) return "unexpected <" + tag + ">";
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+      // Scripts and styles hold no markup.
+      if (name == "script" || name == "style") {
+        at = html.find("</" + name + ">", end);
+        continue;
+      }
+    }
+    at = end;
+  }
+  return open.empty() ? "" : "never closed: " + open.back();
+}
+
+RunRecord sample_record(std::int64_t intervals) {
+  RunRecord run{.name = "runs/demo", .summary = sample_summary(10 * intervals)};
+  run.metrics.info = sample_info();
+  for (std::int64_t i = 1; i <= intervals; ++i) {
+    run.metrics.intervals.push_back(interval_record(sample_report(10 * i), sample_plan()));
+    if (i % 10 == 0) run.metrics.evaluations.push_back(sample_evaluation(10 * i));
+  }
+  run.metrics.notices = {{10, "bf16 is emulated here"}};
+  run.config = "[train]\nmethod = \"amp\"\n";
+  return run;
+}
+
+std::string report_of(const RunRecord& run) { return html_report(std::span(&run, 1), "a title"); }
+
+std::size_t occurrences(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(HtmlReport, IsWellFormedForAnyNumberOfIntervals) {
+  for (const std::int64_t intervals : {0, 1, 2, 50, 3000})
+    EXPECT_EQ(first_fault(report_of(sample_record(intervals))), "") << intervals;
+  EXPECT_EQ(first_fault(report_of(RunRecord{})), "");
+  EXPECT_EQ(first_fault(html_report({}, "nothing")), "");
+}
+
+TEST(HtmlReport, ComparesRunsUnderNamesThatDiffer) {
+  std::vector<RunRecord> runs(3, sample_record(20));
+  const std::string html = html_report(runs, "three");
+  EXPECT_EQ(first_fault(html), "");
+  for (const char* label : {"runs/demo #1", "runs/demo #2", "runs/demo #3"})
+    EXPECT_NE(html.find(label), std::string::npos) << label;
+  runs[1].summary->method = "fp32";
+  runs[2].summary->method = "tri-accel";
+  EXPECT_NE(html_report(runs, "three").find("</span>tri-accel</th>"), std::string::npos);
+}
+
+TEST(HtmlReport, LoadsNothingFromElsewhere) {
+  const std::string html = report_of(sample_record(50));
+  for (const char* part : {"http://", "https://", " src=", "@import", "url(", "<link", "<iframe"})
+    EXPECT_EQ(html.find(part), std::string::npos) << part;
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+}
+
+TEST(HtmlReport, LetsOnlyItsOwnScriptRun) {
+  const std::string command = "printf %s \"$SCRIPT\" | openssl dgst -sha256 -binary | base64 -w0";
+  ASSERT_EQ(setenv("SCRIPT", std::string(report_script()).c_str(), 1), 0);
+  // The shell strips no trailing newline from a variable, so the bytes are those of the page.
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  char hash[128] = {};
+  const std::size_t size = fread(hash, 1, sizeof hash - 1, pipe);
+  if (pclose(pipe) != 0 || size != 44) GTEST_SKIP() << "openssl and base64 are needed here";
+  EXPECT_EQ(report_script_sha256(), std::string_view(hash, size));
+}
+
+TEST(HtmlReport, EscapesEveryTextItIsGiven) {
+  const std::string evil = "<script>alert(\"1\")</script>'&\x01";
+  RunRecord run = sample_record(10);
+  run.name = run.config = evil;
+  run.metrics.notices = {{1, evil}};
+  run.metrics.evaluations[0].split = evil;
+  RunSummary& s = *run.summary;
+  s.status = s.method = s.model = s.data = s.device = s.commit = evil;
+  std::vector<RunRecord> runs = {run, run};
+  const std::string clean = html_report(std::vector{sample_record(10), sample_record(10)}, "t");
+  const std::string html = html_report(runs, evil);
+  EXPECT_EQ(first_fault(html), "");
+  EXPECT_EQ(occurrences(html, "<script"), occurrences(clean, "<script"));
+  EXPECT_EQ(html.find('\x01'), std::string::npos);
+}
+
+TEST(HtmlReport, DrawsNoCoordinateThatIsNotANumber) {
+  RunRecord run = sample_record(30);
+  const double infinity = std::numeric_limits<double>::infinity();
+  run.metrics.intervals[3].report.loss = std::nan("");
+  run.metrics.intervals[7].report.loss = infinity;
+  run.metrics.intervals[9].report.loss = 1e308;
+  run.metrics.intervals[9].report.epoch = std::nan("");
+  run.metrics.intervals[12].report.learning_rate = -infinity;
+  run.metrics.evaluations[0].accuracy = std::nan("");
+  run.summary->accuracy = infinity;
+  run.summary->seconds = std::nan("");
+  const std::string html = report_of(run);
+  EXPECT_EQ(first_fault(html), "");
+  const std::string drawn =
+      html.substr(html.find("<svg"), html.rfind("</svg>") - html.find("<svg"));
+  for (const char* part : {"nan", "inf\"", "inf "})
+    EXPECT_EQ(drawn.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, StaysSmallForALongRun) {
+  RunRecord run = sample_record(20000);
+  for (std::size_t i = 0; i < 1000; ++i) run.metrics.notices.push_back({1, "the same again"});
+  EXPECT_LT(report_of(run).size(), std::size_t{400000});
+}
+
+TEST(HtmlReport, IsReadFromARunDirectory) {
+  ScratchDirectory scratch;
+  const RunRecord empty = read_run_record(scratch.path());
+  EXPECT_EQ(empty.name, scratch.path().filename().string());
+  EXPECT_EQ(outcome_of(empty).status, "unfinished");
+  std::ofstream(scratch.path() / "config.toml") << "[train]\n";
+  EXPECT_EQ(read_run_record(scratch.path() / "").config, "[train]\n");
+  write_html_report(scratch.path() / "report.html", std::span(&empty, 1), "t");
+  EXPECT_EQ(first_fault(file_text(scratch.path() / "report.html")), "");
+}
+
+TEST(OutcomeOf, TakesTheLastMeasurementsOfARunWithoutSummary) {
+  RunRecord run = sample_record(20);
+  run.summary.reset();
+  const RunSummary outcome = outcome_of(run);
+  EXPECT_EQ(outcome.accuracy, 87.5);
+  EXPECT_EQ(outcome.steps, 200);
+  EXPECT_EQ(outcome.peak_bytes, 212 << 20);
+  EXPECT_NEAR(outcome.seconds, 2.0, 1e-9);
+}
+
+TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {
+  RunRecord run = sample_record(1);
+  run.summary.reset();
+  EXPECT_TRUE(std::isnan(outcome_of(run).accuracy));
+  EXPECT_EQ(report_of(run).find("0.00 %"), std::string::npos);
+}
+
+TEST(HtmlEscaped, ReplacesBytesThatAreNotUtf8) {
+  EXPECT_EQ(html_escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(html_escaped("caf\xC3\xA9"), "caf\xC3\xA9");
+  for (const char* bad : {"\xFF", "\xC0\xAF", "\xE9", "\xED\xA0\x80", "\xF5\x80\x80\x80"})
+    EXPECT_NE(html_escaped(bad).find("\xEF\xBF\xBD"), std::string::npos) << bad;
+}
+
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(shortened("resnet", 6), "resnet");
+  EXPECT_EQ(shortened("resnet", 4), "res\xE2\x80\xA6");
+  EXPECT_EQ(shortened("\xC3\xA9\xC3\xA9\xC3\xA9", 2), "\xC3\xA9\xE2\x80\xA6");
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+inline RunInfo sample_info() {
+  return {.run = "demo",
+          .method = "amp",
+          .model = "resnet18",
+          .data = "fashion-mnist",
+          .device = "cpu, 2 threads",
+          .commit = "abc1234",
+          .seed = 18446744073709551615u,
+          .epochs = 3,
+          .training_samples = 1000,
+          .total_samples = 3000,
+          .budget_bytes = 300 << 20,
+          .layer_names = {"conv1", "fc"}};
+}
+
+inline StepReport sample_report(std::int64_t step) {
+  return {
+      .step = step,
+      .samples = step * 10,
+      .epoch = static_cast<double>(step) / 100,
+      .interval_steps = 10,
+      .interval_samples = 100,
+      .seconds = 0.1,
+      .loss = 2.3 / static_cast<double>(step + 1),
+      .accuracy = 0.625,
+      .learning_rate = 0.1,
+      .gradient_norm = 1.5,
+      .loss_scale = 65536,
+      .skipped_steps = 1,
+      .memory_retries = 2,
+      .memory = {.used = 1 << 20,
+                 .peak = 212 << 20,
+                 .reserved = 220 << 20,
+                 .limit = 300 << 20,
+                 .peak_by_purpose = {10 << 20, 10 << 20, 20 << 20, 120 << 20, 47 << 20, 5 << 20}},
+      .layers = {{.count = 9, .sum = 0.5, .sum_of_squares = 2, .absolute_maximum = 1.25f},
+                 {.count = 4, .sum = -1, .sum_of_squares = 3, .absolute_maximum = 2.5f}}};
+}
+
+inline StepPlan sample_plan() {
+  return {.batch_size = 96,
+          .micro_batch_size = 48,
+          .layers = {{.compute = Precision::Bf16}, {.compute = Precision::Fp32}}};
+}
+
+inline EvaluationReport sample_evaluation(std::int64_t step) {
+  return {.step = step,
+          .epoch = static_cast<double>(step) / 100,
+          .samples = 500,
+          .loss = 0.4,
+          .accuracy = 0.875,
+          .seconds = 0.5};
+}
+
+inline RunSummary sample_summary(std::int64_t steps) {
+  return {.method = "amp",
+          .model = "resnet18",
+          .data = "fashion-mnist",
+          .device = "cpu",
+          .commit = "abc1234",
+          .seed = 7,
+          .accuracy = 87.5,
+          .loss = 0.4,
+          .best_accuracy = 88,
+          .epochs = 3,
+          .seconds = 64.5,
+          .seconds_per_epoch = 21.5,
+          .samples = 3000,
+          .steps = steps,
+          .peak_bytes = 212 << 20,
+          .peak_reserved_bytes = 220 << 20,
+          .data_bytes = 47 << 20,
+          .budget_bytes = 300 << 20,
+          .batch_final = 96,
+          .skipped_steps = 1,
+          .memory_retries = 2,
+          .parameters = 11173962};
+}
+
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A directory of its own, removed with everything in it.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "telemetry_XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~ScratchDirectory() { std::filesystem::remove_all(path_); }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace triaccel

@@ -1,0 +1,59 @@
+#include "triaccel/telemetry/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/telemetry/sample_run.h"
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+TEST(Summary, ReadsBackEveryField) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  write_summary(path, sample_summary(30));
+  EXPECT_EQ(to_json(read_summary(path)), to_json(sample_summary(30)));
+  EXPECT_EQ(read_summary(path).memory_retries, 2);
+}
+
+TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
+  const std::string json = to_json(sample_summary(30));
+  for (const char* key :
+       {"method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples", "peak_bytes",
+        "budget_bytes", "batch_final", "steps", "commit", "device", "status"})
+    EXPECT_NE(json.find(text("\"", key, "\":")), std::string::npos) << key;
+  EXPECT_EQ(json.find('\n'), std::string::npos);
+}
+
+TEST(Summary, SurvivesWhatIsNeitherANumberNorUtf8) {
+  RunSummary summary = sample_summary(30);
+  summary.loss = std::nan("");
+  summary.device = "caf\xE9";
+  const RunSummary read = summary_from_json(to_json(summary), "test");
+  EXPECT_TRUE(std::isnan(read.loss));
+  EXPECT_EQ(read.device, "caf\xEF\xBF\xBD");
+}
+
+TEST(Summary, LeavesTheOldFileWhenItCannotBeReplaced) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  write_summary(path, sample_summary(30));
+  std::filesystem::create_directory(path.string() + ".partial");
+  EXPECT_THROW(write_summary(path, sample_summary(99)), StorageError);
+  EXPECT_EQ(read_summary(path).steps, 30);
+}
+
+TEST(Summary, NamesTheFileAndTheKeyThatIsWrong) {
+  EXPECT_THROW(read_summary("/nonexistent/summary.json"), StorageError);
+  try {
+    summary_from_json("{\"steps\": \"many\"}", "runs/a/summary.json");
+    FAIL();
+  } catch (const StorageError& error) {
+    EXPECT_NE(std::string(error.what()).find("runs/a/summary.json: 'steps'"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,166 @@
+#include "triaccel/trainer/config_text.h"
+
+#include <gtest/gtest.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/base/random.h"
+#include "triaccel/trainer/config_fields.h"
+
+namespace triaccel {
+namespace {
+
+std::string error_of(const std::string& toml) {
+  try {
+    RunConfig config;
+    apply_toml(config, toml, "run.toml");
+    resolved(config);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+TEST(ApplyToml, ReadsEveryFieldBack) {
+  RunConfig config;
+  config.train.lr = 0.1 + 0.2;
+  config.train.deterministic = true;
+  config.model.init_from = "a \"quoted\" \\ path\n";
+  config.device.budget = "80%";
+  RunConfig back;
+  apply_toml(back, to_toml(config), "config.toml");
+  EXPECT_EQ(to_toml(back), to_toml(config));
+  EXPECT_EQ(back.train.lr, config.train.lr);
+  EXPECT_EQ(back.model.init_from, config.model.init_from);
+}
+
+TEST(ApplyToml, NamesPlaceAndNearestKey) {
+  EXPECT_EQ(error_of("[train]\nbacth = 3\n"),
+            "run.toml:2:1: unknown key 'bacth' in [train]; did you mean 'batch'?");
+  EXPECT_NE(error_of("[trian]\nbatch = 3\n").find("did you mean 'train'"), std::string::npos);
+  EXPECT_NE(error_of("[train]\nbatch = \"many\"\n").find("run.toml:2:1: 'batch' must be a whole"),
+            std::string::npos);
+  EXPECT_NE(error_of("[train\nbatch = 3\n").find("run.toml:1:"), std::string::npos);
+}
+
+TEST(ApplyToml, TakesAWholeNumberWhereANumberIsWanted) {
+  RunConfig config;
+  apply_toml(config, "[train]\nepochs = 3\n", "run.toml");
+  EXPECT_EQ(config.train.epochs, 3.0);
+}
+
+TEST(ApplyOverride, FindsTheTableOfABareKey) {
+  RunConfig config;
+  apply_override(config, "batch=7");
+  apply_override(config, "model.name=lenet5");
+  EXPECT_EQ(config.train.batch, 7);
+  EXPECT_EQ(config.model.name, "lenet5");
+  EXPECT_THROW(apply_override(config, "name=x"), UsageError) << "in several tables";
+  EXPECT_THROW(apply_override(config, "bacth=7"), UsageError);
+  EXPECT_THROW(apply_override(config, "batch=seven"), UsageError);
+  EXPECT_THROW(apply_override(config, "nonsense"), UsageError);
+}
+
+TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
+  RunConfig config, other;
+  other.run.out = "elsewhere";
+  other.device.budget = "1GiB";
+  EXPECT_EQ(config_hash(config), config_hash(other));
+  other.train.seed = 2;
+  EXPECT_NE(config_hash(config), config_hash(other));
+}
+
+TEST(Resolved, FillsInWhatDependsOnOthers) {
+  RunConfig config;
+  config.train.epochs = 3;
+  EXPECT_EQ(resolved(config).train.lr, 0.05);
+  EXPECT_EQ(resolved(config).train.warmup_epochs, 0.5);
+  config.train.optimizer = "adamw";
+  EXPECT_EQ(resolved(config).train.lr, 1e-3);
+  EXPECT_EQ(resolved(config).run.name, "resnet18-synthetic-fp32");
+}
+
+// R15: every mutation of a sound configuration that makes it wrong is answered with a message.
+TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
+  const std::vector<std::string> wrong_values = {"train.method=fp17",
+                                                 "train.epochs=0",
+                                                 "train.epochs=-1",
+                                                 "train.epochs=nan",
+                                                 "train.steps=-5",
+                                                 "train.batch=0",
+                                                 "train.batch=-96",
+                                                 "train.batch=1.5",
+                                                 "train.batch=99999999999",
+                                                 "train.accumulate=0",
+                                                 "train.optimizer=sdg",
+                                                 "train.lr=-0.1",
+                                                 "train.lr=nan",
+                                                 "train.momentum=1",
+                                                 "train.momentum=-0.1",
+                                                 "train.label_smoothing=1",
+                                                 "train.clip=-1",
+                                                 "train.ema=1",
+                                                 "train.ema=-0.5",
+                                                 "train.patience=-1",
+                                                 "train.control_interval=0",
+                                                 "train.seed=-1",
+                                                 "train.deterministic=maybe",
+                                                 "model.name=resnet81",
+                                                 "model.stem=cifra",
+                                                 "model.width=-8",
+                                                 "model.init_from=/no/such/file",
+                                                 "model.memory_format=last",
+                                                 "data.name=cifar11",
+                                                 "data.val_split=-1",
+                                                 "data.train_samples=-1",
+                                                 "data.image_size=-32",
+                                                 "data.context_length=0",
+                                                 "data.augment=7",
+                                                 "data.bad_data=ignore",
+                                                 "device.device=gpu",
+                                                 "device.threads=-1",
+                                                 "device.threads=9999",
+                                                 "device.budget=lots",
+                                                 "device.budget=0%",
+                                                 "device.budget=120%",
+                                                 "device.budget=3 parsecs",
+                                                 "run.checkpoint_every=-1",
+                                                 "run.keep=0",
+                                                 "run.keep=5000",
+                                                 "run.watchdog_seconds=-1",
+                                                 "model.name=gpt-small",
+                                                 "model.name=pointnet",
+                                                 "data.name=text",
+                                                 "data.name=modelnet40"};
+  int refused = 0;
+  for (const std::string& assignment : wrong_values) {
+    try {
+      RunConfig config;
+      apply_override(config, assignment);
+      resolved(config);
+      ADD_FAILURE() << "accepted " << assignment;
+    } catch (const UsageError& error) {
+      EXPECT_FALSE(std::string(error.what()).empty());
+      ++refused;
+    }
+  }
+  // Misspelt keys and syntax errors, each with its line.
+  RunConfig sound;
+  std::vector<std::string> keys;
+  visit_config(sound, [&](const ConfigField& field, auto&) {
+    keys.push_back(std::string("[") + field.table + "]\n" + field.key);
+  });
+  for (std::size_t i = 0; refused < 200; ++i) {
+    const std::string key = keys[i % keys.size()];
+    const std::string toml = i < keys.size()       ? key + "x = 1\n"
+                             : i < 2 * keys.size() ? key + " = [1, 2]\n"
+                             : i < 3 * keys.size() ? key + " = \n"
+                                                   : key + " = 1979-05-27\n";
+    const std::string error = error_of(toml);
+    ASSERT_NE(error.find("run.toml:2:"), std::string::npos) << toml << error;
+    ++refused;
+  }
+  EXPECT_EQ(refused, 200);
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,208 @@
+#include "triaccel/trainer/training.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "triaccel/base/error.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/telemetry/summary.h"
+#include "triaccel/trainer/format_support.h"
+#include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/run_directory.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig small_run() {
+  RunConfig config;
+  config.model.name = "lenet5";
+  config.data.train_samples = 512;
+  config.train.batch = 64;
+  config.train.epochs = 2;
+  config.train.control_interval = 4;
+  config.device.device = "cpu";
+  return config;
+}
+
+/// A folder that is gone when the test is.
+struct ScratchFolder {
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "triaccel_test_XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~ScratchFolder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+struct Recorder final : Sink {
+  std::vector<StepReport> reports;
+  std::vector<EvaluationReport> evaluations;
+  std::vector<std::string> notices;
+  void interval(const StepReport& report, const StepPlan&) override { reports.push_back(report); }
+  void evaluation(const EvaluationReport& report) override { evaluations.push_back(report); }
+  void notice(const std::string& message) override { notices.push_back(message); }
+};
+
+TEST(Train, CountsEverySampleOnceAnEpoch) {
+  Recorder recorder;
+  const RunSummary summary =
+      train(make_model({.name = "lenet5"}), small_run(), {.sinks = {&recorder}});
+  EXPECT_EQ(summary.samples, 1024);
+  EXPECT_EQ(summary.steps, 16);
+  EXPECT_EQ(recorder.reports.size(), 4u);
+  EXPECT_EQ(recorder.evaluations.size(), 2u);
+  std::int64_t samples = 0;
+  for (const StepReport& report : recorder.reports) samples += report.interval_samples;
+  EXPECT_EQ(samples, 1024);
+  EXPECT_EQ(summary.model, "lenet5");
+}
+
+TEST(Train, TakesAFractionOfAnEpoch) {
+  RunConfig config = small_run();
+  config.train.epochs = 0.3;
+  EXPECT_EQ(train(make_model({.name = "lenet5"}), config).samples, 154);
+  config.train.steps = 3;
+  EXPECT_EQ(train(make_model({.name = "lenet5"}), config).samples, 192);
+}
+
+TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
+  RunConfig config = small_run();
+  config.model.name = "resnet18";
+  config.train.batch = 256;
+  config.train.epochs = 1;
+  config.data.train_samples = 512;
+  config.device.budget = "70MiB";
+  Recorder recorder;
+  torch::manual_seed(1);
+  const RunSummary summary = train(make_model({.name = "resnet18", .stem = "cifar", .width = 16}),
+                                   config, {.sinks = {&recorder}});
+  EXPECT_GT(summary.memory_retries, 0);
+  EXPECT_FALSE(recorder.notices.empty());
+  EXPECT_LE(summary.peak_bytes, summary.budget_bytes);
+  EXPECT_EQ(summary.samples, 512);
+  EXPECT_EQ(summary.batch_final, 256);
+}
+
+TEST(Train, GivesUpWhenOneSampleDoesNotFit) {
+  RunConfig config = small_run();
+  config.device.budget = "17MiB";
+  EXPECT_THROW(train(make_model({.name = "lenet5"}), config), OutOfMemory);
+}
+
+TEST(Train, ReportsNumericalFailure) {
+  RunConfig config = small_run();
+  config.train.lr = 1e30;
+  config.train.epochs = 20;
+  EXPECT_THROW(train(make_model({.name = "lenet5"}), config), NumericalFailure);
+}
+
+TEST(Train, StopsEarlyWhenNothingImproves) {
+  RunConfig config = small_run();
+  config.train.lr = 1e-12;
+  config.train.weight_decay = 0;
+  config.train.epochs = 50;
+  config.train.patience = 2;
+  config.data.val_split = 100;
+  const RunSummary summary = train(make_model({.name = "lenet5"}), config);
+  EXPECT_EQ(summary.status, "stopped early");
+  EXPECT_LT(summary.epochs, 50);
+}
+
+TEST(StartRun, WritesAllThatItPromises) {
+  const ScratchFolder scratch;
+  const fs::path run = scratch.path / "run";
+  const RunSummary summary = start_run(small_run(), run);
+  for (const char* name : {"config.toml", "metrics.jsonl", "metrics.csv", "summary.json",
+                           "report.html", "checkpoints/step-16/manifest.json"})
+    EXPECT_TRUE(fs::exists(run / name)) << name;
+  EXPECT_EQ(read_summary(run / kSummaryFile).accuracy, summary.accuracy);
+  EXPECT_TRUE(is_finished(run));
+  EXPECT_NEAR(100 * evaluate_run(run).accuracy, summary.accuracy, 1e-9);
+  EXPECT_THROW(start_run(small_run(), run), UsageError);
+  EXPECT_EQ(resume_run(run).steps, summary.steps) << "a finished run stays as it is";
+}
+
+TEST(ResumeRun, StartsOverWhenThereIsNoCheckpoint) {
+  const ScratchFolder scratch;
+  write_run_config(scratch.path, resolved(small_run()));
+  EXPECT_EQ(resume_run(scratch.path).steps, 16);
+}
+
+TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {
+  const ScratchFolder scratch;
+  int steps = 0;
+  start_run(small_run(), scratch.path, {.stop_requested = [&] { return ++steps == 5; }});
+  RunConfig other = resolved(small_run());
+  other.train.lr = 0.5;
+  write_run_config(scratch.path, other);
+  EXPECT_THROW(resume_run(scratch.path), StorageError);
+}
+
+/// The weights a run ended with, as bytes.
+std::vector<std::byte> final_weights(const fs::path& run) {
+  const auto loaded = CheckpointStore(run / kCheckpointFolder).load_latest();
+  std::vector<std::byte> bytes;
+  for (const auto& [name, view] : loaded->files.at("weights.safetensors"))
+    bytes.insert(bytes.end(), view.bytes.begin(), view.bytes.end());
+  return bytes;
+}
+
+class ResumeExactly : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
+  RunConfig config = small_run();
+  std::tie(config.train.method, config.train.optimizer) = GetParam();
+  config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
+  config.data.train_samples = 48;
+  config.train.batch = 8;
+  config.train.ema = 0.9;
+  config.train.clip = 1;
+  const ScratchFolder scratch;
+  start_run(config, scratch.path / "whole");
+  for (const int stop_after : {2, 7, 6}) {
+    const fs::path run = scratch.path / std::to_string(stop_after);
+    int steps = 0;
+    const auto stop = [&] { return ++steps == stop_after; };
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(resume_run(run).status, "finished");
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << stop_after;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
+                         testing::Values(std::tuple("fp32", "sgd"), std::tuple("fp32", "adamw"),
+                                         std::tuple("amp", "sgd")));
+
+TEST(LoadWeights, StartsFromAnotherRunsWeights) {
+  const ScratchFolder scratch;
+  start_run(small_run(), scratch.path / "first");
+  Network network = make_model({.name = "lenet5"});
+  load_weights(network, scratch.path / "first/checkpoints/step-16/weights.safetensors");
+  const auto trained = final_weights(scratch.path / "first");
+  std::size_t bytes = 0;
+  for (const StateView& view : network_state(network)) bytes += view.bytes.size();
+  EXPECT_EQ(bytes, trained.size());
+  Network other = make_model({.name = "lenet5", .classes = 7});
+  EXPECT_THROW(load_weights(other, scratch.path / "first/checkpoints/step-16/weights.safetensors"),
+               DataError);
+}
+
+// R28: every cell of the table is filled, none throws.
+TEST(ProbeFormats, SaysNativeOrEmulatedForEveryOperationAndFormat) {
+  const auto table = probe_formats(c10::Device(c10::kCPU));
+  EXPECT_EQ(table.size(), 9u);
+  for (const FormatSupport& cell : table) {
+    EXPECT_TRUE(cell.support == "native" || cell.support == "emulated") << cell.operation;
+    EXPECT_EQ(cell.support == "native", cell.why.empty()) << cell.operation;
+    if (cell.precision == Precision::Fp32) {
+      EXPECT_EQ(cell.support, "native");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

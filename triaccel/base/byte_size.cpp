@@ -1,0 +1,74 @@
+#include "triaccel/base/byte_size.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"", 1},
+                                                                        {"B", 1},
+                                                                        {"KiB", 1024.0},
+                                                                        {"MiB", 1048576.0},
+                                                                        {"GiB", 1073741824.0},
+                                                                        {"TiB", 1099511627776.0},
+                                                                        {"kB", 1e3},
+                                                                        {"MB", 1e6},
+                                                                        {"GB", 1e9}}};
+
+/// Splits "1.5 GiB" into its number and its unit.
+std::pair<double, std::string_view> number_and_unit(std::string_view written,
+                                                    std::string_view who) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(written.data(), written.data() + written.size(), number);
+  require(error == std::errc{} && std::isfinite(number) && number >= 0, who, "'", written,
+          "' is no memory size; write 300MiB, 2GB or 80%");
+  std::string_view unit = written.substr(static_cast<std::size_t>(end - written.data()));
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  return {number, unit};
+}
+
+}  // namespace
+
+std::int64_t parse_byte_size(std::string_view written, std::string_view who) {
+  const auto [number, unit] = number_and_unit(written, who);
+  for (const auto& [name, factor] : kUnits) {
+    if (unit != name) continue;
+    require(number * factor < 0x1p62, who, "'", written, "' is more than any machine has");
+    return static_cast<std::int64_t>(number * factor);
+  }
+  throw UsageError(text("[", who, "] unknown unit '", unit, "' in '", written,
+                        "'; use KiB, MiB, GiB, kB, MB or GB"));
+}
+
+std::int64_t parse_budget(std::string_view written, std::int64_t device_bytes,
+                          std::string_view who) {
+  if (written.empty() || written == "none") return 0;
+  const auto [number, unit] = number_and_unit(written, who);
+  if (unit != "%") {
+    const std::int64_t bytes = parse_byte_size(written, who);
+    require(bytes > 0, who, "a budget of 0 bytes trains nothing; write none for no budget");
+    return bytes;
+  }
+  require(number > 0 && number <= 100, who, "a share must lie in (0, 100] %, got ", written);
+  return static_cast<std::int64_t>(number / 100 * static_cast<double>(device_bytes));
+}
+
+std::string byte_text(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> names = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 1024 && unit + 1 < names.size(); ++unit) value /= 1024;
+  const bool whole = unit == 0 || std::abs(value) >= 100 || value == std::floor(value);
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), whole ? "%.0f %s" : "%.1f %s", value, names[unit]);
+  return out.data();
+}
+
+}  // namespace triaccel

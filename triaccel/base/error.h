@@ -1,0 +1,64 @@
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace triaccel {
+
+/// Joins values into one message: text("got ", 3, " of ", n).
+template <typename... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+// Each type below exists because the command line answers it with an exit code of its own, or
+// because the trainer catches it. Everything else is a std::exception and means a defect of ours.
+
+/// The caller's mistake: a wrong argument, option or configuration.
+struct UsageError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A data file that is missing, cut short or not what it should be.
+struct DataError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Another process holds the run directory.
+struct RunLocked : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Writing or reading our own files (checkpoints, metrics) failed.
+struct StorageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The device ran out of memory; the trainer answers with a smaller plan.
+struct OutOfMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The loss or the weights are no longer numbers, and nothing we may do mends it.
+struct NumericalFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// `who` names the public call the user made, not the helper that noticed.
+template <typename... Parts>
+void require(bool ok, std::string_view who, const Parts&... why) {
+  if (!ok) throw UsageError(text("[", who, "] ", why...));
+}
+
+/// A promise of our own code; when it is broken, the message names the line. The built-ins are what
+/// std::source_location is made of; clang 14 cannot compile libstdc++'s.
+inline void ensure(bool ok, std::string_view promise, const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+  if (!ok) throw std::logic_error(text(file, ":", line, ": broken promise: ", promise));
+}
+
+}  // namespace triaccel

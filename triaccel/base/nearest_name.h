@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace triaccel {
+
+/// The known name closest to what was written, or "" when none is close enough to be a likely typo.
+std::string nearest_name(std::string_view written, std::span<const std::string> known);
+
+/// "; did you mean 'batch'?" or, without a close name, "; known: a, b, c".
+std::string suggestion(std::string_view written, std::span<const std::string> known);
+
+}  // namespace triaccel

@@ -1,0 +1,67 @@
+#include "triaccel/checkpoint/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+std::string this_process() {
+  std::array<char, 256> host = {};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return text("process ", ::getpid(), " on ", host[0] == '\0' ? "this machine" : host.data());
+}
+
+/// What the holder wrote; it may not have come to that yet.
+std::string holder_in(int descriptor) {
+  std::array<char, 512> written = {};
+  const ssize_t size = ::pread(descriptor, written.data(), written.size() - 1, 0);
+  const std::string holder(written.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  const bool whole = holder.starts_with("process ") && holder.ends_with('\n');
+  return whole ? holder.substr(0, holder.size() - 1) : "another process";
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& run_directory) {
+  std::error_code code;
+  std::filesystem::create_directories(run_directory, code);
+  if (code)
+    throw StorageError(text(run_directory.string(), ": cannot create it: ", code.message()));
+  const std::filesystem::path file = run_directory / ".lock";
+  do descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) throw StorageError(text(file.string(), ": cannot open it: ", reason(errno)));
+
+  int result = -1;
+  do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  if (result != 0) {
+    const int error = errno;
+    const std::string holder = holder_in(descriptor_);
+    ::close(descriptor_);
+    if (error != EWOULDBLOCK)
+      throw StorageError(text(file.string(), ": cannot lock it: ", reason(error),
+                              "; put the run on a file system with flock"));
+    throw RunLocked(text(run_directory.string(), ": ", holder,
+                         " is working in this run; wait for it, stop it, or choose another --out"));
+  }
+  // Only the message of whoever comes second depends on this, so a failure here is no failure.
+  const std::string holder = this_process() + "\n";
+  [[maybe_unused]] const bool told = ::ftruncate(descriptor_, 0) == 0 &&
+                                     ::pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+}  // namespace triaccel

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/core/precision.h"
+
+namespace triaccel {
+
+/// How a layer's saved activations are kept between forward and backward.
+enum class ActivationFormat { Raw };
+
+/// Where a layer's gradient comes from.
+enum class GradientSource { Backprop, ZerothOrder };
+
+/// What one layer does during one step.
+struct LayerPlan {
+  Precision compute = Precision::Fp32;
+  ActivationFormat saved = ActivationFormat::Raw;
+  GradientSource gradient = GradientSource::Backprop;
+  float learning_rate_scale = 1.0f;
+  bool operator==(const LayerPlan&) const = default;
+};
+
+/// Every decision that shapes a step. A value: compared, hashed, logged, replayed.
+struct StepPlan {
+  std::int64_t batch_size = 0;         // samples per optimizer step
+  std::int64_t micro_batch_size = 0;   // samples per forward and backward; at most batch_size
+  std::vector<LayerPlan> layers = {};  // index = LayerId, forward order
+  bool operator==(const StepPlan&) const = default;
+};
+
+/// Hash over every field: equal plans, equal hashes, on every machine.
+std::uint64_t plan_hash(const StepPlan& plan);
+
+/// Hash over what shapes the computation: batch sizes, precisions, formats, gradient sources.
+/// Learning rates travel as device data and are left out, so changing them recaptures nothing.
+std::uint64_t shape_hash(const StepPlan& plan);
+
+}  // namespace triaccel

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/core/memory_report.h"
+
+namespace triaccel {
+
+/// What the gradients of one layer looked like, after unscaling, in the last step of an interval.
+struct LayerSignals {
+  std::int64_t count = 0;  // elements
+  double sum = 0;
+  double sum_of_squares = 0;
+  float absolute_maximum = 0;
+  std::int64_t nonfinite = 0;  // elements that are infinite or not a number
+  bool operator==(const LayerSignals&) const = default;
+
+  double variance() const {
+    if (count == 0) return 0;
+    const double mean = sum / static_cast<double>(count);
+    return sum_of_squares / static_cast<double>(count) - mean * mean;
+  }
+};
+
+/// The measurements of one control interval: all that a policy or a sink gets to see.
+struct StepReport {
+  std::int64_t step = 0;     // optimizer steps done in the run
+  std::int64_t samples = 0;  // samples trained in the run
+  double epoch = 0;          // samples over the size of the training set
+  std::int64_t interval_steps = 0;
+  std::int64_t interval_samples = 0;
+  double seconds = 0;        // wall time of the interval
+  double loss = 0;           // mean over the interval's samples
+  double accuracy = 0;       // share of the interval's predictions that were right, in [0, 1]
+  double learning_rate = 0;  // of the last step, before per-layer scales
+  double gradient_norm = 0;  // of the last step, before clipping
+  double loss_scale = 1;
+  std::int64_t skipped_steps = 0;      // in the interval, because a gradient was not finite
+  std::int64_t consecutive_skips = 0;  // up to the last step
+  std::int64_t memory_retries = 0;     // steps of the interval redone smaller after out of memory
+  MemoryReport memory = {};
+  std::vector<LayerSignals> layers = {};  // index = LayerId
+};
+
+}  // namespace triaccel

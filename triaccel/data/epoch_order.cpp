@@ -1,0 +1,28 @@
+#include "triaccel/data/epoch_order.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include "triaccel/core/memory_report.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+
+at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) {
+  // from_blob wants a mutable pointer; the view is only copied from.
+  auto* const data = const_cast<std::int64_t*>(ids.data());
+  return at::from_blob(data, {static_cast<std::int64_t>(ids.size())}, at::kLong)
+      .to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
+  if (epoch_ != sampler.epoch()) {
+    MemoryPurposeScope purpose(MemoryPurpose::Data);
+    order_.reset();
+    order_ = ids_on_device(sampler.order(), device_);
+    epoch_ = sampler.epoch();
+  }
+  const auto ids = sampler.upcoming(count);
+  return order_.narrow(0, sampler.cursor(), static_cast<std::int64_t>(ids.size()));
+}
+
+}  // namespace triaccel

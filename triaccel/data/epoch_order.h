@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "triaccel/data/sampler.h"
+
+namespace triaccel {
+
+/// A sampler's order on the device, uploaded once an epoch, so that a step's sample ids are a view
+/// and no step waits for a copy from the host.
+class EpochOrder {
+ public:
+  explicit EpochOrder(c10::Device device) : device_(device) {}
+
+  /// The sampler's upcoming(count) as int64 on the device.
+  at::Tensor upcoming(const Sampler& sampler, std::int64_t count);
+
+ private:
+  c10::Device device_;
+  std::int64_t epoch_ = -1;
+  at::Tensor order_;
+};
+
+/// Host numbers as an int64 tensor on a device.
+at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device);
+
+}  // namespace triaccel

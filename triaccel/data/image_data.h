@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "triaccel/data/dataset.h"
+#include "triaccel/formats/image_set.h"
+
+namespace triaccel {
+
+/// Per-channel mean and standard deviation of pixels in [0, 255].
+struct PixelStatistics {
+  std::vector<float> mean = {};
+  std::vector<float> deviation = {};  // at least one grey level
+};
+
+PixelStatistics pixel_statistics(const ImageSet& set);
+
+struct ImageDataOptions {
+  std::int64_t image_size = 0;  // pixels a side of a batch; 0: the set's own
+  std::int64_t padding = 4;     // of the random crop
+  bool flip = true;
+  bool channels_last = false;  // memory order of a batch
+};
+
+/// Images, resident as bytes; a batch is cut, flipped and normalised on the device.
+class ImageData final : public Dataset {
+ public:
+  ImageData(const ImageSet& set, const PixelStatistics& statistics, const ImageDataOptions& options,
+            c10::Device device);
+
+  std::int64_t size() const override { return labels_.numel(); }
+  std::int64_t bytes() const override { return pixels_.numel() + labels_.numel(); }
+  Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
+
+ private:
+  ImageDataOptions options_;
+  at::Tensor pixels_;  // uint8 [count, channels, height, width]
+  at::Tensor labels_;  // uint8 [count]
+  at::Tensor scale_;   // float [channels]
+  at::Tensor shift_;   // float [channels]
+  at::Tensor epoch_;   // int64 [1]: device data, so that a captured step follows it
+};
+
+}  // namespace triaccel

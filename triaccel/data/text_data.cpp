@@ -1,0 +1,42 @@
+#include "triaccel/data/text_data.h"
+
+#include <ATen/ATen.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/base/random.h"
+#include "triaccel/core/memory_report.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::uint64_t kShiftStream = std::uint64_t{1} << 49;  // of the seed, apart from others
+
+}  // namespace
+
+TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device)
+    : context_(context) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  // The last window must have room for the largest shift.
+  windows_ = (count - 1) / context - 1;
+  require(context > 0 && windows_ > 0, "TextData", "a text of ", count,
+          " tokens is too short for windows of ", context);
+  MemoryPurposeScope purpose(MemoryPurpose::Data);
+  auto* const data = const_cast<std::uint8_t*>(tokens.data());
+  tokens_ = at::from_blob(data, {count}, at::kByte).to(device, at::kByte, false, /*copy=*/true);
+  steps_ = at::arange(context + 1, at::TensorOptions(at::kLong).device(device));
+}
+
+Batch TextData::gather(const at::Tensor& ids, const GatherOptions& options) const {
+  std::int64_t shift = 0;
+  if (options.augment) {
+    const auto epoch = static_cast<std::uint64_t>(options.epoch);
+    const RandomWords random = random_words(options.seed, epoch, kShiftStream);
+    shift = bounded(random.words[0], static_cast<std::uint32_t>(context_));
+  }
+  const at::Tensor places = (ids * context_ + shift).unsqueeze(1) + steps_;
+  const at::Tensor windows = tokens_.take(places).to(at::kLong);
+  return {windows.narrow(1, 0, context_), windows.narrow(1, 1, context_)};
+}
+
+}  // namespace triaccel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "triaccel/data/dataset.h"
+
+namespace triaccel {
+
+/// A token stream cut into windows of `context` tokens; the target of a token is the next one.
+/// With augmentation on, all windows of an epoch are shifted by one random offset, so that a model
+/// does not see the same cuts again and again.
+class TextData final : public Dataset {
+ public:
+  TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device);
+
+  std::int64_t size() const override { return windows_; }
+  std::int64_t bytes() const override { return tokens_.numel(); }
+  Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
+
+ private:
+  at::Tensor tokens_;  // uint8 [count]
+  at::Tensor steps_;   // int64 [context + 1]: 0, 1, 2, …
+  std::int64_t context_;
+  std::int64_t windows_;
+};
+
+}  // namespace triaccel

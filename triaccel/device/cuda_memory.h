@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "triaccel/core/memory_report.h"
+
+namespace triaccel {
+
+/// Whether this build has the CUDA back end and the machine a device it can use.
+bool cuda_available();
+
+/// Name, compute capability and memory of the current CUDA device, in words.
+std::string cuda_device_text();
+
+/// 90 for compute capability 9.0.
+int cuda_capability();
+
+std::int64_t cuda_total_bytes();
+
+/// The caching allocator's figures for the current device; no figures by purpose.
+MemoryReport read_cuda_memory();
+void reset_cuda_memory_peak();
+
+/// The hard limit of what the caching allocator may take from the device; 0 lifts it.
+void limit_cuda_memory(std::int64_t bytes);
+
+/// Gives cached blocks back to the device.
+void release_cuda_cache();
+
+/// Waits for everything enqueued on the current device.
+void synchronize_cuda();
+
+}  // namespace triaccel

@@ -1,0 +1,67 @@
+#include "triaccel/device/device_choice.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/cuda_memory.h"
+
+namespace triaccel {
+namespace {
+
+/// The processor's name as /proc/cpuinfo gives it; Arm kernels give none, hence the fallback.
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(": ") + 2);
+#if defined(__aarch64__)
+  return "Arm CPU";
+#else
+  return "CPU";
+#endif
+}
+
+}  // namespace
+
+c10::Device choose_device(std::string_view name) {
+  if (name == "cpu") return c10::Device(c10::kCPU);
+  if (name == "auto") return c10::Device(cuda_available() ? c10::kCUDA : c10::kCPU, 0);
+  require(name == "cuda", "--device", "unknown device '", name, "'; use auto, cpu or cuda");
+  require(cuda_available(), "--device",
+          "no usable CUDA device: see 'triaccel doctor', or train with --device cpu");
+  return c10::Device(c10::kCUDA, 0);
+}
+
+std::string device_text(c10::Device device) {
+  if (device.is_cuda()) return cuda_device_text();
+  const int threads = at::get_num_threads();
+  return text(cpu_name(), ", ", threads, threads == 1 ? " thread" : " threads");
+}
+
+std::int64_t device_total_bytes(c10::Device device) {
+  if (device.is_cuda()) return cuda_total_bytes();
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+void synchronize(c10::Device device) {
+  if (device.is_cuda()) synchronize_cuda();
+}
+
+void set_threads(int threads) {
+  if (threads > 0) at::set_num_threads(threads);
+}
+
+void set_arithmetic(bool deterministic) {
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuDNN(false);
+  context.setAllowTF32CuBLAS(false);
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/deterministic);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(false);
+}
+
+}  // namespace triaccel

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <array>
+#include <cstdint>
+
+#include "triaccel/core/memory_report.h"
+
+namespace triaccel {
+
+/// What a device's memory holds, at most held, and may hold. One gauge a run: peaks belong to the
+/// device, not to the gauge.
+class MemoryGauge {
+ public:
+  explicit MemoryGauge(c10::Device device);
+
+  MemoryReport read() const;
+  void reset_peak();
+
+  /// The budget in bytes; 0: none. Passing it raises c10::OutOfMemoryError in whatever allocates.
+  void set_limit(std::int64_t bytes);
+
+  /// Bytes in live tensors now: cheap enough for every step.
+  std::int64_t used() const;
+
+  /// The CPU allocator knows what each block is for; the CUDA allocator does not, so whoever
+  /// allocates there says how much a purpose held at most. Ignored on the CPU.
+  void note(MemoryPurpose purpose, std::int64_t bytes);
+
+  /// Gives cached, unused blocks back to the device, after an out-of-memory.
+  void release_cache();
+
+ private:
+  bool on_cuda_;
+  std::array<std::int64_t, kMemoryPurposes> noted_ = {};
+};
+
+}  // namespace triaccel

@@ -1,0 +1,195 @@
+#include "triaccel/formats/idx.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triaccel/formats/file_bytes.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxImageBytes = std::uint64_t{48} << 20;  // MNIST has 44.9 MiB
+constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{1} << 20;
+constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kClasses = 10;
+
+std::int64_t big_endian_word(std::span<const std::byte> file, std::size_t at) {
+  std::int64_t word = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    word = word << 8 | std::to_integer<std::int64_t>(file[at + i]);
+  return word;
+}
+
+// The sizes an idx header of unsigned bytes declares, or nothing after noting why not.
+std::optional<std::vector<std::int64_t>> parse_header(std::span<const std::byte> file,
+                                                      std::string_view file_name,
+                                                      std::size_t dimensions, DefectLog& log) {
+  constexpr std::byte unsigned_byte{0x08};
+  const std::size_t header = 4 + 4 * dimensions;
+  if (file.size() < 4) {
+    log.add(file_name, -1, Defect::TruncatedHeader,
+            text(file.size(), " bytes, the header has ", header, "; fetch it again"));
+    return std::nullopt;
+  }
+  if (file[0] != std::byte{0} || file[1] != std::byte{0}) {
+    const bool gzip = file[0] == std::byte{0x1f} && file[1] == std::byte{0x8b};
+    log.add(
+        file_name, -1, Defect::WrongMagic,
+        gzip ? "this is a gzip file; let its name end in .gz" : "not an idx file; fetch it again");
+    return std::nullopt;
+  }
+  if (file[2] != unsigned_byte) {
+    log.add(file_name, -1, Defect::WrongElementType,
+            text("type code ", std::to_integer<int>(file[2]), ", 8 (unsigned byte) is read"));
+    return std::nullopt;
+  }
+  if (std::to_integer<std::size_t>(file[3]) != dimensions) {
+    log.add(file_name, -1, Defect::WrongDimensions,
+            text(std::to_integer<int>(file[3]), " dimensions instead of ", dimensions,
+                 "; are the image and label files exchanged?"));
+    return std::nullopt;
+  }
+  if (file.size() < header) {
+    log.add(file_name, -1, Defect::TruncatedHeader,
+            text(file.size(), " bytes, the header has ", header, "; fetch it again"));
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> sizes;
+  for (std::size_t d = 0; d < dimensions; ++d) sizes.push_back(big_endian_word(file, 4 + 4 * d));
+  return sizes;
+}
+
+// The whole records after the header; notes what is missing or too much.
+std::span<const std::byte> parse_records(std::span<const std::byte> payload,
+                                         std::string_view file_name, std::int64_t count,
+                                         std::int64_t record_bytes, DefectLog& log) {
+  const auto bytes = static_cast<std::int64_t>(payload.size());
+  const std::int64_t there = std::min(count, bytes / record_bytes);
+  const std::int64_t expected = count * record_bytes;
+  if (bytes > expected)
+    log.add(file_name, -1, Defect::TrailingBytes,
+            text(bytes - expected, " bytes after the last of ", count, " records"));
+  const bool cut = there < count && bytes % record_bytes != 0;
+  if (cut)
+    log.add(file_name, there, Defect::TruncatedRecord,
+            text("the file ends after ", bytes % record_bytes, " of ", record_bytes, " bytes"));
+  if (there + (cut ? 1 : 0) < count)
+    log.add(file_name, there + (cut ? 1 : 0), Defect::MissingRecords,
+            text("the header says ", count, " records; fetch the file again"));
+  return payload.first(static_cast<std::size_t>(there * record_bytes));
+}
+
+std::vector<std::byte> read_part(const fs::path& folder, const std::string& stem,
+                                 const std::string& kind, std::uint64_t max_bytes,
+                                 std::string& file_name, DefectLog& log) {
+  const fs::path dashed = folder / (stem + "-" + kind), dotted = folder / (stem + "." + kind);
+  const fs::path& base =
+      find_plain_or_gzip(dashed) || !find_plain_or_gzip(dotted) ? dashed : dotted;
+  file_name = find_plain_or_gzip(base).value_or(base).string();
+  try {
+    return read_plain_or_gzip(base, max_bytes);
+  } catch (const DefectError& error) {
+    log.add(error.finding);
+    return {};
+  }
+}
+
+ImageSet read_split(const fs::path& folder, std::string_view name, const std::string& prefix,
+                    DefectLog& log) {
+  ImageSet set{.name = std::string(name),
+               .channels = 1,
+               .height = kSide,
+               .width = kSide,
+               .classes = kClasses};
+  std::string image_file, label_file;
+  const std::vector<std::byte> image_bytes =
+      read_part(folder, prefix + "-images", "idx3-ubyte", kMaxImageBytes, image_file, log);
+  const std::vector<std::byte> label_bytes =
+      read_part(folder, prefix + "-labels", "idx1-ubyte", kMaxLabelBytes, label_file, log);
+  IdxImages images;
+  IdxLabels labels;
+  if (!image_bytes.empty()) images = parse_idx_images(image_bytes, image_file, log);
+  if (!label_bytes.empty()) labels = parse_idx_labels(label_bytes, label_file, log);
+  if (!images.pixels.empty() && (images.height != kSide || images.width != kSide)) {
+    log.add(image_file, -1, Defect::WrongDimensions,
+            text("images of ", images.height, "x", images.width, ", this set has 28x28"));
+    images.pixels = {};
+  }
+  if (!image_bytes.empty() && !label_bytes.empty() && images.count != labels.count)
+    log.add(label_file, -1, Defect::CountMismatch,
+            text(labels.count, " labels for ", images.count, " images; fetch both files again"));
+
+  constexpr auto image_size = static_cast<std::size_t>(kSide * kSide);
+  const std::size_t pairs = std::min(images.pixels.size() / image_size, labels.labels.size());
+  set.pixels.reserve(pairs * image_size);
+  set.labels.reserve(pairs);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const auto label = std::to_integer<std::uint8_t>(labels.labels[i]);
+    if (label >= kClasses) {
+      log.add(label_file, static_cast<std::int64_t>(i), Defect::LabelOutOfRange,
+              text(int{label}, ", the largest is ", kClasses - 1));
+      continue;
+    }
+    const auto* first = reinterpret_cast<const std::uint8_t*>(&images.pixels[i * image_size]);
+    set.pixels.insert(set.pixels.end(), first, first + image_size);
+    set.labels.push_back(label);
+  }
+  set.count = static_cast<std::int64_t>(set.labels.size());
+  log.close_split(image_file, std::max(images.count, labels.count), set.count);
+  check_classes(set.labels, kClasses, label_file, log);
+  return set;
+}
+
+}  // namespace
+
+IdxImages parse_idx_images(std::span<const std::byte> file, std::string_view file_name,
+                           DefectLog& log) {
+  constexpr std::int64_t max_side = 4096;
+  const auto sizes = parse_header(file, file_name, 3, log);
+  if (!sizes) return {};
+  const std::int64_t count = (*sizes)[0], height = (*sizes)[1], width = (*sizes)[2];
+  if (height < 1 || width < 1 || height > max_side || width > max_side) {
+    log.add(file_name, -1, Defect::WrongDimensions,
+            text("images of ", height, "x", width, "; sides from 1 to ", max_side, " are read"));
+    return {};
+  }
+  if (count > static_cast<std::int64_t>(kMaxImageBytes) / (height * width)) {
+    log.add(file_name, -1, Defect::CountTooLarge,
+            text(count, " images of ", height, "x", width, " are more than ", kMaxImageBytes,
+                 " bytes; is it the right file?"));
+    return {};
+  }
+  return {.count = count,
+          .height = height,
+          .width = width,
+          .pixels = parse_records(file.subspan(16), file_name, count, height * width, log)};
+}
+
+IdxLabels parse_idx_labels(std::span<const std::byte> file, std::string_view file_name,
+                           DefectLog& log) {
+  const auto sizes = parse_header(file, file_name, 1, log);
+  if (!sizes) return {};
+  const std::int64_t count = (*sizes)[0];
+  if (count > static_cast<std::int64_t>(kMaxLabelBytes)) {
+    log.add(file_name, -1, Defect::CountTooLarge,
+            text(count, " labels, at most ", kMaxLabelBytes, " are read; is it the right file?"));
+    return {};
+  }
+  return {.count = count, .labels = parse_records(file.subspan(8), file_name, count, 1, log)};
+}
+
+ImageSplits read_idx_set(const fs::path& folder, std::string_view name, BadDataRule rule) {
+  DefectLog log(rule);
+  ImageSplits splits;
+  splits.train = read_split(folder, name, "train", log);
+  splits.test = read_split(folder, name, "t10k", log);
+  splits.findings = log.take();
+  return splits;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triaccel/formats/bad_data.h"
+
+namespace triaccel {
+
+/// Labelled images of one size, as bytes.
+struct ImageSet {
+  std::string name = {};
+  std::int64_t count = 0, channels = 0, height = 0, width = 0, classes = 0;
+  std::vector<std::uint8_t> pixels = {};  // [count][channels][height][width]
+  std::vector<std::uint8_t> labels = {};  // [count], each below `classes`
+};
+
+struct ImageSplits {
+  ImageSet train = {}, test = {};
+  std::vector<Finding> findings = {};  // what BadData::Skip dropped or BadData::Report saw
+};
+
+}  // namespace triaccel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+
+#include "triaccel/kernels/cuda_stream.h"
+#include "triaccel/kernels/step_control.h"
+#include "triaccel/kernels/tensor_list.h"
+
+namespace triaccel::kernels {
+
+/// Betas in FP64: 1 - 0.999f is already wrong in the fifth digit.
+struct AdamWStep {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+};
+
+/// For every tensor, with g <- control->gradient_multiplier * g, lr = learning_rates[layer] and
+/// t = control->applied_steps (Loshchilov & Hutter 2019, as torch.optim.AdamW):
+///   p <- p - lr * weight_decay * p
+///   m <- beta1 * m + (1 - beta1) * g;   v <- beta2 * v + (1 - beta2) * g^2
+///   p <- p - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
+/// p = parameter, g = gradient (F32), m = state1, v = state2. Nothing changes when control->skip is
+/// set.
+namespace cpu {
+void adamw_update(std::span<const TensorEntry> tensors, const float* learning_rates,
+                  const StepControl* control, AdamWStep step);
+}
+namespace cuda {
+void adamw_update(std::span<const TensorEntry> tensors, const float* learning_rates,
+                  const StepControl* control, AdamWStep step, cudaStream_t stream);
+}
+
+}  // namespace triaccel::kernels

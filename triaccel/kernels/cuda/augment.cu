@@ -1,0 +1,62 @@
+#include "triaccel/kernels/augment.h"
+
+#include "triaccel/kernels/augment_math.h"
+#include "triaccel/kernels/cuda/launch.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kPixelsPerBlock = kThreads * 8;
+
+/// blockIdx.x = position in the batch, blockIdx.y = piece of the sample, in the output's order.
+__global__ void __launch_bounds__(kThreads)
+    augment_kernel(ImageBatch batch, Augmentation how, bool channels_last, float* output) {
+  const std::int64_t id = batch.sample_ids[blockIdx.x];
+  const bool known = id >= 0 && id < batch.image_count;
+  const CropFlip draw = draw_crop_flip(how, *batch.epoch, id);
+  const std::int64_t plane_size = batch.height * batch.width;
+  const std::int64_t image_size = batch.channels * plane_size;
+  const std::uint8_t* image = batch.images + (known ? id : 0) * image_size;
+  float* sample = output + blockIdx.x * image_size;
+  const std::int64_t begin = blockIdx.y * kPixelsPerBlock;
+  const std::int64_t end = min(begin + kPixelsPerBlock, image_size);
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const std::int64_t channel = channels_last ? i % batch.channels : i / plane_size;
+    const std::int64_t pixel = channels_last ? i / batch.channels : i % plane_size;
+    sample[i] = known ? augmented_pixel(image + channel * plane_size, batch.height, batch.width,
+                                        pixel / batch.width, pixel % batch.width, draw,
+                                        batch.scale[channel], batch.shift[channel])
+                      : NAN;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const std::uint8_t* labels, std::int64_t label_count,
+                  const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= batch) return;
+  const std::int64_t id = sample_ids[i];
+  output[i] = id >= 0 && id < label_count ? std::int64_t{labels[id]} : -1;
+}
+
+}  // namespace
+
+void augment(const ImageBatch& batch, Augmentation how, bool channels_last, float* output,
+             cudaStream_t stream) {
+  const std::int64_t image_size = batch.channels * batch.height * batch.width;
+  if (batch.batch == 0 || image_size == 0) return;
+  const dim3 grid(static_cast<unsigned>(batch.batch), blocks_for(image_size, kPixelsPerBlock));
+  augment_kernel<<<grid, kThreads, 0, stream>>>(batch, how, channels_last, output);
+  check_launch("augment");
+}
+
+void gather_labels(const std::uint8_t* labels, std::int64_t label_count,
+                   const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output,
+                   cudaStream_t stream) {
+  if (batch == 0) return;
+  gather_kernel<<<blocks_for(batch, kThreads), kThreads, 0, stream>>>(labels, label_count,
+                                                                      sample_ids, batch, output);
+  check_launch("gather_labels");
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/tensor_list.h"
+
+namespace triaccel::kernels::cuda {
+
+/// float4 needs addresses that are multiples of 16; a view into a larger tensor may lie anywhere.
+template <typename... Pointers>
+__device__ bool aligned_for_vectors(const Pointers*... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+/// This thread's share of a chunk: vector_body(i) for elements i..i+3 where the memory is aligned
+/// and four are left, else scalar_body(i) for one. Neighbouring threads take neighbouring elements.
+template <typename VectorBody, typename ScalarBody>
+__device__ void for_each_element(ChunkRange range, bool aligned, VectorBody vector_body,
+                                 ScalarBody scalar_body) {
+  constexpr int step = kThreads * 4;
+#pragma unroll
+  for (int offset = 0; offset < kChunk; offset += step) {
+    const std::int64_t i = range.begin + offset + threadIdx.x * 4;
+    if (aligned && i + 4 <= range.end) {
+      vector_body(i);
+    } else {
+      for (std::int64_t j = i; j < i + 4 && j < range.end; ++j) scalar_body(j);
+    }
+  }
+}
+
+__device__ inline float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
+__device__ inline void store4(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
+
+/// launch(list, blocks, chunks_before) for every list, one block a chunk.
+template <typename Launch>
+void launch_lists(std::string_view who, std::span<const TensorEntry> tensors, Launch launch) {
+  for_each_list(tensors,
+                [&](const TensorList& list, std::int32_t chunks, std::int64_t chunks_before) {
+                  launch(list, static_cast<unsigned>(chunks), chunks_before);
+                  check_launch(who);
+                });
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel::kernels::cuda {
+
+inline constexpr int kThreads = 256;
+
+/// Enough blocks for `count` work items; kernels that stride over the grid may be given fewer.
+inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+/// Reports a launch that was refused; what fails while running appears at a later call.
+inline void check_launch(std::string_view who) {
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess)
+    throw std::runtime_error(text("[", who, "] CUDA: ", cudaGetErrorString(status)));
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,44 @@
+#include "triaccel/optim/adamw.h"
+
+#include <ATen/ATen.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/multi_tensor.h"
+
+namespace triaccel {
+
+AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
+    : step_{.beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .epsilon = static_cast<float>(options.epsilon),
+            .weight_decay = static_cast<float>(options.weight_decay)},
+      bundle_("make_optimizer", std::move(parameters)),
+      first_("first_moment", bundle_.add_state(1)),
+      second_("second_moment", bundle_.add_state(2)) {
+  for (const double beta : {options.beta1, options.beta2})
+    require(beta >= 0 && beta < 1, "make_optimizer", "betas must be in [0, 1), got ", beta);
+  require(options.epsilon > 0, "make_optimizer", "epsilon must be positive, got ", options.epsilon);
+  require(options.weight_decay >= 0, "make_optimizer", "weight_decay must not be negative, got ",
+          options.weight_decay);
+}
+
+void AdamW::update(const at::Tensor& learning_rates, const at::Tensor& step_control) {
+  bundle_.bind_gradients();
+  adamw_update(bundle_, learning_rates, step_control, step_);
+}
+
+std::vector<StateView> AdamW::state() const {
+  std::vector<StateView> states;
+  first_.append_to(states, bundle_.parameters());
+  second_.append_to(states, bundle_.parameters());
+  return states;
+}
+
+void AdamW::restore(const StateMap& saved) {
+  first_.check(saved, bundle_.parameters());
+  second_.check(saved, bundle_.parameters());
+  first_.restore(saved, bundle_.parameters());
+  second_.restore(saved, bundle_.parameters());
+}
+
+}  // namespace triaccel

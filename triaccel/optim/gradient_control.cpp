@@ -1,0 +1,117 @@
+#include "triaccel/optim/gradient_control.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/multi_tensor.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kControlBytes = sizeof(kernels::StepControl);
+constexpr std::int64_t kMomentsBytes = sizeof(kernels::LayerMoments);
+constexpr const char* kScaleState = "gradient_control/loss_scale";
+constexpr const char* kCounterState = "gradient_control/counters";
+
+kernels::StepControlOptions kernel_options(const GradientControlOptions& options) {
+  constexpr std::string_view who = "GradientControl";
+  require(options.clip_norm >= 0, who, "clip_norm must not be negative, got ", options.clip_norm);
+  require(options.growth_interval > 0 && options.growth_interval <= (1 << 30), who,
+          "growth_interval must be in [1, 2^30], got ", options.growth_interval);
+  kernels::StepControlOptions ours;
+  require(options.initial_loss_scale >= double{ours.min_loss_scale} &&
+              options.initial_loss_scale <= double{ours.max_loss_scale},
+          who, "initial_loss_scale must be in [1, 2^24], got ", options.initial_loss_scale);
+  ours.max_norm = static_cast<float>(options.clip_norm);
+  ours.dynamic_loss_scale = options.loss_scaling;
+  ours.growth_interval = static_cast<std::int32_t>(options.growth_interval);
+  return ours;
+}
+
+void write_control(const at::Tensor& into, const kernels::StepControl& control) {
+  const at::Tensor host = at::empty({kControlBytes}, at::kByte);
+  std::memcpy(host.mutable_data_ptr(), &control, sizeof control);
+  into.copy_(host);
+}
+
+kernels::StepControl read_control(const at::Tensor& host_bytes) {
+  kernels::StepControl control;
+  std::memcpy(&control, host_bytes.const_data_ptr(), sizeof control);
+  return control;
+}
+
+LayerSignals signals_of(const kernels::LayerMoments& moments) {
+  return {.count = moments.count,
+          .sum = moments.sum,
+          .sum_of_squares = moments.sum_of_squares,
+          .absolute_maximum = moments.absolute_maximum,
+          .nonfinite = moments.nonfinite};
+}
+
+}  // namespace
+
+GradientControl::GradientControl(const GradientControlOptions& options,
+                                 std::vector<ParameterRef> parameters, std::int64_t layer_count)
+    : options_(kernel_options(options)),
+      bundle_("GradientControl", std::move(parameters)),
+      layer_count_(layer_count) {
+  require(layer_count_ >= bundle_.layer_count(), "GradientControl", "a parameter is of layer ",
+          bundle_.layer_count() - 1, ", but there are ", layer_count_, " layers");
+  board_ = at::zeros({kControlBytes + layer_count_ * kMomentsBytes},
+                     at::TensorOptions().dtype(at::kByte).device(bundle_.device()));
+  step_control_ = board_.narrow(0, 0, kControlBytes);
+  constexpr std::int64_t scale_at = offsetof(kernels::StepControl, loss_scale);
+  loss_scale_ = board_.narrow(0, scale_at, sizeof(float)).view(at::kFloat).squeeze(0);
+  moments_ = board_.narrow(0, kControlBytes, layer_count_ * kMomentsBytes);
+  scratch_ = moments_scratch(bundle_);
+  kernels::StepControl control;
+  if (options.loss_scaling) control.loss_scale = static_cast<float>(options.initial_loss_scale);
+  write_control(step_control_, control);
+}
+
+void GradientControl::measure() {
+  bundle_.bind_gradients();
+  gradient_moments(bundle_, step_control_, scratch_, moments_);
+  decide_step(step_control_, moments_, options_);
+}
+
+GradientReport GradientControl::read() const {
+  const at::Tensor host = board_.cpu();
+  const kernels::StepControl control = read_control(host);
+  std::vector<kernels::LayerMoments> moments(static_cast<std::size_t>(layer_count_));
+  std::memcpy(moments.data(), host.const_data_ptr<std::uint8_t>() + kControlBytes,
+              moments.size() * sizeof(kernels::LayerMoments));
+  GradientReport report = {.layers = {},
+                           .gradient_norm = control.gradient_norm,
+                           .loss_scale = double{control.loss_scale},
+                           .applied_steps = control.applied_steps,
+                           .skipped_steps = control.skipped_steps,
+                           .consecutive_skips = control.consecutive_skips};
+  report.layers.reserve(moments.size());
+  for (const kernels::LayerMoments& layer : moments) report.layers.push_back(signals_of(layer));
+  return report;
+}
+
+std::vector<StateView> GradientControl::state() const {
+  const kernels::StepControl control = read_control(step_control_.cpu());
+  return {number_state<float>(kScaleState, {control.loss_scale}),
+          number_state<std::int64_t>(kCounterState,
+                                     {std::int64_t{control.clean_steps}, control.applied_steps,
+                                      control.skipped_steps, control.consecutive_skips})};
+}
+
+void GradientControl::restore(const StateMap& saved) {
+  const auto scale = numbers_from<float>(saved, kScaleState, 1);
+  const auto counters = numbers_from<std::int64_t>(saved, kCounterState, 4);
+  kernels::StepControl control;
+  control.loss_scale = scale[0];
+  control.clean_steps = static_cast<std::int32_t>(counters[0]);
+  control.applied_steps = counters[1];
+  control.skipped_steps = counters[2];
+  control.consecutive_skips = counters[3];
+  write_control(step_control_, control);
+}
+
+}  // namespace triaccel

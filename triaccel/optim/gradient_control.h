@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/kernels/step_control.h"
+#include "triaccel/ops/tensor_bundle.h"
+
+namespace triaccel {
+
+struct GradientControlOptions {
+  double clip_norm = 0;       // clip the gradient's 2-norm to this; 0: never
+  bool loss_scaling = false;  // dynamic, for FP16 gradients; false: the scale is 1
+  double initial_loss_scale = 65536;
+  std::int64_t growth_interval = 2000;  // clean steps before the scale doubles
+};
+
+/// What the host learns about the gradients once an interval.
+struct GradientReport {
+  std::vector<LayerSignals> layers = {};  // of the last step; index = LayerId
+  double gradient_norm = 0;               // of the last step, unscaled, before clipping
+  double loss_scale = 1;                  // of the next backward pass
+  std::int64_t applied_steps = 0;         // in the run
+  std::int64_t skipped_steps = 0;         // in the run
+  std::int64_t consecutive_skips = 0;     // up to the last step
+};
+
+/// Measures all gradients in one pass and decides on the device what becomes of the step: skipped
+/// when one is not finite, clipped, with the loss scale grown or halved.
+class GradientControl : public Stateful {
+ public:
+  /// `layer_count` signals are kept; the parameters' layers lie below it.
+  GradientControl(const GradientControlOptions& options, std::vector<ParameterRef> parameters,
+                  std::int64_t layer_count);
+
+  /// Reads every parameter's grad() and decides; call between backward and Optimizer::update. Only
+  /// enqueues and allocates nothing.
+  void measure();
+
+  /// What measure() decided, for Optimizer::update and WeightAverage::update.
+  const at::Tensor& step_control() const { return step_control_; }
+
+  /// F32 scalar in device memory: multiply the loss by it before backward. A view that stays valid
+  /// and changes as the scale does.
+  const at::Tensor& loss_scale() const { return loss_scale_; }
+
+  /// One copy to the host; waits for the device.
+  GradientReport read() const;
+
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
+
+ private:
+  kernels::StepControlOptions options_;
+  TensorBundle bundle_;
+  std::int64_t layer_count_;
+  at::Tensor board_;         // step control, then the moments: one piece, so one copy reads it
+  at::Tensor step_control_;  // views of the board
+  at::Tensor loss_scale_;
+  at::Tensor moments_;
+  at::Tensor scratch_;
+};
+
+}  // namespace triaccel

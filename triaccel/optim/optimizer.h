@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "triaccel/core/state_view.h"
+#include "triaccel/ops/tensor_bundle.h"
+
+namespace triaccel {
+
+enum class OptimizerKind { Sgd, AdamW };
+
+constexpr std::string_view name_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::Sgd:
+      return "sgd";
+    case OptimizerKind::AdamW:
+      return "adamw";
+  }
+  return "";
+}
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::Sgd;
+  double momentum = 0.9;       // SGD
+  bool nesterov = false;       // SGD
+  double weight_decay = 5e-4;  // SGD: added to the gradient; AdamW: decoupled from it
+  double beta1 = 0.9;          // AdamW
+  double beta2 = 0.999;        // AdamW
+  double epsilon = 1e-8;       // AdamW
+};
+
+/// Applies gradients to weights in one pass over all tensors. Its state is allocated at
+/// construction; states are named per parameter: "momentum/conv1.weight".
+class Optimizer : public Stateful {
+ public:
+  /// Reads every parameter's grad(); parameters without one stay as they are. `learning_rates` is
+  /// F32 [layers] and `step_control` that of GradientControl, both on the parameters' device. Only
+  /// enqueues, allocates nothing, and changes nothing when the step is to be skipped.
+  virtual void update(const at::Tensor& learning_rates, const at::Tensor& step_control) = 0;
+
+  virtual std::int64_t state_bytes() const = 0;
+};
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          std::vector<ParameterRef> parameters);
+
+}  // namespace triaccel

@@ -1,0 +1,38 @@
+#include "triaccel/optim/sgd.h"
+
+#include <ATen/ATen.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/multi_tensor.h"
+
+namespace triaccel {
+
+Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
+    : step_{.momentum = static_cast<float>(options.momentum),
+            .weight_decay = static_cast<float>(options.weight_decay),
+            .nesterov = options.nesterov},
+      bundle_("make_optimizer", std::move(parameters)),
+      momentum_("momentum", bundle_.add_state(1)) {
+  require(options.momentum >= 0 && options.momentum < 1, "make_optimizer",
+          "momentum must be in [0, 1), got ", options.momentum);
+  require(options.weight_decay >= 0, "make_optimizer", "weight_decay must not be negative, got ",
+          options.weight_decay);
+}
+
+void Sgd::update(const at::Tensor& learning_rates, const at::Tensor& step_control) {
+  bundle_.bind_gradients();
+  sgd_update(bundle_, learning_rates, step_control, step_);
+}
+
+std::vector<StateView> Sgd::state() const {
+  std::vector<StateView> states;
+  momentum_.append_to(states, bundle_.parameters());
+  return states;
+}
+
+void Sgd::restore(const StateMap& saved) {
+  momentum_.check(saved, bundle_.parameters());
+  momentum_.restore(saved, bundle_.parameters());
+}
+
+}  // namespace triaccel

@@ -1,0 +1,164 @@
+#include "triaccel/step/step_runner.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/ops/running_score.h"
+#include "triaccel/step/autocast_scope.h"
+
+namespace triaccel {
+namespace {
+
+std::vector<ParameterRef> with_float_buffers(const StepNetwork& network) {
+  std::vector<ParameterRef> all = network.parameters;
+  for (std::size_t i = 0; i < network.buffers.size(); ++i)
+    if (network.buffers[i].scalar_type() == at::kFloat)
+      all.push_back({text("buffer.", i), network.buffers[i], 0});
+  return all;
+}
+
+/// Constructs `make()` with its allocations booked as optimizer memory.
+template <typename Make>
+auto as_optimizer_memory(Make&& make) {
+  MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
+  return make();
+}
+
+}  // namespace
+
+StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, MemoryGauge& gauge,
+                       c10::Device device)
+    : network_(std::move(network)),
+      options_(options),
+      gauge_(gauge),
+      optimizer_(as_optimizer_memory(
+          [&] { return make_optimizer(options.optimizer, network_.parameters); })),
+      gradients_(options.gradients, network_.parameters, network_.layer_count),
+      snapshot_(network_.buffers, device) {
+  MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
+  if (options.weight_average_decay > 0)
+    average_ = std::make_unique<WeightAverage>(
+        WeightAverageOptions{.decay = options.weight_average_decay}, with_float_buffers(network_));
+  const auto floats = at::TensorOptions(at::kFloat).device(device);
+  learning_rate_scales_ = at::ones({network_.layer_count}, floats);
+  learning_rates_ = at::zeros({network_.layer_count}, floats);
+  score_ = make_running_score(device);
+  score_before_ = make_running_score(device);
+  gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
+}
+
+void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                     const GatherOptions& gather, double learning_rate) {
+  require(plan.micro_batch_size > 0 && plan.micro_batch_size <= plan.batch_size, "StepRunner::run",
+          "micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
+          plan.micro_batch_size);
+  require(plan.layers.size() == static_cast<std::size_t>(network_.layer_count), "StepRunner::run",
+          "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
+  try {
+    catching_out_of_memory([&] {
+      snapshot_.take();
+      score_before_.copy_(score_);
+      set_learning_rates(plan, learning_rate);
+      compute_gradients(plan, data, ids, gather);
+    });
+  } catch (...) {
+    drop_gradients();
+    snapshot_.put_back();
+    score_.copy_(score_before_);
+    gauge_.release_cache();
+    throw;
+  }
+  update();  // allocates nothing, so from here on the step cannot fail
+  drop_gradients();
+}
+
+void StepRunner::compute_gradients(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                                   const GatherOptions& gather) {
+  const std::int64_t samples = ids.numel();
+  for (std::int64_t first = 0; first < samples; first += plan.micro_batch_size) {
+    const std::int64_t count = std::min(plan.micro_batch_size, samples - first);
+    const std::int64_t used_before = gauge_.used();
+    at::Tensor loss;
+    {
+      MemoryPurposeScope purpose(MemoryPurpose::Activations);
+      const Batch batch = data.gather(ids.narrow(0, first, count), gather);
+      at::Tensor logits;
+      {
+        const AutocastScope autocast(options_.autocast, ids.device().type(),
+                                     options_.autocast_type);
+        logits = network_.forward(batch.inputs);
+        loss = loss_of(logits, batch.targets);
+      }
+      const at::NoGradGuard no_grad;
+      add_score(score_, loss, logits.detach().reshape({-1, logits.size(-1)}),
+                batch.targets.reshape({-1}), count);
+    }
+    gauge_.note(MemoryPurpose::Activations, gauge_.used() - used_before);
+    MemoryPurposeScope purpose(MemoryPurpose::Gradients);
+    // Micro-batches add up to the mean over the whole batch; the scale keeps FP16 gradients away
+    // from zero and is taken out again by the update.
+    if (count < samples) loss = loss * (static_cast<double>(count) / static_cast<double>(samples));
+    if (options_.gradients.loss_scaling) loss = loss * gradients_.loss_scale();
+    loss.backward();
+  }
+}
+
+at::Tensor StepRunner::loss_of(const at::Tensor& logits, const at::Tensor& targets) const {
+  return at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}),
+                                /*weight=*/{}, at::Reduction::Mean, /*ignore_index=*/-100,
+                                options_.label_smoothing);
+}
+
+void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) {
+  const at::NoGradGuard no_grad;
+  if (scaled_for_ != plan.layers) {
+    std::vector<float> scales;
+    for (const LayerPlan& layer : plan.layers) scales.push_back(layer.learning_rate_scale);
+    learning_rate_scales_.copy_(at::tensor(scales));
+    scaled_for_ = plan.layers;
+  }
+  learning_rates_.copy_(learning_rate_scales_).mul_(learning_rate);
+}
+
+void StepRunner::update() {
+  const at::NoGradGuard no_grad;
+  gradients_.measure();
+  optimizer_->update(learning_rates_, gradients_.step_control());
+  if (average_) average_->update(gradients_.step_control());
+}
+
+void StepRunner::drop_gradients() {
+  std::int64_t bytes = 0;
+  for (const ParameterRef& parameter : network_.parameters) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (gradient.defined()) bytes += static_cast<std::int64_t>(gradient.nbytes());
+    gradient.reset();
+  }
+  gauge_.note(MemoryPurpose::Gradients, bytes);
+}
+
+StepReport StepRunner::collect() {
+  const RunningScore score = read_score(score_);
+  score_.zero_();
+  GradientReport gradients = gradients_.read();
+  StepReport report;
+  report.loss = score.loss_sum / static_cast<double>(std::max<std::int64_t>(1, score.samples));
+  report.accuracy = static_cast<double>(score.correct) /
+                    static_cast<double>(std::max<std::int64_t>(1, score.predictions));
+  report.gradient_norm = gradients.gradient_norm;
+  report.loss_scale = gradients.loss_scale;
+  report.skipped_steps =
+      gradients.skipped_steps - std::exchange(skipped_before_, gradients.skipped_steps);
+  report.consecutive_skips = gradients.consecutive_skips;
+  report.layers = std::move(gradients.layers);
+  report.memory = gauge_.read();
+  return report;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/data/dataset.h"
+#include "triaccel/device/memory_gauge.h"
+#include "triaccel/optim/gradient_control.h"
+#include "triaccel/optim/optimizer.h"
+#include "triaccel/optim/weight_average.h"
+#include "triaccel/step/step_snapshot.h"
+
+namespace triaccel {
+
+/// The network as one step sees it.
+struct StepNetwork {
+  std::function<at::Tensor(const at::Tensor&)> forward = {};  // inputs -> logits, classes last
+  std::vector<ParameterRef> parameters = {};
+  std::vector<at::Tensor> buffers = {};
+  std::int64_t layer_count = 0;
+};
+
+struct StepRunnerOptions {
+  OptimizerOptions optimizer = {};
+  GradientControlOptions gradients = {};
+  double label_smoothing = 0;
+  double weight_average_decay = 0;           // 0: no average
+  bool autocast = false;                     // the whole forward pass under torch's autocast …
+  at::ScalarType autocast_type = at::kHalf;  // … to this type
+};
+
+/// Runs one step exactly as its plan says, or leaves everything as it was.
+///
+/// Nothing in run() waits for the device: losses, counts and gradient statistics gather there and
+/// are read by collect(), once a control interval.
+class StepRunner {
+ public:
+  StepRunner(StepNetwork network, const StepRunnerOptions& options, MemoryGauge& gauge,
+             c10::Device device);
+
+  /// Trains the samples `ids` (int64 on the device; at most plan.batch_size) in passes of
+  /// plan.micro_batch_size. Throws OutOfMemory when the device has no room; weights, buffers,
+  /// optimizer and generator are then as before the call.
+  void run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+           const GatherOptions& gather, double learning_rate);
+
+  /// What happened since the last call: loss, accuracy, gradients, memory. Waits for the device.
+  /// The counters of steps, samples and time are the caller's to fill in.
+  StepReport collect();
+
+  Optimizer& optimizer() { return *optimizer_; }
+  GradientControl& gradient_control() { return gradients_; }
+  WeightAverage* weight_average() { return average_.get(); }
+
+ private:
+  void compute_gradients(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                         const GatherOptions& gather);
+  at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& targets) const;
+  void set_learning_rates(const StepPlan& plan, double learning_rate);
+  void update();
+  void drop_gradients();
+
+  StepNetwork network_;
+  StepRunnerOptions options_;
+  MemoryGauge& gauge_;
+  std::unique_ptr<Optimizer> optimizer_;
+  GradientControl gradients_;
+  std::unique_ptr<WeightAverage> average_;
+  StepSnapshot snapshot_;
+  at::Tensor score_;                   // running loss and accuracy
+  at::Tensor score_before_;            // the same before this step, for a step that fails
+  at::Tensor learning_rate_scales_;    // float [layers], as the plan last said
+  at::Tensor learning_rates_;          // float [layers]
+  std::vector<LayerPlan> scaled_for_;  // the layers learning_rate_scales_ was made for
+  std::int64_t skipped_before_ = 0;    // skipped steps reported so far
+};
+
+}  // namespace triaccel

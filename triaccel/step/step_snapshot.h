@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace triaccel {
+
+/// What a forward pass changes beside gradients: the network's buffers (running statistics of
+/// norms) and the random generator. Taken before a step, put back when the step fails, so that the
+/// step can be tried again as if it had never been.
+class StepSnapshot {
+ public:
+  /// Allocates room for the buffers once; take() then only copies.
+  StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device);
+
+  void take();
+  void put_back();
+
+ private:
+  std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> copies_;
+  at::Generator generator_;
+  at::Tensor generator_state_;
+};
+
+}  // namespace triaccel

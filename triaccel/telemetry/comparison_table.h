@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+/// One run, or one that was left out.
+struct ComparisonRow {
+  RunSummary summary = {};    // of one left out, only `method` is read
+  std::string left_out = {};  // the reason; empty: the run took place
+};
+
+/// An aligned plain-text table, one line a row, ending in a line break. Speed and memory are given
+/// as ratios to the first run that took place.
+std::string comparison_table(std::span<const ComparisonRow> rows);
+
+}  // namespace triaccel

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triaccel/telemetry/run_record.h"
+
+namespace triaccel {
+
+/// One run as the report shows it.
+struct ReportedRun {
+  const RunRecord& record;
+  RunSummary outcome = {};
+  std::string label = {};  // short and different from that of every other run; "" when alone
+  std::size_t color = 0;
+};
+
+/// Method names where they differ, run names otherwise.
+std::vector<ReportedRun> reported_runs(std::span<const RunRecord> runs);
+
+/// The figures of one run as tiles, or of several as a table.
+std::string summary_section(std::span<const ReportedRun> runs);
+
+/// Loss, accuracy, memory, speed, batch, learning rate and precisions over the run.
+std::string plots_section(std::span<const ReportedRun> runs);
+
+/// What the peak of each run's memory was made of.
+std::string purposes_section(std::span<const ReportedRun> runs);
+
+/// Share of layers in each precision over a run; "" beside other runs when it never changes.
+std::string precision_figure(const ReportedRun& run);
+
+/// Notices, what was run on what, and configuration.
+std::string details_section(std::span<const ReportedRun> runs);
+
+/// Content of the style and script elements. The hash is what the page's content security policy
+/// lets run; nothing else in the file can.
+std::string_view report_style();
+std::string_view report_script();
+std::string_view report_script_sha256();
+
+}  // namespace triaccel

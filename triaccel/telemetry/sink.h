@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+
+namespace triaccel {
+
+/// What a run sets out to do; told to every sink once, at its start.
+struct RunInfo {
+  std::string run = {};  // name of the run directory
+  std::string method = {};
+  std::string model = {};
+  std::string data = {};
+  std::string device = {};  // in words, with the number of threads on a CPU
+  std::string commit = {};  // of the source this program was built from
+  std::uint64_t seed = 0;
+  double epochs = 0;
+  std::int64_t training_samples = 0;  // in one epoch
+  std::int64_t total_samples = 0;     // the run trains in all
+  std::int64_t budget_bytes = 0;      // 0: none
+  std::int64_t first_step = 0;        // > 0: resumed after this many steps
+  std::vector<std::string> layer_names = {};
+};
+
+/// One pass over held-out samples.
+struct EvaluationReport {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::string split = "test";  // or "validation"
+  std::int64_t samples = 0;
+  double loss = 0;
+  double accuracy = 0;  // in [0, 1]
+  double seconds = 0;
+};
+
+/// How a run ended; summary.json holds just this.
+struct RunSummary {
+  std::string status = "finished";  // or "stopped early", "interrupted"
+  std::string method = {};
+  std::string model = {};
+  std::string data = {};
+  std::string device = {};
+  std::string commit = {};
+  std::uint64_t seed = 0;
+  double accuracy = 0;  // per cent, on the test split, after the last step
+  double loss = 0;
+  double best_accuracy = 0;  // per cent
+  double epochs = 0;
+  double seconds = 0;            // of training, over all sessions of the run
+  double seconds_per_epoch = 0;  // mean of the last five (or fewer) epochs, evaluation left out
+  std::int64_t samples = 0;
+  std::int64_t steps = 0;
+  std::int64_t peak_bytes = 0;
+  std::int64_t peak_reserved_bytes = 0;
+  std::int64_t data_bytes = 0;  // of the peak: the resident data set
+  std::int64_t budget_bytes = 0;
+  std::int64_t batch_final = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t memory_retries = 0;
+  std::int64_t parameters = 0;
+};
+
+/// A place telemetry goes. Calls come from one thread, in the order of the run; a sink may throw
+/// StorageError, which ends the run as any failed write does.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void start(const RunInfo&) {}
+  /// Once per control interval, with the plan its last step ran under.
+  virtual void interval(const StepReport&, const StepPlan&) {}
+  virtual void evaluation(const EvaluationReport&) {}
+  /// Something a person should know: a fallback taken, a step skipped, a file ignored.
+  virtual void notice(const std::string&) {}
+  virtual void finish(const RunSummary&) {}
+};
+
+}  // namespace triaccel

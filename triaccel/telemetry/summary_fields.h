@@ -1,0 +1,49 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "triaccel/telemetry/json_fields.h"
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+/// Calls `field(key, member)` for every field of a summary: the one list that writing and reading
+/// share.
+template <typename Summary, typename Field>
+void for_each_summary_field(Summary& summary, Field&& field) {
+  field("status", summary.status);
+  field("method", summary.method);
+  field("model", summary.model);
+  field("data", summary.data);
+  field("seed", summary.seed);
+  field("accuracy", summary.accuracy);
+  field("loss", summary.loss);
+  field("best_accuracy", summary.best_accuracy);
+  field("epochs", summary.epochs);
+  field("seconds", summary.seconds);
+  field("seconds_per_epoch", summary.seconds_per_epoch);
+  field("samples", summary.samples);
+  field("steps", summary.steps);
+  field("peak_bytes", summary.peak_bytes);
+  field("peak_reserved_bytes", summary.peak_reserved_bytes);
+  field("data_bytes", summary.data_bytes);
+  field("budget_bytes", summary.budget_bytes);
+  field("batch_final", summary.batch_final);
+  field("skipped_steps", summary.skipped_steps);
+  field("memory_retries", summary.memory_retries);
+  field("parameters", summary.parameters);
+  field("device", summary.device);
+  field("commit", summary.commit);
+}
+
+inline void write_summary_fields(nlohmann::ordered_json& json, const RunSummary& summary) {
+  for_each_summary_field(summary, [&](const char* key, const auto& value) { json[key] = value; });
+}
+
+inline RunSummary read_summary_fields(const JsonFields& fields) {
+  RunSummary summary;
+  for_each_summary_field(summary, [&](const char* key, auto& value) { fields.read(key, value); });
+  return summary;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "triaccel/data/dataset.h"
+#include "triaccel/models/network.h"
+#include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/method.h"
+
+namespace triaccel {
+
+/// Loss and accuracy of a network over samples of a data set, in evaluation mode, computed as the
+/// method computes. `batch` samples a pass; fewer when the device has no room for them.
+EvaluationReport evaluate(const Network& network, const Dataset& data,
+                          std::span<const std::int64_t> ids, const Method& method,
+                          std::int64_t batch, c10::Device device);
+
+}  // namespace triaccel

@@ -1,0 +1,126 @@
+#include "triaccel/trainer/format_support.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
+
+#include "triaccel/base/clock.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
+
+namespace triaccel {
+namespace {
+
+at::ScalarType scalar_type(Precision precision) {
+  switch (precision) {
+    case Precision::Fp32:
+      return at::kFloat;
+    case Precision::Bf16:
+      return at::kBFloat16;
+    case Precision::Fp16:
+      return at::kHalf;
+    case Precision::Int8:
+      return at::kChar;
+  }
+  return at::kFloat;
+}
+
+/// Whether one of the words stands among the CPU's features.
+bool cpu_has(std::initializer_list<const char*> words) {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("flags") && !line.starts_with("Features")) continue;
+    std::istringstream features(line);
+    const std::vector<std::string> all{std::istream_iterator<std::string>(features), {}};
+    return std::ranges::any_of(
+        words, [&](const char* word) { return std::ranges::find(all, word) != all.end(); });
+  }
+  return false;
+}
+
+/// Empty when the hardware computes in the format itself, else what it lacks.
+std::string missing_hardware(Precision precision, c10::Device device) {
+  if (precision == Precision::Fp32) return "";
+  if (device.is_cuda())
+    return precision == Precision::Bf16 && cuda_capability() < 80 ? "needs compute capability 8.0"
+                                                                  : "";
+  if (precision == Precision::Bf16)
+    return cpu_has({"avx512_bf16", "amx_bf16", "bf16"})
+               ? ""
+               : "the CPU has no BF16 instructions: values are rounded and computed in FP32";
+  return cpu_has({"avx512_fp16", "amx_fp16", "asimdhp"})
+             ? ""
+             : "the CPU has no FP16 instructions: values are rounded and computed in FP32";
+}
+
+struct Operation {
+  const char* name;
+  std::function<at::Tensor(at::TensorOptions)> run;  // forward; the result is summed and taken back
+};
+
+std::vector<Operation> operations() {
+  const auto with_gradient = [](at::Tensor tensor) { return tensor.requires_grad_(); };
+  return {{"convolution",
+           [=](at::TensorOptions options) {
+             const at::Tensor x = with_gradient(at::ones({8, 32, 16, 16}, options));
+             const at::Tensor w = with_gradient(at::ones({32, 32, 3, 3}, options));
+             return at::conv2d(x, w, {}, 1, 1);
+           }},
+          {"linear",
+           [=](at::TensorOptions options) {
+             const at::Tensor x = with_gradient(at::ones({128, 256}, options));
+             const at::Tensor w = with_gradient(at::ones({256, 256}, options));
+             return at::linear(x, w);
+           }},
+          {"batch norm", [=](at::TensorOptions options) {
+             const at::Tensor x = with_gradient(at::ones({8, 32, 16, 16}, options));
+             return at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+           }}};
+}
+
+/// Milliseconds of one forward and backward, the best of a few.
+double milliseconds(const Operation& operation, at::TensorOptions options) {
+  double best = 1e9;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    const Stopwatch watch;
+    operation.run(options).sum().backward();
+    synchronize(options.device());
+    best = std::min(best, 1e3 * watch.seconds());
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<FormatSupport> probe_formats(c10::Device device) {
+  std::vector<FormatSupport> table;
+  for (const Operation& operation : operations()) {
+    double fp32 = 0;
+    for (Precision precision : {Precision::Fp32, Precision::Bf16, Precision::Fp16}) {
+      FormatSupport cell{.operation = operation.name, .precision = precision};
+      try {
+        const double ms =
+            milliseconds(operation, at::TensorOptions(scalar_type(precision)).device(device));
+        if (precision == Precision::Fp32) fp32 = ms;
+        cell.speed = fp32 / ms;
+        cell.why = missing_hardware(precision, device);
+        cell.support = cell.why.empty() ? "native" : "emulated";
+      } catch (const std::exception& error) {
+        const std::string what = error.what();
+        cell.support = "emulated";
+        cell.why = "libtorch has no kernel here (" + what.substr(0, what.find('\n')) +
+                   "): values are rounded and computed in FP32";
+      }
+      table.push_back(std::move(cell));
+    }
+  }
+  return table;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triaccel/core/precision.h"
+#include "triaccel/core/step_plan.h"
+
+namespace triaccel {
+
+/// How a method computes, on one kind of device.
+struct Method {
+  bool autocast = false;
+  at::ScalarType autocast_type = at::kFloat;
+  bool loss_scaling = false;
+  Precision layer_precision = Precision::Fp32;  // what its plans say of convolutions and products
+};
+
+/// The methods --method knows.
+const std::vector<std::string>& method_names();
+
+/// fp32: everything in FP32, TF32 off.
+/// amp: torch's autocast as the papers compare with it: FP16 with a dynamic loss scale on a GPU,
+/// BF16 on a CPU, where FP16 has no fast kernels.
+Method method_on(std::string_view name, c10::DeviceType device);
+
+/// The plan a run starts with.
+StepPlan first_plan(const Method& method, std::int64_t batch, std::int64_t accumulate,
+                    std::int64_t layer_count);
+
+}  // namespace triaccel

@@ -1,0 +1,118 @@
+#include "triaccel/trainer/run_config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/nearest_name.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/formats/bad_data.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/method.h"
+
+namespace triaccel {
+namespace {
+
+void require_one_of(std::string_view flag, const std::string& value,
+                    const std::vector<std::string>& known) {
+  require(std::ranges::find(known, value) != known.end(), flag, "unknown value '", value, "'",
+          suggestion(value, known));
+}
+
+void require_range(std::string_view flag, double value, double low, double high,
+                   std::string_view range) {
+  require(value >= low && value <= high, flag, "must lie in ", range, ", got ", value);
+}
+
+void require_at_least(std::string_view flag, std::int64_t value, std::int64_t least) {
+  require(value >= least, flag, "must be at least ", least, ", got ", value);
+}
+
+void check_words(const RunConfig& config) {
+  require_one_of("--method", config.train.method, method_names());
+  require_one_of("--optimizer", config.train.optimizer, {"sgd", "adamw"});
+  if (config.model.name != "own") require_one_of("--model", config.model.name, model_names());
+  require_one_of("--stem", config.model.stem, {"imagenet", "cifar"});
+  require_one_of("--memory-format", config.model.memory_format,
+                 {"auto", "contiguous", "channels-last"});
+  require_one_of("--data", config.data.name, all_data_names());
+  require_one_of("--device", config.device.device, {"auto", "cpu", "cuda"});
+  parse_bad_data(config.data.bad_data, "--bad-data");
+  parse_budget(config.device.budget, 1 << 20, "--budget");
+  require(config.model.init_from.empty() || std::filesystem::exists(config.model.init_from),
+          "--init-from", "there is no file '", config.model.init_from, "'");
+}
+
+void check_numbers(const RunConfig& config) {
+  constexpr double largest = 1e9;
+  const RunConfig::Train& train = config.train;
+  require(train.epochs > 0 && train.epochs <= 1e6, "--epochs", "must lie in (0, 1e6], got ",
+          train.epochs);
+  require_at_least("--steps", train.steps, 0);
+  require_at_least("--batch", train.batch, 1);
+  require_at_least("--accumulate", train.accumulate, 1);
+  require(train.batch <= 1 << 24 && train.accumulate <= 1 << 20, "--batch", "no machine trains ",
+          train.batch, " x ", train.accumulate, " samples a step");
+  require_range("--lr", train.lr, 0, largest, "[0, 1e9]");
+  require(train.momentum >= 0 && train.momentum < 1, "--momentum", "must lie in [0, 1), got ",
+          train.momentum);
+  require_range("--weight-decay", train.weight_decay, -largest, largest, "[0, 1e9]");
+  require_range("--warmup-epochs", train.warmup_epochs, -largest, largest, "[0, 1e9]");
+  require(train.label_smoothing >= 0 && train.label_smoothing < 1, "--label-smoothing",
+          "must lie in [0, 1), got ", train.label_smoothing);
+  require_range("--clip", train.clip, 0, largest, "[0, 1e9]");
+  require(train.ema >= 0 && train.ema < 1, "--ema", "must lie in [0, 1), got ", train.ema);
+  require_at_least("--patience", train.patience, 0);
+  require_at_least("--control-interval", train.control_interval, 1);
+  require_at_least("--seed", train.seed, 0);
+  require_at_least("--width", config.model.width, 0);
+  require_at_least("--train-samples", config.data.train_samples, 0);
+  require_at_least("--val-split", config.data.val_split, 0);
+  require_at_least("--image-size", config.data.image_size, 0);
+  require_at_least("--context-length", config.data.context_length, 2);
+  require(config.device.threads >= 0 && config.device.threads <= 4096, "--threads",
+          "must lie in [0, 4096], got ", config.device.threads);
+  require_at_least("--checkpoint-every", config.run.checkpoint_every, 0);
+  require(config.run.keep >= 1 && config.run.keep <= 1000, "--keep", "must lie in [1, 1000], got ",
+          config.run.keep);
+  require_range("--watchdog-seconds", config.run.watchdog_seconds, 0, largest, "[0, 1e9]");
+}
+
+/// Networks take images, points or text; the data set must give what the network takes.
+void check_fit(const RunConfig& config) {
+  const std::string& model = config.model.name;
+  const std::string& data = config.data.name;
+  const auto kind_of_data = [&]() -> std::string_view {
+    if (data == "text") return "text";
+    return data == "modelnet40" ? "points" : "images";
+  };
+  const auto kind_of_model = [&]() -> std::string_view {
+    if (model == "gpt-small") return "text";
+    return model == "pointnet" ? "points" : "images";
+  };
+  require(model == "own" || kind_of_data() == kind_of_model(), "--model", "'", model, "' takes ",
+          kind_of_model(), ", but the data set '", data, "' holds ", kind_of_data());
+  require(config.data.image_size == 0 || kind_of_data() == "images", "--image-size",
+          "the data set '", data, "' holds no images");
+}
+
+}  // namespace
+
+RunConfig resolved(RunConfig config) {
+  check_words(config);
+  check_numbers(config);
+  check_fit(config);
+  const bool sgd = config.train.optimizer == "sgd";
+  if (config.train.lr == 0) config.train.lr = sgd ? 0.05 : 1e-3;
+  if (config.train.weight_decay < 0) config.train.weight_decay = sgd ? 5e-4 : 0.05;
+  if (config.train.warmup_epochs < 0)
+    config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
+  if (config.run.name.empty())
+    config.run.name = config.model.name + "-" + config.data.name + "-" + config.train.method;
+  return config;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,49 @@
+#include "triaccel/trainer/run_directory.h"
+
+#include <algorithm>
+
+#include "triaccel/base/error.h"
+#include "triaccel/telemetry/appended_file.h"
+#include "triaccel/trainer/config_text.h"
+
+namespace triaccel {
+
+namespace fs = std::filesystem;
+
+bool holds_run(const fs::path& directory) { return fs::exists(directory / kConfigFile); }
+
+fs::path new_run_directory(const RunConfig& config) {
+  if (!config.run.out.empty()) return config.run.out;
+  const fs::path first = fs::path("runs") / config.run.name;
+  fs::path candidate = first;
+  for (int number = 2; holds_run(candidate); ++number)
+    candidate = first.string() + "-" + std::to_string(number);
+  return candidate;
+}
+
+RunConfig read_run_config(const fs::path& directory) {
+  require(holds_run(directory), "run", "'", directory.string(), "' holds no run (no ", kConfigFile,
+          "); 'triaccel ls' lists the runs below a folder");
+  constexpr std::int64_t most = 1 << 20;  // ours has a few kilobytes
+  const fs::path file = directory / kConfigFile;
+  RunConfig config;
+  apply_toml(config, read_text_file(file, most), file.string());
+  config.run.out = directory.string();
+  return config;
+}
+
+void write_run_config(const fs::path& directory, const RunConfig& config) {
+  write_atomically(directory / kConfigFile, to_toml(config));
+}
+
+std::vector<fs::path> list_runs(const fs::path& root) {
+  require(fs::is_directory(root), "ls", "'", root.string(), "' is no folder");
+  std::vector<fs::path> runs;
+  if (holds_run(root)) runs.push_back(root);
+  for (const fs::directory_entry& entry : fs::directory_iterator(root))
+    if (entry.is_directory() && holds_run(entry.path())) runs.push_back(entry.path());
+  std::ranges::sort(runs);
+  return runs;
+}
+
+}  // namespace triaccel

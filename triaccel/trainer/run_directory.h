@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "triaccel/trainer/run_config.h"
+
+namespace triaccel {
+
+// Names inside a run directory.
+inline constexpr const char* kConfigFile = "config.toml";
+inline constexpr const char* kReportFile = "report.html";
+inline constexpr const char* kCheckpointFolder = "checkpoints";
+
+/// Where a new run goes: config.run.out, or the first of runs/<name>, runs/<name>-2, … that holds
+/// no run yet.
+std::filesystem::path new_run_directory(const RunConfig& config);
+
+/// Whether a directory holds a run, finished or not.
+bool holds_run(const std::filesystem::path& directory);
+
+/// Reads the configuration a run was started with. Throws UsageError when there is no run.
+RunConfig read_run_config(const std::filesystem::path& directory);
+
+/// Writes config.toml, all or nothing.
+void write_run_config(const std::filesystem::path& directory, const RunConfig& config);
+
+/// The run directories below `root`, by name.
+std::vector<std::filesystem::path> list_runs(const std::filesystem::path& root);
+
+}  // namespace triaccel

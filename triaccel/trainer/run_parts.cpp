@@ -1,0 +1,132 @@
+#include "triaccel/trainer/run_parts.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/network_state.h"
+
+namespace triaccel {
+namespace {
+
+c10::Device prepare_device(const RunConfig& config) {
+  const c10::Device device = choose_device(config.device.device);
+  set_threads(static_cast<int>(config.device.threads));
+  set_arithmetic(config.train.deterministic);
+  at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
+  return device;
+}
+
+/// Moves weights to the device and, where asked, into channels-last order.
+void place(Network& network, const RunDevice& on, bool channels_last) {
+  const at::NoGradGuard no_grad;
+  network.module->to(on.device);
+  if (!channels_last) return;
+  for (at::Tensor& parameter : network.module->parameters())
+    if (parameter.dim() == 4)
+      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+StepNetwork step_network(const Network& network) {
+  return {.forward = network.forward,
+          .parameters = parameters_of(network),
+          .buffers = buffers_of(network),
+          .layer_count = network.layers.size()};
+}
+
+StepRunnerOptions runner_options(const RunConfig& config, const Method& method) {
+  const RunConfig::Train& train = config.train;
+  return {
+      .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
+                    .momentum = train.momentum,
+                    .weight_decay = train.weight_decay},
+      .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
+      .label_smoothing = train.label_smoothing,
+      .weight_average_decay = train.ema,
+      .autocast = method.autocast,
+      .autocast_type = method.autocast_type};
+}
+
+}  // namespace
+
+RunDevice::RunDevice(const RunConfig& config)
+    : device(prepare_device(config)),
+      budget_bytes(parse_budget(config.device.budget, device_total_bytes(device), "--budget")),
+      gauge(device) {
+  gauge.set_limit(budget_bytes);
+  gauge.reset_peak();
+}
+
+bool wants_channels_last(const RunConfig& config, c10::Device device) {
+  if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
+#if defined(__x86_64__)
+  return device.is_cpu();  // oneDNN's convolutions want it
+#else
+  (void)device;
+  return false;
+#endif
+}
+
+LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {
+  return load_data({.name = config.data.name,
+                    .root = config.data.root,
+                    .train_samples = config.data.train_samples,
+                    .validation_samples = config.data.val_split,
+                    .image_size = config.data.image_size,
+                    .context_length = config.data.context_length,
+                    .channels_last = channels_last,
+                    .bad_data = parse_bad_data(config.data.bad_data, "--bad-data"),
+                    .seed = static_cast<std::uint64_t>(config.train.seed)},
+                   on.device);
+}
+
+Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
+                         bool channels_last) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Weights);
+  Network network = make_model({.name = config.model.name,
+                                .stem = config.model.stem,
+                                .width = config.model.width,
+                                .input_channels = shape.input_channels,
+                                .classes = shape.classes,
+                                .image_size = shape.image_size,
+                                .context_length = config.data.context_length,
+                                .vocabulary = shape.classes});
+  place(network, on, channels_last);
+  if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
+  return network;
+}
+
+RunParts::RunParts(const RunConfig& config, std::optional<Network> own)
+    : on(config),
+      method(method_on(config.train.method, on.device.type())),
+      channels_last(wants_channels_last(config, on.device)) {
+  try {
+    catching_out_of_memory([&] {
+      data = load_data_for(config, on, channels_last);
+      if (own) {
+        network = std::move(*own);
+        place(network, on, channels_last);
+      } else {
+        network = make_network_for(config, data.shape, on, channels_last);
+      }
+      const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
+      on.gauge.note(MemoryPurpose::Data, data_bytes);
+      on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
+      runner = std::make_unique<StepRunner>(step_network(network), runner_options(config, method),
+                                            on.gauge, on.device);
+    });
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(text("[train] the budget of ", byte_text(on.budget_bytes),
+                           " does not even hold weights, optimizer state and data: ", error.what(),
+                           "; raise --budget or choose a smaller model"));
+  }
+  plan = first_plan(method, config.train.batch, config.train.accumulate, network.layers.size());
+}
+
+}  // namespace triaccel

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "triaccel/data/load_data.h"
+#include "triaccel/device/memory_gauge.h"
+#include "triaccel/models/network.h"
+#include "triaccel/step/step_runner.h"
+#include "triaccel/trainer/method.h"
+#include "triaccel/trainer/run_config.h"
+
+namespace triaccel {
+
+/// The device a run uses, with threads, arithmetic and budget set as its configuration says.
+struct RunDevice {
+  explicit RunDevice(const RunConfig& config);
+
+  c10::Device device;
+  std::int64_t budget_bytes;  // 0: none
+  MemoryGauge gauge;
+};
+
+/// What a run is made of, built from its configuration. Not movable: the runner keeps a reference
+/// to the gauge.
+struct RunParts {
+  /// A built-in model, or the user's own network when one is given. Throws OutOfMemory when not
+  /// even weights and data fit the budget.
+  explicit RunParts(const RunConfig& config, std::optional<Network> own = {});
+  RunParts(const RunParts&) = delete;
+  RunParts& operator=(const RunParts&) = delete;
+
+  RunDevice on;
+  Method method;
+  bool channels_last;
+  LoadedData data;
+  Network network;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;  // the first
+};
+
+/// The data set a configuration names, on the device.
+LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last);
+
+/// The network a configuration names, for data of that shape, on the device, with its initial
+/// weights: fresh from the seed, or from config.model.init_from.
+Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
+                         bool channels_last);
+
+/// Whether images and weights are best kept channels-last: what `memory_format` says, or for
+/// "auto" what is fastest with libtorch's own kernels on this kind of device.
+bool wants_channels_last(const RunConfig& config, c10::Device device);
+
+}  // namespace triaccel

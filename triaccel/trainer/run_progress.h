@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/core/state_view.h"
+#include "triaccel/core/step_plan.h"
+#include "triaccel/policies/early_stopping.h"
+
+namespace triaccel {
+
+/// How far a run is: the counters a checkpoint keeps beside the parts' own state.
+struct RunProgress final : Stateful {
+  std::int64_t step = 0;
+  std::int64_t samples = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t memory_retries = 0;
+  std::int64_t peak_bytes = 0;
+  std::int64_t peak_reserved_bytes = 0;
+  std::int64_t batch_size = 0;        // of the plan in force
+  std::int64_t micro_batch_size = 0;  // likewise
+  double seconds = 0;                 // of training, evaluation included, over all sessions
+  double epoch_seconds = 0;           // of training alone, in the epoch under way
+  double best_accuracy = 0;           // in [0, 1]
+  bool stopped_early = false;
+  std::vector<double> last_epoch_seconds = {};  // of at most five whole epochs
+  EarlyStopping early_stopping = {};
+
+  void finish_epoch() {
+    if (last_epoch_seconds.size() == 5) last_epoch_seconds.erase(last_epoch_seconds.begin());
+    last_epoch_seconds.push_back(epoch_seconds);
+    epoch_seconds = 0;
+  }
+
+  std::vector<StateView> state() const override {
+    return {number_state<std::int64_t>(
+                "progress/counters",
+                {step, samples, skipped_steps, memory_retries, peak_bytes, peak_reserved_bytes,
+                 batch_size, micro_batch_size, std::int64_t{stopped_early},
+                 early_stopping.evaluations_since_best}),
+            number_state<double>("progress/measures",
+                                 {seconds, epoch_seconds, best_accuracy, early_stopping.best_loss}),
+            number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
+  }
+
+  void restore(const StateMap& saved) override {
+    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 10);
+    const auto measures = numbers_from<double>(saved, "progress/measures", 4);
+    last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
+    step = counters[0];
+    samples = counters[1];
+    skipped_steps = counters[2];
+    memory_retries = counters[3];
+    peak_bytes = counters[4];
+    peak_reserved_bytes = counters[5];
+    batch_size = counters[6];
+    micro_batch_size = counters[7];
+    stopped_early = counters[8] != 0;
+    early_stopping.evaluations_since_best = counters[9];
+    seconds = measures[0];
+    epoch_seconds = measures[1];
+    best_accuracy = measures[2];
+    early_stopping.best_loss = measures[3];
+  }
+};
+
+}  // namespace triaccel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/trainer/run_config.h"
+
+namespace triaccel {
+
+struct StepTimingOptions {
+  int warmup_steps = 5;
+  int samples = 20;          // timings taken
+  int steps_per_sample = 1;  // steps timed together, so that a GPU is never kept waiting
+};
+
+/// How long one training step takes, with all of its parts: batch, forward, backward, gradient
+/// statistics, update.
+struct StepTiming {
+  double ms = 0;      // median
+  double ms_p10 = 0;  // a tenth of the timings were shorter
+  double ms_p90 = 0;
+  std::int64_t peak_allocated_bytes = 0;  // the resident data set left out
+  std::int64_t peak_reserved_bytes = 0;   // likewise
+};
+
+StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options);
+
+}  // namespace triaccel

@@ -1,0 +1,101 @@
+#include "triaccel/trainer/training.h"
+
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/checkpoint/run_lock.h"
+#include "triaccel/telemetry/html_report.h"
+#include "triaccel/telemetry/metrics_files.h"
+#include "triaccel/telemetry/summary.h"
+#include "triaccel/trainer/evaluation.h"
+#include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/run_checkpoint.h"
+#include "triaccel/trainer/run_directory.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Trains in a directory that this process holds; from a checkpoint when there is one.
+RunSummary train_in(const fs::path& directory, const RunConfig& config,
+                    const TrainingHooks& hooks) {
+  RunParts parts(config);
+  CheckpointStore store(directory / kCheckpointFolder, static_cast<int>(config.run.keep));
+  TrainingHooks with_files = hooks;
+  TrainingLoop loop(config, parts, with_files, &store);
+  const std::optional<LoadedCheckpoint> checkpoint = store.load_latest();
+  if (checkpoint) loop.restore(*checkpoint);
+  MetricsFiles files(directory, {.resume_after_step = checkpoint ? loop.step() : -1});
+  with_files.sinks.push_back(&files);
+  if (checkpoint)
+    for (const std::string& message : checkpoint->notices)
+      for (Sink* sink : with_files.sinks) sink->notice(message);
+  const RunSummary summary = loop.run();
+  write_summary(directory / kSummaryFile, summary);
+  for (Sink* sink : with_files.sinks) sink->finish(summary);
+  const std::vector<RunRecord> records = {read_run_record(directory)};
+  write_html_report(directory / kReportFile, records, config.run.name);
+  return summary;
+}
+
+}  // namespace
+
+RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) {
+  config.model.name = "own";
+  config = resolved(std::move(config));
+  RunParts parts(config, std::move(network));
+  TrainingLoop loop(config, parts, hooks, nullptr);
+  const RunSummary summary = loop.run();
+  for (Sink* sink : hooks.sinks) sink->finish(summary);
+  return summary;
+}
+
+RunSummary start_run(const RunConfig& config, const fs::path& directory,
+                     const TrainingHooks& hooks) {
+  const RunConfig complete = resolved(config);
+  const RunLock lock(directory);
+  require(!holds_run(directory), "--out", "'", directory.string(),
+          "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
+          "', or choose another folder");
+  write_run_config(directory, complete);
+  return train_in(directory, complete, hooks);
+}
+
+bool is_finished(const fs::path& directory) {
+  return fs::exists(directory / kSummaryFile) &&
+         read_summary(directory / kSummaryFile).status != "interrupted";
+}
+
+RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
+  const RunConfig config = resolved(read_run_config(directory));
+  const RunLock lock(directory);
+  if (is_finished(directory)) return read_summary(directory / kSummaryFile);
+  return train_in(directory, config, hooks);
+}
+
+EvaluationReport evaluate_run(const fs::path& directory) {
+  const RunConfig config = resolved(read_run_config(directory));
+  RunParts parts(config);
+  const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
+  require(checkpoint.has_value(), "eval", "'", directory.string(),
+          "' has no checkpoint yet; let it train, or 'triaccel resume' it");
+  const StateMap& weights = checkpoint->files.at(kWeightsFile);
+  restore_network(parts.network, weights);
+  std::optional<ScopedAverage> averaged;
+  if (WeightAverage* average = parts.runner->weight_average()) {
+    average->restore(checkpoint->files.at(kOptimizerFile));
+    averaged.emplace(*average);
+  }
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(parts.data.test->size()));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  EvaluationReport report = evaluate(parts.network, *parts.data.test, ids, parts.method,
+                                     config.train.batch, parts.on.device);
+  report.step = checkpoint->info.step;
+  return report;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,258 @@
+#include "triaccel/trainer/training_loop.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/version.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/policies/controller.h"
+#include "triaccel/trainer/evaluation.h"
+#include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/run_checkpoint.h"
+
+namespace triaccel {
+namespace {
+
+// A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
+constexpr std::int64_t kMostSkipsInARow = 30;
+
+std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
+  if (config.train.steps > 0)
+    return config.train.steps * config.train.batch * config.train.accumulate;
+  return std::max<std::int64_t>(
+      1, std::llround(config.train.epochs * static_cast<double>(samples_per_epoch)));
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const TrainingHooks& hooks,
+                           CheckpointStore* store)
+    : config_(config),
+      parts_(parts),
+      hooks_(hooks),
+      store_(store),
+      sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
+      order_(parts.on.device),
+      total_samples_(samples_in_run(config, sampler_.samples_per_epoch())),
+      plan_(parts.plan),
+      watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
+  const double warmup_samples =
+      config.train.warmup_epochs * static_cast<double>(sampler_.samples_per_epoch());
+  schedule_ = {.peak = config.train.lr,
+               // `--steps` may end inside the warm-up its epochs would ask for.
+               .warmup_samples =
+                   std::min<std::int64_t>(std::llround(warmup_samples), (total_samples_ + 5) / 6),
+               .total_samples = total_samples_};
+  progress_.early_stopping.patience = config.train.patience;
+}
+
+RunInfo TrainingLoop::info() const {
+  RunInfo info{.run = config_.run.name,
+               .method = config_.train.method,
+               .model = parts_.network.name,
+               .data = config_.data.name,
+               .device = device_text(parts_.on.device),
+               .commit = std::string(build_commit()),
+               .seed = static_cast<std::uint64_t>(config_.train.seed),
+               .epochs = static_cast<double>(total_samples_) /
+                         static_cast<double>(sampler_.samples_per_epoch()),
+               .training_samples = sampler_.samples_per_epoch(),
+               .total_samples = total_samples_,
+               .budget_bytes = parts_.on.budget_bytes,
+               .first_step = progress_.step};
+  for (const LayerInfo& layer : parts_.network.layers.layers())
+    info.layer_names.push_back(layer.name);
+  return info;
+}
+
+double TrainingLoop::epoch_now() const {
+  return static_cast<double>(progress_.samples) / static_cast<double>(sampler_.samples_per_epoch());
+}
+
+bool TrainingLoop::finished() const {
+  if (progress_.stopped_early) return true;
+  return config_.train.steps > 0 ? progress_.step >= config_.train.steps
+                                 : progress_.samples >= total_samples_;
+}
+
+RunSummary TrainingLoop::run() {
+  for (Sink* sink : hooks_.sinks) sink->start(info());
+  for (const std::string& message : parts_.data.notices) note(message);
+  parts_.network.module->train();
+  parts_.on.gauge.reset_peak();
+  seconds_before_ = progress_.seconds;
+  session_.restart();
+  interval_.restart();
+  while (!finished()) {
+    watchdog_.enter("step");
+    const std::int64_t epoch = sampler_.epoch();
+    one_step();
+    const bool epoch_ended = sampler_.epoch() != epoch;
+    const bool stop = hooks_.stop_requested && hooks_.stop_requested();
+    if (epoch_ended || stop || finished() || progress_.step % config_.train.control_interval == 0)
+      control_tick();
+    if (epoch_ended) end_epoch();
+    const std::int64_t every = config_.run.checkpoint_every;
+    if (finished()) break;  // saved below, once evaluated
+    if (stop || (every > 0 ? progress_.step % every == 0 : epoch_ended)) save();
+    if (stop) return summary("interrupted", {});
+  }
+  const EvaluationReport last = evaluate_split(/*validation=*/false);
+  progress_.best_accuracy = std::max(progress_.best_accuracy, last.accuracy);
+  for (Sink* sink : hooks_.sinks) sink->evaluation(last);
+  save();
+  return summary(progress_.stopped_early ? "stopped early" : "finished", last);
+}
+
+void TrainingLoop::one_step() {
+  // Only a fraction of an epoch may be left to train.
+  const std::int64_t left =
+      config_.train.steps > 0 ? plan_.batch_size : total_samples_ - progress_.samples;
+  for (;;) {
+    const at::Tensor ids = order_.upcoming(sampler_, std::min(plan_.batch_size, left));
+    const std::int64_t count = ids.numel();
+    learning_rate_ = learning_rate_at(schedule_, progress_.samples, count);
+    try {
+      parts_.runner->run(plan_, *parts_.data.train, ids,
+                         {.augment = config_.data.augment,
+                          .epoch = sampler_.epoch(),
+                          .seed = static_cast<std::uint64_t>(config_.train.seed)},
+                         learning_rate_);
+      sampler_.take(count);
+      progress_.step += 1;
+      progress_.samples += count;
+      interval_steps_ += 1;
+      interval_samples_ += count;
+      return;
+    } catch (const OutOfMemory& error) {
+      const auto smaller = smaller_plan(plan_);
+      if (!smaller)
+        throw OutOfMemory(text("[train] not even one sample at a time fits the budget of ",
+                               byte_text(parts_.on.budget_bytes), ": ", error.what(),
+                               "; raise --budget or choose a smaller model"));
+      plan_ = *smaller;
+      ++interval_retries_;
+      note(text("out of memory: the same ", count, " samples are trained again, ",
+                plan_.micro_batch_size, " at a time"));
+    }
+  }
+}
+
+void TrainingLoop::control_tick() {
+  StepReport report = parts_.runner->collect();
+  watchdog_.alive();
+  report.step = progress_.step;
+  report.samples = progress_.samples;
+  report.epoch = epoch_now();
+  report.interval_steps = std::exchange(interval_steps_, 0);
+  report.interval_samples = std::exchange(interval_samples_, 0);
+  report.memory_retries = std::exchange(interval_retries_, 0);
+  report.learning_rate = learning_rate_;
+  report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
+  progress_.epoch_seconds += report.seconds;
+  progress_.seconds = seconds_before_ + session_.seconds();
+  progress_.skipped_steps += report.skipped_steps;
+  progress_.memory_retries += report.memory_retries;
+  progress_.peak_bytes = std::max(progress_.peak_bytes, report.memory.peak);
+  progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, report.memory.reserved);
+  parts_.on.gauge.reset_peak();
+  for (Sink* sink : hooks_.sinks) sink->interval(report, plan_);
+  if (report.consecutive_skips >= kMostSkipsInARow)
+    throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
+                                " steps in a row were not finite (step ", report.step,
+                                "); lower --lr, or look at the data"));
+  plan_ = next_plan(report, plan_);
+}
+
+void TrainingLoop::end_epoch() {
+  progress_.finish_epoch();
+  if (finished()) return;  // the last evaluation follows anyway
+  const bool validation = !parts_.data.validation_ids.empty();
+  const EvaluationReport report = evaluate_split(validation);
+  for (Sink* sink : hooks_.sinks) sink->evaluation(report);
+  progress_.best_accuracy = std::max(progress_.best_accuracy, report.accuracy);
+  progress_.stopped_early = progress_.early_stopping.should_stop_after(report.loss);
+}
+
+EvaluationReport TrainingLoop::evaluate_split(bool validation) {
+  watchdog_.enter("evaluation");
+  const Stopwatch watch;
+  std::optional<ScopedAverage> averaged;
+  if (WeightAverage* average = parts_.runner->weight_average()) averaged.emplace(*average);
+  std::vector<std::int64_t> ids = parts_.data.validation_ids;
+  if (!validation) {
+    ids.resize(static_cast<std::size_t>(parts_.data.test->size()));
+    std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  }
+  EvaluationReport report =
+      evaluate(parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids,
+               parts_.method, plan_.micro_batch_size, parts_.on.device);
+  report.step = progress_.step;
+  report.epoch = epoch_now();
+  report.split = validation ? "validation" : "test";
+  const MemoryReport memory = parts_.on.gauge.read();
+  progress_.peak_bytes = std::max(progress_.peak_bytes, memory.peak);
+  progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, memory.reserved);
+  seconds_not_training_ += watch.seconds();
+  return report;
+}
+
+void TrainingLoop::note(const std::string& message) {
+  for (Sink* sink : hooks_.sinks) sink->notice(message);
+}
+
+RunSummary TrainingLoop::summary(std::string status,
+                                 const std::optional<EvaluationReport>& last) const {
+  const std::vector<double>& epochs = progress_.last_epoch_seconds;
+  const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
+  return {.status = std::move(status),
+          .method = config_.train.method,
+          .model = parts_.network.name,
+          .data = config_.data.name,
+          .device = device_text(parts_.on.device),
+          .commit = std::string(build_commit()),
+          .seed = static_cast<std::uint64_t>(config_.train.seed),
+          .accuracy = last ? 100 * last->accuracy : std::nan(""),
+          .loss = last ? last->loss : std::nan(""),
+          .best_accuracy = 100 * progress_.best_accuracy,
+          .epochs = epoch_now(),
+          .seconds = progress_.seconds,
+          .seconds_per_epoch = epochs.empty() ? progress_.epoch_seconds
+                                              : epoch_total / static_cast<double>(epochs.size()),
+          .samples = progress_.samples,
+          .steps = progress_.step,
+          .peak_bytes = progress_.peak_bytes,
+          .peak_reserved_bytes = progress_.peak_reserved_bytes,
+          .data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes(),
+          .budget_bytes = parts_.on.budget_bytes,
+          .batch_final = plan_.batch_size,
+          .skipped_steps = progress_.skipped_steps,
+          .memory_retries = progress_.memory_retries,
+          .parameters = parameter_count(parts_.network)};
+}
+
+void TrainingLoop::save() {
+  if (store_ == nullptr) return;
+  watchdog_.enter("save");
+  progress_.seconds = seconds_before_ + session_.seconds();
+  progress_.batch_size = plan_.batch_size;
+  progress_.micro_batch_size = plan_.micro_batch_size;
+  const Stopwatch watch;
+  const SavedCheckpoint saved = save_run(*store_, config_, {parts_, sampler_, progress_});
+  for (const std::string& message : saved.notices) note(message);
+  seconds_not_training_ += watch.seconds();
+}
+
+void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
+  restore_run(checkpoint, config_, {parts_, sampler_, progress_});
+  plan_.batch_size = progress_.batch_size;
+  plan_.micro_batch_size = progress_.micro_batch_size;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triaccel/base/clock.h"
+#include "triaccel/checkpoint/checkpoint_store.h"
+#include "triaccel/data/epoch_order.h"
+#include "triaccel/data/sampler.h"
+#include "triaccel/policies/learning_rate_schedule.h"
+#include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/run_parts.h"
+#include "triaccel/trainer/run_progress.h"
+#include "triaccel/trainer/watchdog.h"
+
+namespace triaccel {
+
+/// What the surroundings of a run take part in.
+struct TrainingHooks {
+  std::vector<Sink*> sinks = {};              // told everything, in this order
+  std::function<bool()> stop_requested = {};  // asked after each step
+  std::function<void(const std::string& section, double seconds)> on_hang = {};
+};
+
+/// Turns the loop: steps, control ticks, evaluations and checkpoints until the run is done.
+class TrainingLoop {
+ public:
+  /// Without a store nothing is saved.
+  TrainingLoop(const RunConfig& config, RunParts& parts, const TrainingHooks& hooks,
+               CheckpointStore* store);
+
+  /// Goes on from a checkpoint; StorageError when it belongs to another configuration.
+  void restore(const LoadedCheckpoint& checkpoint);
+
+  /// Trains to the end, to early stopping, or until a stop is requested.
+  RunSummary run();
+
+  std::int64_t step() const { return progress_.step; }
+  RunInfo info() const;
+
+ private:
+  bool finished() const;
+  void one_step();
+  void control_tick();
+  void end_epoch();
+  void save();
+  void note(const std::string& message);
+  EvaluationReport evaluate_split(bool validation);
+  RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
+  double epoch_now() const;
+
+  const RunConfig& config_;
+  RunParts& parts_;
+  const TrainingHooks& hooks_;
+  CheckpointStore* store_;
+  Sampler sampler_;
+  EpochOrder order_;
+  LearningRateSchedule schedule_;
+  std::int64_t total_samples_;
+  StepPlan plan_;
+  RunProgress progress_;
+  Watchdog watchdog_;
+  Stopwatch session_;                // since this session's run() began
+  Stopwatch interval_;               // since the last control tick
+  double seconds_not_training_ = 0;  // evaluating and saving since the last control tick
+  double seconds_before_ = 0;        // of earlier sessions
+  double learning_rate_ = 0;         // of the last step
+  std::int64_t interval_steps_ = 0;
+  std::int64_t interval_samples_ = 0;
+  std::int64_t interval_retries_ = 0;
+};
+
+}  // namespace triaccel

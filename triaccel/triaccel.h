@@ -1,0 +1,8 @@
+#pragma once
+
+// All that a program which trains its own network needs. Include <torch/nn.h> beside it.
+#include "triaccel/base/error.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/models/own_network.h"
+#include "triaccel/telemetry/progress_line.h"
+#include "triaccel/trainer/training.h"
