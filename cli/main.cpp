@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -66,6 +67,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace triaccel;
   using namespace triaccel::cli;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is a failed write, not a death
   try {
     return cli::run(argc, argv);
   } catch (const UsageError& error) {

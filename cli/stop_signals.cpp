@@ -1,7 +1,9 @@
 #include "cli/stop_signals.h"
 
 #include <unistd.h>
+
 #include <csignal>
+#include <initializer_list>
 
 namespace triaccel::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include "triaccel/device/cpu_memory.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/memory_gauge.h"
@@ -74,12 +74,12 @@ TEST_F(CpuMemory, FailsForGoodWhenAsked) {
 }
 
 TEST_F(CpuMemory, SurvivesAnOutOfMemoryInsideBackward) {
-  auto weight = torch::randn({64, 64}, torch::requires_grad());
-  auto loss = (torch::randn({32, 64}).mm(weight)).tanh().sum();
+  auto weight = at::randn({64, 64}).requires_grad_();
+  auto loss = (at::randn({32, 64}).mm(weight)).tanh().sum();
   fail_cpu_allocation(2);
   EXPECT_THROW(catching_out_of_memory([&] { loss.backward(); }), OutOfMemory);
   fail_cpu_allocation(-1);
-  EXPECT_NO_THROW((torch::randn({32, 64}).mm(weight)).sum().backward());
+  EXPECT_NO_THROW((at::randn({32, 64}).mm(weight)).sum().backward());
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ class ExitCodes(unittest.TestCase):
 
     def test_numerical_failure(self):
         with scratch_folder() as folder:
-            self.expect(7, ["not finite", "--lr"], "train", *SMALL_RUN, "--lr", "1e30", "--epochs",
+            self.expect(7, ["not finite", "--lr"], "train", *SMALL_RUN, "--lr", "1e8", "--epochs",
                         20, "--out", folder / "run")
 
     def test_hang(self):

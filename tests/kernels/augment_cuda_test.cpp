@@ -11,7 +11,7 @@ class AugmentOnCuda : public CudaTest {
   /// The batch on `device`, through that device's own kernel.
   at::Tensor cut(at::Device device, const at::Tensor& images, const at::Tensor& ids,
                  bool channels_last) {
-    const at::Tensor i = images.to(device), s = ids.to(device), e = torch::tensor({7}).to(device);
+    const at::Tensor i = images.to(device), s = ids.to(device), e = at::tensor({7}).to(device);
     const at::Tensor scale = scale_.to(device), shift = shift_.to(device);
     const at::Tensor output =
         at::empty({ids.numel() * images.size(1) * images.size(2) * images.size(3)},
@@ -33,15 +33,15 @@ class AugmentOnCuda : public CudaTest {
       cpu::augment(batch, how, channels_last, output.data_ptr<float>());
     return output.cpu();
   }
-  const at::Tensor scale_ = torch::tensor({0.0171247f, 0.0175070f, 0.0174292f});
-  const at::Tensor shift_ = torch::tensor({-2.1179039f, -2.0357143f, -1.8044444f});
+  const at::Tensor scale_ = at::tensor({0.0171247f, 0.0175070f, 0.0174292f});
+  const at::Tensor shift_ = at::tensor({-2.1179039f, -2.0357143f, -1.8044444f});
 };
 
 TEST_F(AugmentOnCuda, GivesTheBitsOfTheCpu) {
   for (const std::int64_t side : {1, 7, 32, 65})
     for (const std::int64_t size : {0, 1, 97}) {
-      const at::Tensor images = torch::randint(256, {200, 3, side, side + 1}, at::kByte);
-      const at::Tensor ids = torch::randint(200, {size}, at::kLong);
+      const at::Tensor images = at::randint(256, {200, 3, side, side + 1}, at::kByte);
+      const at::Tensor ids = at::randint(200, {size}, at::kLong);
       for (const bool channels_last : {false, true})
         EXPECT_TRUE(same_bits(cut(device_, images, ids, channels_last),
                               cut(at::kCPU, images, ids, channels_last)))
@@ -50,14 +50,14 @@ TEST_F(AugmentOnCuda, GivesTheBitsOfTheCpu) {
 }
 
 TEST_F(AugmentOnCuda, AnswersAnUnknownSampleWithNaN) {
-  const at::Tensor images = torch::randint(256, {4, 3, 5, 5}, at::kByte);
+  const at::Tensor images = at::randint(256, {4, 3, 5, 5}, at::kByte);
   EXPECT_TRUE(
-      cut(device_, images, torch::tensor({std::int64_t{4}}), false).isnan().all().item<bool>());
+      cut(device_, images, at::tensor({std::int64_t{4}}), false).isnan().all().item<bool>());
 }
 
 TEST_F(AugmentOnCuda, GathersLabels) {
-  const at::Tensor labels = torch::randint(256, {1000}, at::kByte);
-  const at::Tensor ids = torch::randint(1000, {777}, at::kLong);
+  const at::Tensor labels = at::randint(256, {1000}, at::kByte);
+  const at::Tensor ids = at::randint(1000, {777}, at::kLong);
   const at::Tensor on_cuda = labels.to(device_), ids_on_cuda = ids.to(device_);
   const at::Tensor output = at::empty_like(ids_on_cuda);
   cuda::gather_labels(on_cuda.data_ptr<std::uint8_t>(), 1000, ids_on_cuda.data_ptr<std::int64_t>(),

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+
+#include <cstring>
 
 #include "triaccel/device/current_stream.h"
 
@@ -11,8 +13,8 @@ namespace triaccel::kernels {
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine has no CUDA device";
-    torch::manual_seed(1);
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+    at::manual_seed(1);
   }
 
   const at::Device device_ = at::Device(at::kCUDA, 0);

@@ -31,7 +31,7 @@ TEST(GradientMoments, AreOfTheUnscaledGradient) {
 
 TEST(GradientMoments, AreExactOnAHandComputedCase) {
   TensorBunch bunch({3});
-  bunch.gradients[0] = torch::tensor({1.0f, -4.0f, 2.0f});
+  bunch.gradients[0] = at::tensor({1.0f, -4.0f, 2.0f});
   const std::vector<LayerMoments> layers = measure(bunch, 2);
   EXPECT_EQ(layers[0].count, 3);
   EXPECT_EQ(layers[0].sum, -0.5);

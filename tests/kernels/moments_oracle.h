@@ -1,6 +1,9 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/kernels/tensor_bunch.h"

@@ -29,9 +29,9 @@ TEST_F(ScoreOnCuda, MatchesTheCpuInEveryTypeAndSize) {
       for (const std::int64_t classes : {1, 10, 33, 1000}) {
         if (rows * classes > 2000000) continue;
         // A coarse grid, so that ties are common.
-        const at::Tensor logits = torch::randint(-4, 5, {rows, classes}).to(torch_type);
-        const at::Tensor labels = torch::randint(-1, classes, {rows}, at::kLong);
-        const at::Tensor loss = torch::rand({1});
+        const at::Tensor logits = at::randint(-4, 5, {rows, classes}).to(torch_type);
+        const at::Tensor labels = at::randint(-1, classes, {rows}, at::kLong);
+        const at::Tensor loss = at::rand({1});
         cpu::add_score(&host, batch_of(loss, logits, labels, type));
         const at::Tensor l = loss.to(device_), x = logits.to(device_), y = labels.to(device_);
         cuda::add_score(pointer<RunningScore>(device), batch_of(l, x, y, type), stream());

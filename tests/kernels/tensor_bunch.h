@@ -1,8 +1,9 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "triaccel/kernels/step_control.h"
@@ -16,10 +17,10 @@ struct TensorBunch {
 
   explicit TensorBunch(const std::vector<std::int64_t>& sizes) {
     for (const std::int64_t size : sizes) {
-      parameters.push_back(torch::randn({size}));
-      gradients.push_back(torch::randn({size}));
-      states1.push_back(torch::randn({size}));
-      states2.push_back(torch::rand({size}));  // a second moment is never negative
+      parameters.push_back(at::randn({size}));
+      gradients.push_back(at::randn({size}));
+      states1.push_back(at::randn({size}));
+      states2.push_back(at::rand({size}));  // a second moment is never negative
     }
   }
 

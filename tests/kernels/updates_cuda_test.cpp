@@ -16,7 +16,7 @@ class UpdatesOnCuda : public CudaTest {
     CudaTest::SetUp();
     if (!IsSkipped()) device_rates_ = host_rates_.to(device_);
   }
-  const at::Tensor host_rates_ = torch::tensor({0.1f, 0.01f, 0.5f});
+  const at::Tensor host_rates_ = at::tensor({0.1f, 0.01f, 0.5f});
   at::Tensor device_rates_;
   const StepControl control_ = {.gradient_multiplier = 0.25f, .applied_steps = 3};
   const StepControl skipped_ = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 3};

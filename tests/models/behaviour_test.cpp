@@ -87,6 +87,7 @@ TEST(SmallModels, LearnAFewSamplesByHeart) {
       {{.name = "gpt-small", .width = 64, .context_length = 16, .vocabulary = 20}, 3e-3},
       {{.name = "vit-small", .width = 64, .image_size = 8}, 1e-3},
   };
+  torch::set_num_threads(1);  // threads only wait for each other on tensors this small
   for (const Lesson& lesson : lessons) {
     torch::manual_seed(11);
     const Network network = make_model(lesson.options);

@@ -2,7 +2,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
 #include "triaccel/ops/augment.h"
@@ -15,19 +15,19 @@ namespace {
 class OpsOnCuda : public testing::Test {
  protected:
   void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "this machine has no CUDA device";
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
   }
   const at::Device device_ = at::Device(at::kCUDA, 0);
 };
 
 TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
-  const at::Tensor images = torch::randint(256, {40, 3, 8, 8}, at::kByte);
-  const at::Tensor scale = torch::rand({3}), shift = torch::rand({3});
+  const at::Tensor images = at::randint(256, {40, 3, 8, 8}, at::kByte);
+  const at::Tensor scale = at::rand({3}), shift = at::rand({3});
   const at::Tensor d_images = images.to(device_), d_scale = scale.to(device_),
                    d_shift = shift.to(device_);
-  at::Tensor ids = torch::zeros({16}, at::kLong).to(device_), epoch = ids.narrow(0, 0, 1).clone();
+  at::Tensor ids = at::zeros({16}, at::kLong).to(device_), epoch = ids.narrow(0, 0, 1).clone();
   at::Tensor output =
-      torch::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
+      at::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
   const kernels::Augmentation how = {.seed = 2, .padding = 2, .flip = true};
   at::cuda::CUDAGraph graph;
   {
@@ -37,22 +37,22 @@ TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
     graph.capture_end();
   }
   for (std::int64_t e = 0; e < 3; ++e) {
-    const at::Tensor host_ids = torch::randint(40, {16}, at::kLong);
-    const at::Tensor host_epoch = torch::full({1}, e, at::kLong);
+    const at::Tensor host_ids = at::randint(40, {16}, at::kLong);
+    const at::Tensor host_epoch = at::full({1}, e, at::kLong);
     ids.copy_(host_ids);
     epoch.copy_(host_epoch);
-    torch::cuda::synchronize();
+    synchronize(device_);
     graph.replay();
-    torch::cuda::synchronize();
-    at::Tensor expected = torch::empty({16, 3, 8, 8});
+    synchronize(device_);
+    at::Tensor expected = at::empty({16, 3, 8, 8});
     augment(expected, images, host_ids, host_epoch, scale, shift, how);
-    EXPECT_TRUE(torch::equal(output.cpu(), expected)) << "epoch " << e;
+    EXPECT_TRUE(at::equal(output.cpu(), expected)) << "epoch " << e;
   }
 }
 
 TEST_F(OpsOnCuda, ScoreMatchesTheCpu) {
-  const at::Tensor logits = torch::randn({100, 10}), labels = torch::randint(10, {100}, at::kLong);
-  const at::Tensor loss = torch::rand({});
+  const at::Tensor logits = at::randn({100, 10}), labels = at::randint(10, {100}, at::kLong);
+  const at::Tensor loss = at::rand({});
   const at::Tensor host = make_running_score(at::kCPU), device = make_running_score(device_);
   add_score(host, loss, logits, labels, 100);
   add_score(device, loss.to(device_), logits.to(device_), labels.to(device_), 100);
@@ -62,16 +62,16 @@ TEST_F(OpsOnCuda, ScoreMatchesTheCpu) {
 
 TEST_F(OpsOnCuda, StateRoundTrips) {
   const at::Tensor from =
-      torch::randn({4, 3, 2, 2}, device_).contiguous(at::MemoryFormat::ChannelsLast);
-  at::Tensor into = torch::zeros({4, 3, 2, 2}, device_);
+      at::randn({4, 3, 2, 2}, device_).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor into = at::zeros({4, 3, 2, 2}, device_);
   restore_tensor(into, {{"w", tensor_state("w", from)}}, "w");
-  EXPECT_TRUE(torch::equal(into, from));
+  EXPECT_TRUE(at::equal(into, from));
 }
 
 TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {
   const at::Tensor score = make_running_score(device_);
-  EXPECT_THROW(add_score(score, torch::zeros({}), torch::zeros({1, 2}, device_),
-                         torch::zeros({1}, at::kLong), 1),
+  EXPECT_THROW(add_score(score, at::zeros({}), at::zeros({1, 2}, device_),
+                         at::zeros({1}, at::kLong), 1),
                UsageError);
 }
 

@@ -1,7 +1,7 @@
 #include "triaccel/ops/running_score.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
 
@@ -13,9 +13,9 @@ TEST(RunningScoreOp, AddsBatchesAsTorchCountsThem) {
   std::int64_t correct = 0;
   double loss_sum = 0;
   for (const std::int64_t rows : {1, 64, 7}) {
-    const at::Tensor logits = torch::randn({rows, 10});
-    const at::Tensor labels = torch::randint(10, {rows}, at::kLong);
-    const at::Tensor loss = torch::nn::functional::cross_entropy(logits, labels);
+    const at::Tensor logits = at::randn({rows, 10});
+    const at::Tensor labels = at::randint(10, {rows}, at::kLong);
+    const at::Tensor loss = at::cross_entropy_loss(logits, labels);
     add_score(score, loss, logits, labels, rows);
     correct += logits.argmax(1).eq(labels).sum().item<std::int64_t>();
     loss_sum += loss.item<double>() * static_cast<double>(rows);
@@ -30,20 +30,20 @@ TEST(RunningScoreOp, AddsBatchesAsTorchCountsThem) {
 }
 
 TEST(RunningScoreOp, ReadsHalfPrecisionLogits) {
-  const at::Tensor logits = torch::tensor({{0.0f, 2.0f}, {-1.0f, -3.0f}});
-  const at::Tensor labels = torch::tensor({1, 0}, at::kLong);
+  const at::Tensor logits = at::tensor({{0.0f, 2.0f}, {-1.0f, -3.0f}});
+  const at::Tensor labels = at::tensor({1, 0}, at::kLong);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor score = make_running_score(at::kCPU);
-    add_score(score, torch::zeros({}), logits.to(type), labels, 2);
+    add_score(score, at::zeros({}), logits.to(type), labels, 2);
     EXPECT_EQ(read_score(score).correct, 2);
   }
 }
 
 TEST(RunningScoreOp, NamesAWrongArgument) {
   const at::Tensor score = make_running_score(at::kCPU);
-  const at::Tensor loss = torch::zeros({}), logits = torch::zeros({2, 3});
-  const at::Tensor labels = torch::zeros({2}, at::kLong);
-  EXPECT_THROW(add_score(score, torch::zeros({2}), logits, labels, 2), UsageError);
+  const at::Tensor loss = at::zeros({}), logits = at::zeros({2, 3});
+  const at::Tensor labels = at::zeros({2}, at::kLong);
+  EXPECT_THROW(add_score(score, at::zeros({2}), logits, labels, 2), UsageError);
   EXPECT_THROW(add_score(score, loss, logits.t(), labels, 2), UsageError);
   EXPECT_THROW(add_score(score, loss, logits.to(at::kDouble), labels, 2), UsageError);
   EXPECT_THROW(add_score(score, loss, logits, labels.to(at::kInt), 2), UsageError);

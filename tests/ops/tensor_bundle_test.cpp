@@ -1,7 +1,7 @@
 #include "triaccel/ops/tensor_bundle.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
 
@@ -9,12 +9,12 @@ namespace triaccel {
 namespace {
 
 at::Tensor parameter(std::vector<std::int64_t> shape) {
-  return torch::randn(shape).requires_grad_();
+  return at::randn(shape).requires_grad_();
 }
 
 TEST(TensorBundle, DropsParametersWithoutAGradient) {
   const at::Tensor a = parameter({4}), b = parameter({5});
-  b.mutable_grad() = torch::ones({5});
+  b.mutable_grad() = at::ones({5});
   TensorBundle bundle("test", {{"a", a, 0}, {"b", b, 2}});
   bundle.bind_gradients();
   ASSERT_EQ(bundle.with_gradients().size(), 1u);
@@ -28,7 +28,7 @@ TEST(TensorBundle, DropsParametersWithoutAGradient) {
 
 TEST(TensorBundle, GivesStatesTheMemoryOrderOfTheirParameter) {
   const at::Tensor weight =
-      torch::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+      at::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
   TensorBundle bundle("test", {{"w", weight, 0}});
   const std::vector<at::Tensor> states = bundle.add_state(1);
   EXPECT_EQ(states[0].strides(), weight.strides());
@@ -37,14 +37,14 @@ TEST(TensorBundle, GivesStatesTheMemoryOrderOfTheirParameter) {
 
 TEST(TensorBundle, RefusesAGradientInAnotherMemoryOrder) {
   const at::Tensor weight = parameter({4, 3, 2, 2});
-  weight.mutable_grad() = torch::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  weight.mutable_grad() = at::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
   TensorBundle bundle("test", {{"w", weight, 0}});
   EXPECT_THROW(bundle.bind_gradients(), UsageError);
 }
 
 TEST(TensorBundle, AcceptsAnyStrideWhereTheExtentIsOne) {
   const at::Tensor weight = parameter({4, 3, 1, 1});
-  weight.mutable_grad() = torch::ones({4, 3, 1, 1}).contiguous(at::MemoryFormat::ChannelsLast);
+  weight.mutable_grad() = at::ones({4, 3, 1, 1}).contiguous(at::MemoryFormat::ChannelsLast);
   TensorBundle bundle("test", {{"w", weight, 0}});
   bundle.bind_gradients();
   EXPECT_EQ(bundle.with_gradients().size(), 1u);
@@ -53,8 +53,8 @@ TEST(TensorBundle, AcceptsAnyStrideWhereTheExtentIsOne) {
 TEST(TensorBundle, RefusesParametersItCannotTrain) {
   const at::Tensor w = parameter({6});
   EXPECT_THROW(TensorBundle("test", {}), UsageError);
-  EXPECT_THROW(TensorBundle("test", {{"w", torch::ones({3}, at::kDouble), 0}}), UsageError);
-  EXPECT_THROW(TensorBundle("test", {{"w", torch::ones({3, 1}).expand({3, 4}), 0}}), UsageError);
+  EXPECT_THROW(TensorBundle("test", {{"w", at::ones({3}, at::kDouble), 0}}), UsageError);
+  EXPECT_THROW(TensorBundle("test", {{"w", at::ones({3, 1}).expand({3, 4}), 0}}), UsageError);
   EXPECT_THROW(TensorBundle("test", {{"w", w, -1}}), UsageError);
   EXPECT_THROW(TensorBundle("test", {{"w", w, 0}, {"tied", w, 0}}), UsageError);
 }

@@ -21,7 +21,7 @@ struct OptimizerCase {
         torch::randn({8, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast), torch::randn({8}),
         torch::randn({5000}), torch::randn({17, 31}), torch::randn({})};
     for (std::size_t i = 0; i < values.size(); ++i) {
-      ours.push_back({"p" + std::to_string(i), values[i].to(device).requires_grad_(),
+      ours.push_back({"p" + std::to_string(i), values[i].to(device).clone().requires_grad_(),
                       static_cast<std::int64_t>(i / 3)});
       reference.push_back(values[i].to(device).clone().requires_grad_());
     }

@@ -1,8 +1,7 @@
 #include "triaccel/ops/tensor_state.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 
 #include <cstring>
 
@@ -69,7 +68,7 @@ void restore_tensor(at::Tensor& into, const StateMap& saved, const std::string& 
   check_restorable(into, saved, name);
   const StateView& view = saved.at(name);
   if (view.bytes.empty()) return;
-  const at::NoGradGuard no_gradient;
+  const c10::NoGradGuard no_gradient;
   const at::Tensor host = at::empty(into.sizes(), at::TensorOptions().dtype(into.scalar_type()));
   std::memcpy(host.mutable_data_ptr(), view.bytes.data(), view.bytes.size());
   into.copy_(host);
