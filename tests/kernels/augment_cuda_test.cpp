@@ -11,7 +11,8 @@ class AugmentOnCuda : public CudaTest {
   /// The batch on `device`, through that device's own kernel.
   at::Tensor cut(at::Device device, const at::Tensor& images, const at::Tensor& ids,
                  bool channels_last) {
-    const at::Tensor i = images.to(device), s = ids.to(device), e = at::tensor({7}).to(device);
+    const at::Tensor i = images.to(device), s = ids.to(device),
+                     e = at::tensor({std::int64_t{7}}).to(device);
     const at::Tensor scale = scale_.to(device), shift = shift_.to(device);
     const at::Tensor output =
         at::empty({ids.numel() * images.size(1) * images.size(2) * images.size(3)},

@@ -1,7 +1,7 @@
 #include "triaccel/kernels/float_type_math.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>

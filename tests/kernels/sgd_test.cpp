@@ -36,8 +36,8 @@ TEST(SgdUpdate, UsesTheRateOfEachTensorsLayer) {
   cpu::sgd_update(bunch.entries(), kRates.data(), &control, {.momentum = 0});
   for (std::size_t i = 0; i < bunch.parameters.size(); ++i)
     EXPECT_TRUE(at::allclose(bunch.parameters[i],
-                                before.parameters[i] - kRates[i % 3] * before.gradients[i], 1e-6,
-                                1e-6))
+                             before.parameters[i] - kRates[i % 3] * before.gradients[i], 1e-6,
+                             1e-6))
         << "tensor " << i;
 }
 

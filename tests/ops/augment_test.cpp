@@ -1,7 +1,7 @@
 #include "triaccel/ops/augment.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
 

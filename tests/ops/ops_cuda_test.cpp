@@ -1,10 +1,11 @@
+#include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
-#include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/device_choice.h"
 #include "triaccel/ops/augment.h"
 #include "triaccel/ops/running_score.h"
 #include "triaccel/ops/tensor_state.h"
@@ -26,8 +27,7 @@ TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
   const at::Tensor d_images = images.to(device_), d_scale = scale.to(device_),
                    d_shift = shift.to(device_);
   at::Tensor ids = at::zeros({16}, at::kLong).to(device_), epoch = ids.narrow(0, 0, 1).clone();
-  at::Tensor output =
-      at::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor output = at::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
   const kernels::Augmentation how = {.seed = 2, .padding = 2, .flip = true};
   at::cuda::CUDAGraph graph;
   {
@@ -70,9 +70,9 @@ TEST_F(OpsOnCuda, StateRoundTrips) {
 
 TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {
   const at::Tensor score = make_running_score(device_);
-  EXPECT_THROW(add_score(score, at::zeros({}), at::zeros({1, 2}, device_),
-                         at::zeros({1}, at::kLong), 1),
-               UsageError);
+  EXPECT_THROW(
+      add_score(score, at::zeros({}), at::zeros({1, 2}, device_), at::zeros({1}, at::kLong), 1),
+      UsageError);
 }
 
 }  // namespace

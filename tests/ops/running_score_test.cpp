@@ -1,7 +1,7 @@
 #include "triaccel/ops/running_score.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
 
@@ -30,7 +30,7 @@ TEST(RunningScoreOp, AddsBatchesAsTorchCountsThem) {
 }
 
 TEST(RunningScoreOp, ReadsHalfPrecisionLogits) {
-  const at::Tensor logits = at::tensor({{0.0f, 2.0f}, {-1.0f, -3.0f}});
+  const at::Tensor logits = at::tensor({0.0f, 2.0f, -1.0f, -3.0f}).view({2, 2});
   const at::Tensor labels = at::tensor({1, 0}, at::kLong);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor score = make_running_score(at::kCPU);

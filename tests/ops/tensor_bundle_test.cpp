@@ -1,16 +1,14 @@
 #include "triaccel/ops/tensor_bundle.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
 
-at::Tensor parameter(std::vector<std::int64_t> shape) {
-  return at::randn(shape).requires_grad_();
-}
+at::Tensor parameter(std::vector<std::int64_t> shape) { return at::randn(shape).requires_grad_(); }
 
 TEST(TensorBundle, DropsParametersWithoutAGradient) {
   const at::Tensor a = parameter({4}), b = parameter({5});

@@ -1,7 +1,7 @@
 #include "triaccel/ops/tensor_state.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 namespace triaccel {
 namespace {
