@@ -1,7 +1,7 @@
 #include "triaccel/data/load_data.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <set>
 

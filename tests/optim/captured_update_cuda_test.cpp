@@ -53,7 +53,7 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
   }
   for (int step = 0; step < 5; ++step) {
     eager.draw_gradients(1024);
-    if (step == 2) eager.ours[0].tensor.mutable_grad().view({-1})[0] = INFINITY;
+    if (step == 2) eager.ours[0].tensor.mutable_grad().as_strided({1}, {1}).fill_(INFINITY);
     eager.learning_rates.fill_(0.1 / (step + 1));
     captured.learning_rates.copy_(eager.learning_rates);
     for (std::size_t i = 0; i < eager.ours.size(); ++i)
