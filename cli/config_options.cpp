@@ -30,8 +30,10 @@ ConfigOptions::ConfigOptions(CLI::App& command) : command_(command) {
     CLI::Option* option = command.add_option(field.flag, given.value, field.help);
     option->group(std::string("[") + field.table + "]")->default_str(shown(value));
     option->take_last();
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>)
-      option->expected(0, 1)->type_name("BOOL");
+    using T = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, bool>) option->expected(0, 1)->type_name("BOOL");
+    if constexpr (std::is_same_v<T, std::int64_t>) option->type_name("INT");
+    if constexpr (std::is_same_v<T, double>) option->type_name("NUMBER");
     given.option = option;
   });
 }

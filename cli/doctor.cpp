@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/exit_codes.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/memory_gauge.h"
+#include "triaccel/formats/data_root.h"
+#include "triaccel/formats/preflight.h"
 #include "triaccel/trainer/format_support.h"
 
 namespace triaccel::cli {
@@ -58,18 +61,46 @@ void print_text(c10::Device device, const std::vector<FormatSupport>& formats) {
                cell.support, cell.speed, cell.why);
 }
 
+/// Reads every record of a data set; true when nothing is wrong with it.
+bool check_data(const std::string& name, const std::string& root, bool json) {
+  const auto folder = find_data_folder(name, root);
+  const std::vector<Finding> findings = scan_data_set(name, folder);
+  if (json) {
+    nlohmann::ordered_json all = {
+        {"data", name}, {"folder", folder.string()}, {"findings", nlohmann::ordered_json::array()}};
+    for (const Finding& finding : findings)
+      all["findings"].push_back({{"file", finding.file},
+                                 {"record", finding.record},
+                                 {"defect", defect_name(finding.defect)},
+                                 {"detail", finding.detail}});
+    fmt::print("{}\n", all.dump());
+  } else {
+    for (const Finding& finding : findings) fmt::print("{}\n", finding_text(finding));
+    fmt::print("{} in {}: {}\n", name, folder.string(),
+               findings.empty() ? "sound" : fmt::format("{} defects", findings.size()));
+  }
+  return findings.empty();
+}
+
 }  // namespace
 
-void add_doctor(CLI::App& program) {
+void add_doctor(CLI::App& program, int& exit_code) {
   struct Arguments {
     std::string device = "auto";
+    std::string data, root;
     bool json = false;
   };
   CLI::App* command = program.add_subcommand("doctor", "What this machine can do, as tried now");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
+  command->add_option("--data", arguments->data, "check this data set instead, record by record");
+  command->add_option("--data-root", arguments->root, "the set's folder, or one that holds it");
   command->add_flag("--json", arguments->json, "as JSON");
-  command->callback([arguments] {
+  command->callback([arguments, &exit_code] {
+    if (!arguments->data.empty()) {
+      if (!check_data(arguments->data, arguments->root, arguments->json)) exit_code = kData;
+      return;
+    }
     const c10::Device device = choose_device(arguments->device);
     const MemoryGauge gauge(device);
     const auto formats = probe_formats(device);

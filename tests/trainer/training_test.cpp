@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/telemetry/summary.h"
@@ -16,27 +17,6 @@ namespace triaccel {
 namespace {
 
 namespace fs = std::filesystem;
-
-RunConfig small_run() {
-  RunConfig config;
-  config.model.name = "lenet5";
-  config.data.train_samples = 512;
-  config.train.batch = 64;
-  config.train.epochs = 2;
-  config.train.control_interval = 4;
-  config.device.device = "cpu";
-  return config;
-}
-
-/// A folder that is gone when the test is.
-struct ScratchFolder {
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "triaccel_test_XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~ScratchFolder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 struct Recorder final : Sink {
   std::vector<StepReport> reports;
@@ -140,15 +120,6 @@ TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {
   other.train.lr = 0.5;
   write_run_config(scratch.path, other);
   EXPECT_THROW(resume_run(scratch.path), StorageError);
-}
-
-/// The weights a run ended with, as bytes.
-std::vector<std::byte> final_weights(const fs::path& run) {
-  const auto loaded = CheckpointStore(run / kCheckpointFolder).load_latest();
-  std::vector<std::byte> bytes;
-  for (const auto& [name, view] : loaded->files.at("weights.safetensors"))
-    bytes.insert(bytes.end(), view.bytes.begin(), view.bytes.end());
-  return bytes;
 }
 
 class ResumeExactly : public testing::TestWithParam<std::tuple<std::string, std::string>> {};

@@ -108,6 +108,9 @@ LoadedData load_data(const DataOptions& options, c10::Device device) {
   } else {
     load_images(data, options, device);
   }
+  if (data.train->size() == 0 || data.test->size() == 0)  // BadData::Report lets nothing pass, too
+    throw DataError(text("[--data] no usable record is left in '", options.name,
+                         "': ", data.notices.empty() ? "it is empty" : data.notices.front()));
   split_training_set(data, options);
   return data;
 }
