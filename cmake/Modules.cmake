@@ -47,7 +47,7 @@ endfunction()
 
 # Torch's headers are slow to read (<torch/nn.h> 20 s, <ATen/ATen.h> 8 s), so each target shares one
 # of two precompiled copies. Loading a copy is not free either (5 s and 1.5 s): a source that
-# includes nothing of torch directly goes without.
+# includes nothing of torch, directly or through a header of the tests, goes without.
 #   triaccel_torch_precompiled(target ATen|NN)
 function(triaccel_torch_precompiled target which)
   set(headers triaccel_precompiled_${which})
@@ -69,7 +69,7 @@ function(triaccel_torch_precompiled target which)
   endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
-    file(STRINGS "${source}" torch_includes REGEX "#include <(torch|ATen)/" LIMIT_COUNT 1)
+    file(STRINGS "${source}" torch_includes REGEX "#include (<(torch|ATen)/|\"tests/)" LIMIT_COUNT 1)
     if(NOT torch_includes)
       set_source_files_properties("${source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     endif()

@@ -53,7 +53,7 @@ class Kills(unittest.TestCase):
             summary = resume_to_the_end(directory)
             self.assertEqual(summary["steps"], 60)
             self.assertEqual(final_weights(directory), final_weights(folder / "whole"))
-            self.assertEqual(steps_in_metrics(directory), list(range(5, 61, 5)))
+            self.assertEqual(steps_in_metrics(directory), steps_in_metrics(folder / "whole"))
 
 
 class Signals(unittest.TestCase):
@@ -121,7 +121,9 @@ class Damage(unittest.TestCase):
             with open(folder / "run/metrics.jsonl", "a") as metrics:
                 metrics.write('{"kind":"interval","step":9')
             resume_to_the_end(folder / "run")
-            self.assertEqual(steps_in_metrics(folder / "run"), list(range(5, 61, 5)))
+            steps = steps_in_metrics(folder / "run")
+            self.assertEqual(steps, sorted(set(steps)))
+            self.assertLessEqual(set(range(5, 61, 5)), set(steps))
 
 
 if __name__ == "__main__":

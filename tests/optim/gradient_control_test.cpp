@@ -52,7 +52,7 @@ TEST(GradientControl, ScalesTheGradientsOfALossThroughAutograd) {
   OptimizerCase test;
   GradientControl control({.loss_scaling = true, .initial_loss_scale = 256}, test.ours, 2);
   (test.ours[1].tensor.sum() * control.loss_scale()).backward();
-  EXPECT_TRUE(torch::equal(test.ours[1].tensor.grad(), torch::full({8}, 256.0f)));
+  EXPECT_TRUE(at::equal(test.ours[1].tensor.grad(), at::full({8}, 256.0f)));
   control.measure();
   EXPECT_EQ(control.read().layers[0].sum, 8);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <vector>
 
@@ -16,22 +16,22 @@ struct OptimizerCase {
   at::Tensor learning_rates;
 
   explicit OptimizerCase(at::Device device = at::kCPU) {
-    torch::manual_seed(3);
+    at::manual_seed(3);
     std::vector<at::Tensor> values = {
-        torch::randn({8, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast), torch::randn({8}),
-        torch::randn({5000}), torch::randn({17, 31}), torch::randn({})};
+        at::randn({8, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast), at::randn({8}),
+        at::randn({5000}), at::randn({17, 31}), at::randn({})};
     for (std::size_t i = 0; i < values.size(); ++i) {
       ours.push_back({"p" + std::to_string(i), values[i].to(device).clone().requires_grad_(),
                       static_cast<std::int64_t>(i / 3)});
       reference.push_back(values[i].to(device).clone().requires_grad_());
     }
-    learning_rates = torch::tensor({0.1f, 0.1f}).to(device);
+    learning_rates = at::tensor({0.1f, 0.1f}).to(device);
   }
 
   /// The same random gradients for both, multiplied by `scale` for ours alone.
   void draw_gradients(double scale = 1) {
     for (std::size_t i = 0; i < ours.size(); ++i) {
-      reference[i].mutable_grad() = torch::randn_like(reference[i]).detach();
+      reference[i].mutable_grad() = at::randn_like(reference[i]).detach();
       ours[i].tensor.mutable_grad() = reference[i].grad() * scale;
     }
   }
@@ -51,7 +51,7 @@ struct OptimizerCase {
 
   bool equals(const std::vector<at::Tensor>& copies) const {
     for (std::size_t i = 0; i < ours.size(); ++i)
-      if (!torch::equal(ours[i].tensor, copies[i])) return false;
+      if (!at::equal(ours[i].tensor, copies[i])) return false;
     return true;
   }
 };

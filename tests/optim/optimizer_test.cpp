@@ -1,6 +1,7 @@
 #include "triaccel/optim/optimizer.h"
 
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 
 #include "tests/optim/optimizer_case.h"
 #include "triaccel/base/error.h"

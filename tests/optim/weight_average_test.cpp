@@ -11,7 +11,7 @@ namespace triaccel {
 namespace {
 
 struct AverageCase {
-  at::Tensor weight = torch::zeros({3, 2}).requires_grad_();
+  at::Tensor weight = at::zeros({3, 2}).requires_grad_();
   std::vector<ParameterRef> parameters = {{"w", weight, 0}};
   GradientControl control = GradientControl({}, parameters, 1);
 
@@ -22,7 +22,7 @@ struct AverageCase {
 };
 
 bool filled_with(const at::Tensor& tensor, double value) {
-  return torch::equal(tensor, torch::full_like(tensor, value));
+  return at::equal(tensor, at::full_like(tensor, value));
 }
 
 TEST(WeightAverage, StartsFromTheWeightsAndFollowsThem) {
@@ -54,7 +54,7 @@ TEST(WeightAverage, StaysWhereItIsWhenTheStepIsSkipped) {
   AverageCase test;
   WeightAverage average({.decay = 0.5, .warm_up = false}, test.parameters);
   test.move_to(8);
-  test.weight.mutable_grad() = torch::full({3, 2}, std::numeric_limits<float>::infinity());
+  test.weight.mutable_grad() = at::full({3, 2}, std::numeric_limits<float>::infinity());
   test.control.measure();
   average.update(test.control.step_control());
   const ScopedAverage averaged(average);

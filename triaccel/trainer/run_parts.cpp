@@ -89,14 +89,16 @@ LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool chan
 Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
                          bool channels_last) {
   const MemoryPurposeScope purpose(MemoryPurpose::Weights);
-  Network network = make_model({.name = config.model.name,
-                                .stem = config.model.stem,
-                                .width = config.model.width,
-                                .input_channels = shape.input_channels,
-                                .classes = shape.classes,
-                                .image_size = shape.image_size,
-                                .context_length = config.data.context_length,
-                                .vocabulary = shape.classes});
+  ModelOptions options{.name = config.model.name,
+                       .stem = config.model.stem,
+                       .width = config.model.width,
+                       .classes = shape.classes,
+                       .context_length = config.data.context_length,
+                       .vocabulary = shape.classes};
+  // Points have no size and text has no channels; networks for them do not ask.
+  if (shape.input_channels > 0) options.input_channels = shape.input_channels;
+  if (shape.image_size > 0) options.image_size = shape.image_size;
+  Network network = make_model(options);
   place(network, on, channels_last);
   if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
   return network;
