@@ -61,7 +61,7 @@ fs::path demo_folder(const RunConfig& config) {
 
 double step_ms(RunConfig config, const std::string& method) {
   config.train.method = method;
-  return time_steps(resolved(config), {.warmup_steps = 2, .samples = 5}).ms;
+  return time_steps(resolved(config), {.warmup_steps = 3, .samples = 15}).ms;
 }
 
 /// Why a method is not worth its time on this machine; empty when it is.
