@@ -128,6 +128,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
   RunConfig config = small_run();
   std::tie(config.train.method, config.train.optimizer) = GetParam();
   config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
+  config.model.width = 8;
   config.data.train_samples = 48;
   config.train.batch = 8;
   config.train.ema = 0.9;
