@@ -48,7 +48,8 @@ bench:  ## measure one training step against PyTorch on this machine
 	@$(STAGE) "set-up" tools/bootstrap bench
 	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
-	@$(ENVIRONMENT); "$$TRIACCEL_PYTHON" tools/bench
+	@$(ENVIRONMENT); "$$TRIACCEL_PYTHON" -c 'import torch' 2>/dev/null || export PYTHONPATH="$${TRIACCEL_TORCH_DIR%/torch}"; \
+	  "$$TRIACCEL_PYTHON" tools/bench
 
 test-gpu: build  ## run the tests that need a GPU
 	@$(ENVIRONMENT); $(STAGE) "GPU suite" ctest --test-dir build/release --output-on-failure -L gpu

@@ -26,7 +26,9 @@ ConfigOptions::ConfigOptions(CLI::App& command) : command_(command) {
   command.add_option("--config", file_, "TOML file; see --print-config for every key");
   const RunConfig defaults;
   visit_config(defaults, [&](const ConfigField& field, const auto& value) {
-    Given& given = given_.emplace_back(Given{field.table, field.key, field.flag, "", nullptr});
+    Given& given = given_.emplace_back(
+        Given{field.table, field.key, field.flag, "",
+              std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>, nullptr});
     CLI::Option* option = command.add_option(field.flag, given.value, field.help);
     option->group(std::string("[") + field.table + "]")->default_str(shown(value));
     option->take_last();
@@ -51,9 +53,15 @@ RunConfig ConfigOptions::config(RunConfig config) const {
   }
   for (const Given& given : given_) {
     if (given.option->count() == 0) continue;
-    // A bare --deterministic means true.
-    const bool bare = given.option->results().empty() || given.option->results().back().empty();
+    if (!given.is_switch) {
+      set_field(config, given.table, given.key, given.value, given.flag);
+      continue;
+    }
+    // A bare --deterministic means true; what follows it may be an override.
+    const bool took_override = given.value.find('=') != std::string::npos;
+    const bool bare = given.value.empty() || took_override;
     set_field(config, given.table, given.key, bare ? "true" : given.value, given.flag);
+    if (took_override) apply_override(config, given.value);
   }
   for (const std::string& extra : command_.remaining()) {
     if (!extra.starts_with("-")) {

@@ -23,6 +23,7 @@ class ConfigOptions {
  private:
   struct Given {
     std::string table, key, flag, value;
+    bool is_switch;  // a bare flag means true
     const CLI::Option* option;
   };
 

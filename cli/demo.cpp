@@ -75,7 +75,8 @@ std::string reason_to_leave_out(const RunConfig& config, const std::string& meth
 }
 
 int demo_command(const DemoArguments& arguments) {
-  const RunConfig config = arguments.options->config(demo_defaults("auto"));
+  const std::string device = arguments.options->config().device.device;
+  const RunConfig config = arguments.options->config(demo_defaults(device));
   const fs::path folder = demo_folder(config);
   fmt::print("{} on {}, {} epoch(s), budget {}, on {}\n", config.model.name, config.data.name,
              config.train.epochs, config.device.budget,

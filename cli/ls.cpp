@@ -75,6 +75,10 @@ void add_ls(CLI::App& program) {
   command->add_flag("--json", arguments->json, "as JSON");
   command->callback([arguments] {
     std::vector<Listed> runs;
+    if (arguments->root == "runs" && !std::filesystem::exists("runs")) {
+      fmt::print("{}\n", arguments->json ? "[]" : "no runs here yet; see 'triaccel train --help'");
+      return;
+    }
     for (const auto& directory : list_runs(arguments->root)) runs.push_back(read_listed(directory));
     arguments->json ? print_json(runs) : print_table(runs);
   });

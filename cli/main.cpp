@@ -1,3 +1,4 @@
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -82,6 +83,9 @@ int main(int argc, char** argv) {
     return report(error, kStorage);
   } catch (const OutOfMemory& error) {
     return report(error, kOutOfMemory);
+  } catch (const c10::OutOfMemoryError& error) {
+    fmt::print(stderr, "triaccel: {}; raise --budget\n", error.what_without_backtrace());
+    return kOutOfMemory;
   } catch (const NumericalFailure& error) {
     return report(error, kNumerical);
   } catch (const std::exception& error) {

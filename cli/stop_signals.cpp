@@ -22,7 +22,12 @@ void watch_stop_signals() {
   action.sa_handler = on_stop_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction inherited = {};
+    sigaction(signal, nullptr, &inherited);
+    if (inherited.sa_handler == SIG_IGN) continue;  // nohup and background jobs mean it
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 int stop_signal() { return received; }

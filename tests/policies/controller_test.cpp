@@ -30,6 +30,13 @@ TEST(SmallerPlan, ReachesOneSampleAndThenGivesUp) {
   EXPECT_FALSE(smaller_plan(*plan));
 }
 
+TEST(SmallerPlan, StopsAtTheSmallestPassTheNetworkCanTake) {
+  const auto smaller = smaller_plan({.batch_size = 8, .micro_batch_size = 3}, 2);
+  ASSERT_TRUE(smaller);
+  EXPECT_EQ(smaller->micro_batch_size, 2);
+  EXPECT_FALSE(smaller_plan(*smaller, 2));
+}
+
 TEST(EarlyStopping, CountsEvaluationsWithoutImprovement) {
   EarlyStopping stopping{.patience = 2};
   EXPECT_FALSE(stopping.should_stop_after(1.0));

@@ -19,10 +19,15 @@ const c10::Device kCpu(c10::kCPU);
 
 /// A small network with a runner of its own and everything a step may change.
 struct Bench {
-  explicit Bench(const ModelOptions& model, const StepRunnerOptions& options = {}) {
+  explicit Bench(const ModelOptions& model, const StepRunnerOptions& options = {},
+                 bool dropout = false) {
     torch::manual_seed(3);
     network = make_model(model);
     StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    if (dropout)
+      parts.forward = [this](const at::Tensor& x) {
+        return network.forward(at::dropout(x, 0.5, /*train=*/true));
+      };
     for (const auto& item : network.module->named_parameters())
       parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
     parts.buffers = network.module->buffers();
@@ -85,6 +90,11 @@ TEST(StepRunner, TrainsTheSameInMicroBatches) {
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_LT((a[i] - b[i]).norm().item<double>(), 1e-5 * a[i].norm().item<double>() + 1e-9);
   EXPECT_NEAR(whole.runner->collect().loss, split.runner->collect().loss, 1e-5);
+}
+
+TEST(StepRunner, NeverLeavesASingleSampleToBatchNorm) {
+  Bench bench(kSlimResnet);
+  for (const std::int64_t batch : {3, 5, 7, 9}) EXPECT_NO_THROW(bench.run(batch, 2)) << batch;
 }
 
 TEST(StepRunner, ReportsTheLossAndAccuracyOfItsSamples) {
@@ -159,7 +169,8 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<ModelOptions, O
 // step done. Then the next step succeeds.
 TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
   const auto& [model, optimizer] = GetParam();
-  Bench bench(model, {.optimizer = {.kind = optimizer}, .gradients = {.clip_norm = 1}});
+  Bench bench(model, {.optimizer = {.kind = optimizer}, .gradients = {.clip_norm = 1}},
+              /*dropout=*/true);
   bench.run(4, 2);
   const std::int64_t first = cpu_allocation_count();
   bench.run(4, 2);

@@ -49,6 +49,22 @@ TEST(Train, TakesAFractionOfAnEpoch) {
   EXPECT_EQ(train(make_model({.name = "lenet5"}), config).samples, 192);
 }
 
+TEST(Train, LetsASingleLastSampleJoinTheStepBeforeIt) {
+  RunConfig config = small_run();
+  config.data.train_samples = 65;
+  const RunSummary summary = train(make_model({.name = "resnet18", .width = 8}), config);
+  EXPECT_EQ(summary.steps, 2);
+  EXPECT_EQ(summary.samples, 130);
+}
+
+TEST(Train, LeavesNoBudgetBehind) {
+  RunConfig config = small_run();
+  config.train.steps = 1;
+  config.device.budget = "60MiB";
+  train(make_model({.name = "lenet5"}), config);
+  EXPECT_NO_THROW(at::empty({100 << 20}, at::kByte));
+}
+
 TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
   RunConfig config = small_run();
   config.model.name = "resnet18";
@@ -110,6 +126,26 @@ TEST(ResumeRun, StartsOverWhenThereIsNoCheckpoint) {
   const ScratchFolder scratch;
   write_run_config(scratch.path, resolved(small_run()));
   EXPECT_EQ(resume_run(scratch.path).steps, 16);
+}
+
+TEST(StartRun, LeavesNoRunBehindWhenItsDataIsMissing) {
+  const ScratchFolder scratch;
+  RunConfig config = small_run();
+  config.data.name = "cifar10";
+  config.data.root = scratch.path / "nothing";
+  EXPECT_THROW(start_run(config, scratch.path / "run"), DataError);
+  EXPECT_FALSE(holds_run(scratch.path / "run"));
+}
+
+TEST(ResumeRun, DoesNotNeedTheWeightsItStartedFromAnyMore) {
+  const ScratchFolder scratch;
+  start_run(small_run(), scratch.path / "first");
+  RunConfig config = small_run();
+  config.model.init_from = scratch.path / "first/checkpoints/step-16/weights.safetensors";
+  int steps = 0;
+  start_run(config, scratch.path / "run", {.stop_requested = [&] { return ++steps == 5; }});
+  fs::remove_all(scratch.path / "first");
+  EXPECT_EQ(resume_run(scratch.path / "run").steps, 16);
 }
 
 TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {

@@ -83,7 +83,8 @@ void load_text(LoadedData& data, const DataOptions& options, c10::Device device)
   const auto folder = find_data_folder(options.name, options.root);
   const TextCorpus corpus = read_text_corpus(folder, options.bad_data);
   note_findings(data, corpus.findings);
-  data.train = std::make_shared<TextData>(corpus.train, options.context_length, device);
+  data.train = std::make_shared<TextData>(corpus.train, options.context_length, device,
+                                          /*may_shift=*/options.validation_samples == 0);
   data.test = std::make_shared<TextData>(corpus.validation, options.context_length, device);
   data.shape = {.classes = static_cast<std::int64_t>(corpus.vocabulary.size())};
 }

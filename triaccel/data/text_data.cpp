@@ -14,8 +14,9 @@ constexpr std::uint64_t kShiftStream = std::uint64_t{1} << 49;  // of the seed, 
 
 }  // namespace
 
-TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device)
-    : context_(context) {
+TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device,
+                   bool may_shift)
+    : context_(context), may_shift_(may_shift) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   // The last window must have room for the largest shift.
   windows_ = (count - 1) / context - 1;
@@ -29,7 +30,7 @@ TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c
 
 Batch TextData::gather(const at::Tensor& ids, const GatherOptions& options) const {
   std::int64_t shift = 0;
-  if (options.augment) {
+  if (options.augment && may_shift_) {
     const auto epoch = static_cast<std::uint64_t>(options.epoch);
     const RandomWords random = random_words(options.seed, epoch, kShiftStream);
     shift = bounded(random.words[0], static_cast<std::uint32_t>(context_));

@@ -8,10 +8,12 @@ namespace triaccel {
 
 /// A token stream cut into windows of `context` tokens; the target of a token is the next one.
 /// With augmentation on, all windows of an epoch are shifted by one random offset, so that a model
-/// does not see the same cuts again and again.
+/// does not see the same cuts again and again; not where windows are held out, into which the shift
+/// would reach.
 class TextData final : public Dataset {
  public:
-  TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device);
+  TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device,
+           bool may_shift = true);
 
   std::int64_t size() const override { return windows_; }
   std::int64_t bytes() const override { return tokens_.numel(); }
@@ -21,6 +23,7 @@ class TextData final : public Dataset {
   at::Tensor tokens_;  // uint8 [count]
   at::Tensor steps_;   // int64 [context + 1]: 0, 1, 2, …
   std::int64_t context_;
+  bool may_shift_;
   std::int64_t windows_;
 };
 

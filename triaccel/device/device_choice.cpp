@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "triaccel/base/error.h"
@@ -43,7 +45,11 @@ std::string device_text(c10::Device device) {
 
 std::int64_t device_total_bytes(c10::Device device) {
   if (device.is_cuda()) return cuda_total_bytes();
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  const std::int64_t machine =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  std::int64_t container = 0;  // "max" when there is no limit, which reads as no number
+  return std::ifstream("/sys/fs/cgroup/memory.max") >> container ? std::min(machine, container)
+                                                                 : machine;
 }
 
 void synchronize(c10::Device device) {
@@ -55,6 +61,8 @@ void set_threads(int threads) {
 }
 
 void set_arithmetic(bool deterministic) {
+  // cuBLAS repeats itself only with a workspace of its own; it reads this when it starts.
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::Context& context = at::globalContext();
   context.setAllowTF32CuDNN(false);
   context.setAllowTF32CuBLAS(false);

@@ -13,8 +13,8 @@ namespace triaccel {
 StepPlan next_plan(const StepReport& report, const StepPlan& current);
 
 /// The answer to an out-of-memory: the same optimizer step in forward passes of half the size, so
-/// that the samples of a step and its learning rate stay what they were. Empty when a single
-/// sample did not fit.
-std::optional<StepPlan> smaller_plan(const StepPlan& current);
+/// that the samples of a step and its learning rate stay what they were. Empty when passes of
+/// `smallest_pass` samples did not fit.
+std::optional<StepPlan> smaller_plan(const StepPlan& current, std::int64_t smallest_pass = 1);
 
 }  // namespace triaccel

@@ -23,6 +23,13 @@ std::vector<ParameterRef> with_float_buffers(const StepNetwork& network) {
   return all;
 }
 
+/// How many forward passes a step takes. They are of equal size, give or take one, and never of a
+/// single sample unless asked for: batch norm has no variance to offer there.
+std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
+  const std::int64_t passes = (samples + micro_batch - 1) / micro_batch;
+  return micro_batch == 1 ? passes : std::min(passes, std::max<std::int64_t>(1, samples / 2));
+}
+
 /// Constructs `make()` with its allocations booked as optimizer memory.
 template <typename Make>
 auto as_optimizer_memory(Make&& make) {
@@ -60,13 +67,13 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
           plan.micro_batch_size);
   require(plan.layers.size() == static_cast<std::size_t>(network_.layer_count), "StepRunner::run",
           "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
+  catching_out_of_memory([&] {  // what fails here has changed nothing yet
+    snapshot_.take();
+    score_before_.copy_(score_);
+    set_learning_rates(plan, learning_rate);
+  });
   try {
-    catching_out_of_memory([&] {
-      snapshot_.take();
-      score_before_.copy_(score_);
-      set_learning_rates(plan, learning_rate);
-      compute_gradients(plan, data, ids, gather);
-    });
+    catching_out_of_memory([&] { compute_gradients(plan, data, ids, gather); });
   } catch (...) {
     drop_gradients();
     snapshot_.put_back();
@@ -81,8 +88,9 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
 void StepRunner::compute_gradients(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                                    const GatherOptions& gather) {
   const std::int64_t samples = ids.numel();
-  for (std::int64_t first = 0; first < samples; first += plan.micro_batch_size) {
-    const std::int64_t count = std::min(plan.micro_batch_size, samples - first);
+  const std::int64_t passes = pass_count(samples, plan.micro_batch_size);
+  for (std::int64_t pass = 0, first = 0, count = 0; pass < passes; ++pass, first += count) {
+    count = samples / passes + (pass < samples % passes ? 1 : 0);
     const std::int64_t used_before = gauge_.used();
     at::Tensor loss;
     {
@@ -141,6 +149,11 @@ void StepRunner::drop_gradients() {
     gradient.reset();
   }
   gauge_.note(MemoryPurpose::Gradients, bytes);
+}
+
+void StepRunner::start_interval() {
+  score_.zero_();
+  skipped_before_ = gradients_.read().skipped_steps;
 }
 
 StepReport StepRunner::collect() {

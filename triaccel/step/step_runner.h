@@ -44,7 +44,7 @@ class StepRunner {
   StepRunner(StepNetwork network, const StepRunnerOptions& options, MemoryGauge& gauge,
              c10::Device device);
 
-  /// Trains the samples `ids` (int64 on the device; at most plan.batch_size) in passes of
+  /// Trains the samples `ids` (int64 on the device) in equal passes of about
   /// plan.micro_batch_size. Throws OutOfMemory when the device has no room; weights, buffers,
   /// optimizer and generator are then as before the call.
   void run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
@@ -53,6 +53,9 @@ class StepRunner {
   /// What happened since the last call: loss, accuracy, gradients, memory. Waits for the device.
   /// The counters of steps, samples and time are the caller's to fill in.
   StepReport collect();
+
+  /// Forgets what was not collected yet: after a restored state the next interval starts here.
+  void start_interval();
 
   Optimizer& optimizer() { return *optimizer_; }
   GradientControl& gradient_control() { return gradients_; }

@@ -14,8 +14,8 @@ StepSnapshot::StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device)
 
 void StepSnapshot::take() {
   at::NoGradGuard no_grad;
+  generator_state_ = generator_.get_state();  // the one thing here that allocates, so it is first
   if (!buffers_.empty()) at::_foreach_copy_(copies_, buffers_, /*non_blocking=*/true);
-  generator_state_ = generator_.get_state();
 }
 
 void StepSnapshot::put_back() {

@@ -140,7 +140,8 @@ std::string to_toml(const RunConfig& config) { return to_toml(entries_of(config)
 std::uint64_t config_hash(const RunConfig& config) {
   std::vector<TomlEntry> entries = entries_of(config);
   std::erase_if(entries, [](const TomlEntry& entry) {
-    return entry.table == "run" || entry.key == "root" || entry.key == "budget";
+    return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
+           entry.key == "budget";
   });
   const std::string toml = to_toml(entries);
   return xxh3(toml);

@@ -44,7 +44,8 @@ void score_batch(const Network& network, const Batch& batch, const Method& metho
 
 EvaluationReport evaluate(const Network& network, const Dataset& data,
                           std::span<const std::int64_t> ids, const Method& method,
-                          std::int64_t batch, c10::Device device) {
+                          std::int64_t batch, c10::Device device,
+                          const std::function<void()>& alive) {
   require(!ids.empty(), "evaluate", "there are no samples to evaluate on");
   const Stopwatch watch;
   const at::NoGradGuard no_grad;
@@ -59,6 +60,7 @@ EvaluationReport evaluate(const Network& network, const Dataset& data,
         score_batch(network, data.gather(all.narrow(0, first, count), {}), method, score);
       });
       first += count;
+      if (alive) alive();
     } catch (const OutOfMemory&) {
       if (batch == 1) throw;
       batch = (batch + 1) / 2;

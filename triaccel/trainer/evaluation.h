@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "triaccel/data/dataset.h"
@@ -11,9 +12,11 @@
 namespace triaccel {
 
 /// Loss and accuracy of a network over samples of a data set, in evaluation mode, computed as the
-/// method computes. `batch` samples a pass; fewer when the device has no room for them.
+/// method computes. `batch` samples a pass; fewer when the device has no room for them. `alive` is
+/// called after each pass.
 EvaluationReport evaluate(const Network& network, const Dataset& data,
                           std::span<const std::int64_t> ids, const Method& method,
-                          std::int64_t batch, c10::Device device);
+                          std::int64_t batch, c10::Device device,
+                          const std::function<void()>& alive = {});
 
 }  // namespace triaccel

@@ -68,6 +68,7 @@ void restore_run(const LoadedCheckpoint& checkpoint, const RunConfig& config, co
   restore_network(run.parts.network, file_of(checkpoint, kWeightsFile));
   const StateMap& optimizer = file_of(checkpoint, kOptimizerFile);
   for (Stateful* part : optimizer_parts(run.parts)) part->restore(optimizer);
+  run.parts.runner->start_interval();
   const StateMap& trainer = file_of(checkpoint, kTrainerFile);
   run.progress.restore(trainer);
   run.sampler.restore(trainer);

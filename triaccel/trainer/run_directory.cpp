@@ -38,10 +38,14 @@ void write_run_config(const fs::path& directory, const RunConfig& config) {
 
 std::vector<fs::path> list_runs(const fs::path& root) {
   require(fs::is_directory(root), "ls", "'", root.string(), "' is no folder");
+  constexpr int deepest = 2;  // runs/<name>, and runs/demo/<method>
   std::vector<fs::path> runs;
   if (holds_run(root)) runs.push_back(root);
-  for (const fs::directory_entry& entry : fs::directory_iterator(root))
-    if (entry.is_directory() && holds_run(entry.path())) runs.push_back(entry.path());
+  for (auto entry = fs::recursive_directory_iterator(root); entry != fs::end(entry); ++entry) {
+    if (!entry->is_directory()) continue;
+    if (holds_run(entry->path())) runs.push_back(entry->path());
+    if (holds_run(entry->path()) || entry.depth() + 1 >= deepest) entry.disable_recursion_pending();
+  }
   std::ranges::sort(runs);
   return runs;
 }

@@ -26,7 +26,7 @@ RunConfig read_run_config(const std::filesystem::path& directory);
 /// Writes config.toml, all or nothing.
 void write_run_config(const std::filesystem::path& directory, const RunConfig& config);
 
-/// The run directories below `root`, by name.
+/// The run directories below `root`, at most two folders down, by name.
 std::vector<std::filesystem::path> list_runs(const std::filesystem::path& root);
 
 }  // namespace triaccel

@@ -33,6 +33,13 @@ void place(Network& network, const RunDevice& on, bool channels_last) {
       parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
 }
 
+/// A user's network was made before our allocator counted; its tensors move into counted memory.
+void take_into_account(Network& network) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : network.module->parameters()) parameter.set_data(parameter.clone());
+  for (at::Tensor& buffer : network.module->buffers()) buffer.set_data(buffer.clone());
+}
+
 StepNetwork step_network(const Network& network) {
   return {.forward = network.forward,
           .parameters = parameters_of(network),
@@ -62,6 +69,8 @@ RunDevice::RunDevice(const RunConfig& config)
   gauge.set_limit(budget_bytes);
   gauge.reset_peak();
 }
+
+RunDevice::~RunDevice() { gauge.set_limit(0); }
 
 bool wants_channels_last(const RunConfig& config, c10::Device device) {
   if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
@@ -113,6 +122,8 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own)
       data = load_data_for(config, on, channels_last);
       if (own) {
         network = std::move(*own);
+        const MemoryPurposeScope purpose(MemoryPurpose::Weights);
+        take_into_account(network);
         place(network, on, channels_last);
       } else {
         network = make_network_for(config, data.shape, on, channels_last);

@@ -18,10 +18,28 @@ namespace triaccel {
 /// The device a run uses, with threads, arithmetic and budget set as its configuration says.
 struct RunDevice {
   explicit RunDevice(const RunConfig& config);
+  ~RunDevice();  // lifts the budget: it belongs to the run, not to the process
+  RunDevice(const RunDevice&) = delete;
+  RunDevice& operator=(const RunDevice&) = delete;
 
   c10::Device device;
   std::int64_t budget_bytes;  // 0: none
   MemoryGauge gauge;
+};
+
+/// No budget for this scope; afterwards peaks count from what is then in use.
+class [[nodiscard]] BudgetLifted {
+ public:
+  explicit BudgetLifted(RunDevice& on) : on_(on) { on_.gauge.set_limit(0); }
+  ~BudgetLifted() {
+    on_.gauge.set_limit(on_.budget_bytes);
+    on_.gauge.reset_peak();
+  }
+  BudgetLifted(const BudgetLifted&) = delete;
+  BudgetLifted& operator=(const BudgetLifted&) = delete;
+
+ private:
+  RunDevice& on_;
 };
 
 /// What a run is made of, built from its configuration. Not movable: the runner keeps a reference

@@ -21,25 +21,42 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Trains in a directory that this process holds; from a checkpoint when there is one.
-RunSummary train_in(const fs::path& directory, const RunConfig& config,
+RunSummary train_in(const fs::path& directory, const RunConfig& config, RunParts& parts,
                     const TrainingHooks& hooks) {
-  RunParts parts(config);
   CheckpointStore store(directory / kCheckpointFolder, static_cast<int>(config.run.keep));
   TrainingHooks with_files = hooks;
   TrainingLoop loop(config, parts, with_files, &store);
-  const std::optional<LoadedCheckpoint> checkpoint = store.load_latest();
-  if (checkpoint) loop.restore(*checkpoint);
-  MetricsFiles files(directory, {.resume_after_step = checkpoint ? loop.step() : -1});
+  std::vector<std::string> notices;
+  std::int64_t resume_after_step = -1;
+  if (std::optional<LoadedCheckpoint> checkpoint = store.load_latest()) {
+    loop.restore(*checkpoint);
+    notices = checkpoint->notices;
+    resume_after_step = loop.step();
+  }
+  MetricsFiles files(directory, {.resume_after_step = resume_after_step});
   with_files.sinks.push_back(&files);
-  if (checkpoint)
-    for (const std::string& message : checkpoint->notices)
-      for (Sink* sink : with_files.sinks) sink->notice(message);
+  for (const std::string& message : notices)
+    for (Sink* sink : with_files.sinks) sink->notice(message);
   const RunSummary summary = loop.run();
   write_summary(directory / kSummaryFile, summary);
   for (Sink* sink : with_files.sinks) sink->finish(summary);
   const std::vector<RunRecord> records = {read_run_record(directory)};
   write_html_report(directory / kReportFile, records, config.run.name);
   return summary;
+}
+
+/// Where a path leads from anywhere; "" stays "".
+std::string from_anywhere(const std::string& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+}
+
+/// The configuration of a run as it goes on: once there is a checkpoint, the weights it started
+/// from may be gone.
+RunConfig config_to_go_on(const fs::path& directory) {
+  RunConfig config = read_run_config(directory);
+  if (!CheckpointStore(directory / kCheckpointFolder).steps().empty())
+    config.model.init_from.clear();
+  return resolved(config);
 }
 
 }  // namespace
@@ -56,13 +73,16 @@ RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) 
 
 RunSummary start_run(const RunConfig& config, const fs::path& directory,
                      const TrainingHooks& hooks) {
-  const RunConfig complete = resolved(config);
+  RunConfig complete = resolved(config);
+  complete.data.root = from_anywhere(complete.data.root);
+  complete.model.init_from = from_anywhere(complete.model.init_from);
   const RunLock lock(directory);
   require(!holds_run(directory), "--out", "'", directory.string(),
           "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
           "', or choose another folder");
+  RunParts parts(complete);  // before anything is written: a wrong path must not leave a run behind
   write_run_config(directory, complete);
-  return train_in(directory, complete, hooks);
+  return train_in(directory, complete, parts, hooks);
 }
 
 bool is_finished(const fs::path& directory) {
@@ -71,14 +91,15 @@ bool is_finished(const fs::path& directory) {
 }
 
 RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
-  const RunConfig config = resolved(read_run_config(directory));
+  const RunConfig config = config_to_go_on(directory);
   const RunLock lock(directory);
   if (is_finished(directory)) return read_summary(directory / kSummaryFile);
-  return train_in(directory, config, hooks);
+  RunParts parts(config);
+  return train_in(directory, config, parts, hooks);
 }
 
 EvaluationReport evaluate_run(const fs::path& directory) {
-  const RunConfig config = resolved(read_run_config(directory));
+  const RunConfig config = config_to_go_on(directory);
   RunParts parts(config);
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
   require(checkpoint.has_value(), "eval", "'", directory.string(),

@@ -19,7 +19,8 @@ RunSummary start_run(const RunConfig& config, const std::filesystem::path& direc
                      const TrainingHooks& hooks = {});
 
 /// Goes on with an interrupted run from its newest sound checkpoint, or from the start when it was
-/// cut before the first. The result is the same, byte for byte, as without the interruption.
+/// cut before the first. The result is the same, byte for byte, as without the interruption (on a
+/// GPU under train.deterministic).
 RunSummary resume_run(const std::filesystem::path& directory, const TrainingHooks& hooks = {});
 
 /// Whether a run has come to its end.

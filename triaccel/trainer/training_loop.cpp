@@ -23,10 +23,23 @@ namespace {
 constexpr std::int64_t kMostSkipsInARow = 30;
 
 std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
-  if (config.train.steps > 0)
-    return config.train.steps * config.train.batch * config.train.accumulate;
+  if (config.train.steps > 0) {
+    // The last step of an epoch is a short one.
+    const std::int64_t batch =
+        std::min(config.train.batch * config.train.accumulate, samples_per_epoch);
+    const std::int64_t steps_per_epoch = (samples_per_epoch + batch - 1) / batch;
+    return config.train.steps / steps_per_epoch * samples_per_epoch +
+           config.train.steps % steps_per_epoch * batch;
+  }
   return std::max<std::int64_t>(
       1, std::llround(config.train.epochs * static_cast<double>(samples_per_epoch)));
+}
+
+/// Batch norm needs two samples: where a map is a single pixel, one has no variance.
+std::int64_t smallest_pass(const Network& network) {
+  for (const auto& buffer : network.module->named_buffers())
+    if (buffer.key().ends_with("running_var")) return 2;
+  return 1;
 }
 
 }  // namespace
@@ -41,6 +54,7 @@ TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const Train
       order_(parts.on.device),
       total_samples_(samples_in_run(config, sampler_.samples_per_epoch())),
       plan_(parts.plan),
+      smallest_pass_(smallest_pass(parts.network)),
       watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
   const double warmup_samples =
       config.train.warmup_epochs * static_cast<double>(sampler_.samples_per_epoch());
@@ -111,11 +125,14 @@ RunSummary TrainingLoop::run() {
 }
 
 void TrainingLoop::one_step() {
-  // Only a fraction of an epoch may be left to train.
-  const std::int64_t left =
-      config_.train.steps > 0 ? plan_.batch_size : total_samples_ - progress_.samples;
+  // What is left of the epoch, or of a run that ends inside one.
+  std::int64_t left = sampler_.samples_per_epoch() - sampler_.cursor();
+  if (config_.train.steps == 0) left = std::min(left, total_samples_ - progress_.samples);
+  // A single last sample joins the step before it.
+  const std::int64_t wanted =
+      left == plan_.batch_size + 1 ? left : std::min(plan_.batch_size, left);
   for (;;) {
-    const at::Tensor ids = order_.upcoming(sampler_, std::min(plan_.batch_size, left));
+    const at::Tensor ids = order_.upcoming(sampler_, wanted);
     const std::int64_t count = ids.numel();
     learning_rate_ = learning_rate_at(schedule_, progress_.samples, count);
     try {
@@ -131,9 +148,9 @@ void TrainingLoop::one_step() {
       interval_samples_ += count;
       return;
     } catch (const OutOfMemory& error) {
-      const auto smaller = smaller_plan(plan_);
+      const auto smaller = smaller_plan(plan_, smallest_pass_);
       if (!smaller)
-        throw OutOfMemory(text("[train] not even one sample at a time fits the budget of ",
+        throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
                                byte_text(parts_.on.budget_bytes), ": ", error.what(),
                                "; raise --budget or choose a smaller model"));
       plan_ = *smaller;
@@ -190,17 +207,21 @@ EvaluationReport TrainingLoop::evaluate_split(bool validation) {
     ids.resize(static_cast<std::size_t>(parts_.data.test->size()));
     std::iota(ids.begin(), ids.end(), std::int64_t{0});
   }
-  EvaluationReport report =
-      evaluate(parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids,
-               parts_.method, plan_.micro_batch_size, parts_.on.device);
+  EvaluationReport report = evaluate(
+      parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids, parts_.method,
+      plan_.micro_batch_size, parts_.on.device, [this] { watchdog_.alive(); });
   report.step = progress_.step;
   report.epoch = epoch_now();
   report.split = validation ? "validation" : "test";
+  note_peak();
+  seconds_not_training_ += watch.seconds();
+  return report;
+}
+
+void TrainingLoop::note_peak() {
   const MemoryReport memory = parts_.on.gauge.read();
   progress_.peak_bytes = std::max(progress_.peak_bytes, memory.peak);
   progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, memory.reserved);
-  seconds_not_training_ += watch.seconds();
-  return report;
 }
 
 void TrainingLoop::note(const std::string& message) {
@@ -244,6 +265,9 @@ void TrainingLoop::save() {
   progress_.batch_size = plan_.batch_size;
   progress_.micro_batch_size = plan_.micro_batch_size;
   const Stopwatch watch;
+  note_peak();
+  // Staging bytes for the disk is no part of what the budget is for.
+  const BudgetLifted unlimited(parts_.on);
   const SavedCheckpoint saved = save_run(*store_, config_, {parts_, sampler_, progress_});
   for (const std::string& message : saved.notices) note(message);
   seconds_not_training_ += watch.seconds();

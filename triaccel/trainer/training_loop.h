@@ -48,6 +48,7 @@ class TrainingLoop {
   void end_epoch();
   void save();
   void note(const std::string& message);
+  void note_peak();
   EvaluationReport evaluate_split(bool validation);
   RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
   double epoch_now() const;
@@ -61,6 +62,7 @@ class TrainingLoop {
   LearningRateSchedule schedule_;
   std::int64_t total_samples_;
   StepPlan plan_;
+  std::int64_t smallest_pass_;
   RunProgress progress_;
   Watchdog watchdog_;
   Stopwatch session_;                // since this session's run() began
