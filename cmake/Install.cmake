@@ -8,8 +8,14 @@ install(TARGETS ${modules} triaccel_triaccel EXPORT triaccelTargets ARCHIVE DEST
 install(EXPORT triaccelTargets NAMESPACE triaccel:: DESTINATION "${package_dir}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/triaccel" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 if(TARGET triaccel_cli)
-  # The installed program finds libtorch where the build found it.
-  set_target_properties(triaccel_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  # The installed program finds libtorch where the build found it, also in a .venv of this tree, whose
+  # folders INSTALL_RPATH_USE_LINK_PATH would leave out.
+  set(program_rpath "${TRIACCEL_TORCH_DIR}/lib")
+  if(TRIACCEL_CUDA)
+    get_filename_component(cudart_dir "${TRIACCEL_CUDART}" DIRECTORY)
+    list(APPEND program_rpath "${cudart_dir}")
+  endif()
+  set_target_properties(triaccel_cli PROPERTIES INSTALL_RPATH "${program_rpath}")
   install(TARGETS triaccel_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
