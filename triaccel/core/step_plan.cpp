@@ -30,8 +30,11 @@ std::uint64_t shape_hash(const StepPlan& plan) {
 std::uint64_t plan_hash(const StepPlan& plan) {
   std::uint64_t hash = shape_hash(plan);
   // -0 and +0 compare equal, so they must hash equal: adding +0 makes both +0.
-  for (const LayerPlan& layer : plan.layers)
-    hash = fold(hash, std::bit_cast<std::uint32_t>(layer.learning_rate_scale + 0.0f));
+  const auto fold_scale = [&](float scale) {
+    hash = fold(hash, std::bit_cast<std::uint32_t>(scale + 0.0f));
+  };
+  fold_scale(plan.learning_rate_scale);
+  for (const LayerPlan& layer : plan.layers) fold_scale(layer.learning_rate_scale);
   return hash;
 }
 

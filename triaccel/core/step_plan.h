@@ -26,6 +26,7 @@ struct LayerPlan {
 struct StepPlan {
   std::int64_t batch_size = 0;         // samples per optimizer step
   std::int64_t micro_batch_size = 0;   // samples per forward and backward; at most batch_size
+  float learning_rate_scale = 1.0f;    // of every layer: the answer to another batch size
   std::vector<LayerPlan> layers = {};  // index = LayerId, forward order
   bool operator==(const StepPlan&) const = default;
 };

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "triaccel/core/curvature_report.h"
 #include "triaccel/core/memory_report.h"
 
 namespace triaccel {
@@ -14,6 +16,10 @@ struct LayerSignals {
   double sum_of_squares = 0;
   float absolute_maximum = 0;
   std::int64_t nonfinite = 0;  // elements that are infinite or not a number
+  // What FP16 would do to them under the layer's own scale: round to zero, keep with fewer bits.
+  std::int64_t fp16_zeros = 0;
+  std::int64_t fp16_subnormals = 0;
+  float fp16_scale = 1;  // a power of two; the one the counts above assume
   bool operator==(const LayerSignals&) const = default;
 
   double variance() const {
@@ -40,7 +46,8 @@ struct StepReport {
   std::int64_t consecutive_skips = 0;  // up to the last step
   std::int64_t memory_retries = 0;     // steps of the interval redone smaller after out of memory
   MemoryReport memory = {};
-  std::vector<LayerSignals> layers = {};  // index = LayerId
+  std::vector<LayerSignals> layers = {};           // index = LayerId
+  std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
 };
 
 }  // namespace triaccel

@@ -1,0 +1,241 @@
+#include "triaccel/layers/operator_scope.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <utility>
+
+namespace triaccel {
+namespace {
+
+using Optional = std::optional<at::Tensor>;
+using Symbols = c10::SymIntArrayRef;
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::AutocastPrivateUse1;
+
+thread_local OperatorHooks* current_hooks = nullptr;
+
+/// Inside a hook the operators are libtorch's own.
+using LibtorchAgain = c10::impl::ExcludeDispatchKeyGuard;
+
+std::vector<std::int64_t> integers(Symbols symbols) {
+  const c10::IntArrayRef values = C10_AS_INTARRAYREF_SLOW(symbols);
+  return values.vec();
+}
+
+at::ScalarType wider(at::ScalarType a, at::ScalarType b) { return c10::promoteTypes(a, b); }
+
+Optional as_type(const Optional& tensor, at::ScalarType type) {
+  return tensor && tensor->defined() ? Optional(tensor->to(type)) : Optional();
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
+                       Symbols stride, Symbols padding, Symbols dilation, bool transposed,
+                       Symbols output_padding, c10::SymInt groups) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->convolution({input,
+                                     weight,
+                                     bias,
+                                     {integers(stride), integers(padding), integers(dilation),
+                                      transposed, integers(output_padding), groups.expect_int()}});
+}
+
+/// conv1d, conv2d and conv3d: one geometry value may stand for all dimensions, and the batch
+/// dimension may be missing.
+template <int kDims>
+at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
+                          Symbols stride, Symbols padding, Symbols dilation,
+                          c10::SymInt groups) {
+  const LibtorchAgain guard(kKey);
+  const auto spread = [](Symbols symbols) {
+    std::vector<std::int64_t> values = integers(symbols);
+    if (values.size() == 1) values.resize(kDims, values[0]);
+    return values;
+  };
+  ConvolutionGeometry geometry{.stride = spread(stride),
+                               .padding = spread(padding),
+                               .dilation = spread(dilation),
+                               .output_padding = std::vector<std::int64_t>(kDims, 0),
+                               .groups = groups.expect_int()};
+  const bool batched = input.dim() == kDims + 2;
+  const at::Tensor whole = batched ? input : input.unsqueeze(0);
+  const at::Tensor output = current_hooks->convolution({whole, weight, bias, std::move(geometry)});
+  return batched ? output : output.squeeze(0);
+}
+
+at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const Optional& bias) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->linear({input, weight, bias});
+}
+
+/// The weight behind a product's right-hand side, as [out, in].
+std::optional<at::Tensor> weight_behind(const at::Tensor& matrix) {
+  if (matrix.dim() != 2 || !current_hooks->owns(matrix)) return {};
+  return matrix.t();
+}
+
+/// What libtorch does with a product, once both sides are of one type.
+at::Tensor product(const at::Tensor& left, const at::Tensor& right) {
+  const at::ScalarType type = wider(left.scalar_type(), right.scalar_type());
+  return at::matmul(left.to(type), right.to(type));
+}
+
+at::Tensor matmul(const at::Tensor& left, const at::Tensor& right) {
+  const LibtorchAgain guard(kKey);
+  if (left.dim() >= 2)
+    if (const auto weight = weight_behind(right)) return current_hooks->linear({left, *weight, {}});
+  return product(left, right);
+}
+
+at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tensor& right,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
+  const LibtorchAgain guard(kKey);
+  if (added.dim() == 1 && beta.equal(1) && alpha.equal(1))
+    if (const auto weight = weight_behind(right))
+      return current_hooks->linear({left, *weight, added});
+  const at::ScalarType type =
+      wider(added.scalar_type(), wider(left.scalar_type(), right.scalar_type()));
+  return at::addmm(added.to(type), left.to(type), right.to(type), beta, alpha);
+}
+
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices,
+                     c10::SymInt padding_idx, bool scale_grad_by_freq, bool sparse) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->embedding(weight, indices, padding_idx.expect_int(), scale_grad_by_freq,
+                                  sparse);
+}
+
+at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Optional& bias,
+                      const Optional& mean, const Optional& variance, bool training,
+                      double momentum, double eps, bool) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->batch_norm(
+      {input, weight, bias, mean, variance, training, momentum, eps});
+}
+
+at::Tensor dropout(const at::Tensor& input, double probability, bool training) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->dropout(input, probability, training);
+}
+
+/// Scale and shift in the input's own type: libtorch's CUDA kernel knows no mixed types, and an
+/// FP32 copy of the input would be kept for backward.
+at::Tensor layer_norm(const at::Tensor& input, Symbols shape, const Optional& weight,
+                      const Optional& bias, double eps, bool cudnn) {
+  const LibtorchAgain guard(kKey);
+  const at::ScalarType type = input.scalar_type();
+  return at::layer_norm_symint(input, shape, as_type(weight, type), as_type(bias, type), eps,
+                               cudnn);
+}
+
+at::Tensor group_norm(const at::Tensor& input, std::int64_t groups, const Optional& weight,
+                      const Optional& bias, double eps, bool cudnn) {
+  const LibtorchAgain guard(kKey);
+  const at::ScalarType type = input.scalar_type();
+  return at::group_norm(input, groups, as_type(weight, type), as_type(bias, type), eps, cudnn);
+}
+
+/// Brings every floating tensor among an operator's arguments to the widest of their types: for
+/// operators that take no mixture and have nothing to do with a layer's plan.
+void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const LibtorchAgain guard(kKey);
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  std::optional<at::ScalarType> widest;
+  const auto widen = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.is_floating_point())
+      widest = widest ? wider(*widest, tensor.scalar_type()) : tensor.scalar_type();
+  };
+  const auto converted = [&](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.is_floating_point() ? tensor.to(*widest) : tensor;
+  };
+  for (const c10::IValue& value : arguments) {
+    if (value.isTensor()) widen(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& tensor : value.toTensorVector()) widen(tensor);
+  }
+  const std::size_t first = stack->size() - arguments.size();
+  for (std::size_t i = first; widest && i < stack->size(); ++i) {
+    c10::IValue& value = (*stack)[i];
+    if (value.isTensor()) {
+      value = converted(value.toTensor());
+    } else if (value.isTensorList()) {
+      std::vector<at::Tensor> tensors = value.toTensorVector();
+      for (at::Tensor& tensor : tensors) tensor = converted(tensor);
+      value = std::move(tensors);
+    }
+  }
+  op.callBoxed(stack);
+}
+
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
+  library.impl("convolution", &convolution);
+  library.impl("conv1d", &convolution_of<1>);
+  library.impl("conv2d", &convolution_of<2>);
+  library.impl("conv3d", &convolution_of<3>);
+  library.impl("linear", &linear);
+  library.impl("matmul", &matmul);
+  library.impl("mm", &matmul);
+  library.impl("addmm", &addmm);
+  library.impl("embedding", &embedding);
+  library.impl("batch_norm", &batch_norm);
+  library.impl("dropout", &dropout);
+  library.impl("layer_norm", &layer_norm);
+  library.impl("group_norm", &group_norm);
+  for (const char* name :
+       {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
+        "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell",
+        "scaled_dot_product_attention"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_one_type>());
+}
+
+}  // namespace
+
+at::Tensor OperatorHooks::convolution(const ConvolutionCall& call) {
+  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  const ConvolutionGeometry& g = call.geometry;
+  return at::convolution(call.input.to(type), call.weight.to(type), as_type(call.bias, type),
+                         g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
+}
+
+at::Tensor OperatorHooks::linear(const LinearCall& call) {
+  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  return at::linear(call.input.to(type), call.weight.to(type), as_type(call.bias, type));
+}
+
+at::Tensor OperatorHooks::embedding(const at::Tensor& weight, const at::Tensor& indices,
+                                    std::int64_t padding_idx, bool scale_grad_by_freq,
+                                    bool sparse) {
+  return at::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse);
+}
+
+at::Tensor OperatorHooks::batch_norm(const BatchNormCall& call) {
+  return at::batch_norm(call.input, call.weight, call.bias, call.running_mean, call.running_var,
+                        call.training, call.momentum, call.eps,
+                        at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor OperatorHooks::dropout(const at::Tensor& input, double probability, bool training) {
+  return at::dropout(input, probability, training);
+}
+
+OperatorScope::OperatorScope(OperatorHooks& hooks)
+    : previous_(std::exchange(current_hooks, &hooks)),
+      was_included_(c10::impl::tls_is_dispatch_key_included(kKey)),
+      was_excluded_(c10::impl::tls_is_dispatch_key_excluded(kKey)) {
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_excluded(kKey, false);  // as all of autocast's keys are
+}
+
+OperatorScope::~OperatorScope() {
+  current_hooks = previous_;
+  c10::impl::tls_set_dispatch_key_included(kKey, was_included_);
+  c10::impl::tls_set_dispatch_key_excluded(kKey, was_excluded_);
+}
+
+}  // namespace triaccel

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace triaccel {
+
+/// The geometry of a convolution of any dimension, as libtorch's `convolution` takes it.
+struct ConvolutionGeometry {
+  std::vector<std::int64_t> stride = {};
+  std::vector<std::int64_t> padding = {};
+  std::vector<std::int64_t> dilation = {};
+  bool transposed = false;
+  std::vector<std::int64_t> output_padding = {};
+  std::int64_t groups = 1;
+};
+
+struct ConvolutionCall {
+  const at::Tensor& input;
+  const at::Tensor& weight;
+  const std::optional<at::Tensor>& bias;
+  ConvolutionGeometry geometry;
+};
+
+/// input [..., in] times weight [out, in], plus bias; a call of linear, addmm or matmul.
+struct LinearCall {
+  const at::Tensor& input;
+  at::Tensor weight;  // [out, in]; may be a view of the parameter
+  std::optional<at::Tensor> bias;
+};
+
+struct BatchNormCall {
+  const at::Tensor& input;
+  const std::optional<at::Tensor>& weight;
+  const std::optional<at::Tensor>& bias;
+  const std::optional<at::Tensor>& running_mean;
+  const std::optional<at::Tensor>& running_var;
+  bool training;
+  double momentum;
+  double eps;
+};
+
+/// What stands in for some of libtorch's operators while an OperatorScope is open: how a layer of
+/// a module that nobody rewrote computes as we say. Each function does, unless overridden, what
+/// libtorch does; operands of different types meet in the wider one.
+class OperatorHooks {
+ public:
+  virtual ~OperatorHooks() = default;
+  virtual at::Tensor convolution(const ConvolutionCall& call);
+  virtual at::Tensor linear(const LinearCall& call);
+  virtual at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices,
+                               std::int64_t padding_idx, bool scale_grad_by_freq, bool sparse);
+  virtual at::Tensor batch_norm(const BatchNormCall& call);
+  virtual at::Tensor dropout(const at::Tensor& input, double probability, bool training);
+
+  /// Whether a matrix is (a view of) a weight that linear() wants to see; other products stay
+  /// libtorch's.
+  virtual bool owns(const at::Tensor& matrix) const = 0;
+};
+
+/// Sends this thread's operators through `hooks` until the scope ends. Inside a hook libtorch's
+/// operators are its own again. Works by kernels registered under a dispatch key above autograd
+/// that libtorch leaves empty (AutocastPrivateUse1): autocast's global state is not touched.
+class [[nodiscard]] OperatorScope {
+ public:
+  explicit OperatorScope(OperatorHooks& hooks);
+  ~OperatorScope();
+  OperatorScope(const OperatorScope&) = delete;
+  OperatorScope& operator=(const OperatorScope&) = delete;
+
+ private:
+  OperatorHooks* previous_;
+  bool was_included_;
+  bool was_excluded_;
+};
+
+}  // namespace triaccel
