@@ -13,11 +13,30 @@ TEST(AdamWUpdate, FollowsTheFormulaOnAHandComputedCase) {
   const std::vector<TensorEntry> tensors = {
       {.parameter = &p, .gradient = &g, .state1 = &m, .state2 = &v, .count = 1}};
   const StepControl control = {.gradient_multiplier = 0.5f, .applied_steps = 1};
-  cpu::adamw_update(tensors, &rate, &control,
+  cpu::adamw_update(tensors, &rate, &control, nullptr,
                     {.beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .weight_decay = 0.25f});
   EXPECT_EQ(m, 1.0f);    // 0.5 * 2
   EXPECT_EQ(v, 1.0f);    // 0.25 * 2^2
   EXPECT_EQ(p, 0.375f);  // 1 * (1 - 0.5 * 0.25) - 0.5 * (1 / 0.5) / sqrt(1 / 0.25)
+}
+
+TEST(AdamWUpdate, ReadsGradientsOfEveryTypeAndTakesTheScaleOutOfF16) {
+  const std::vector<LayerScale> scales = {{.scale = 1024}, {.scale = 4}, {}};
+  const std::vector<float> rates(3, 0.1f);
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const TensorBunch expected(awkward_sizes());
+    TensorBunch found = expected.on(at::kCPU);
+    for (std::size_t i = 0; i < found.gradients.size(); ++i) {
+      const at::Tensor rounded = expected.gradients[i].to(type);  // exact again as F32
+      expected.gradients[i].copy_(rounded);
+      found.gradients[i] = type == at::kHalf ? rounded * scales[i % 3].scale : rounded;
+    }
+    const StepControl control = {.gradient_multiplier = 0.3f, .applied_steps = 2};
+    cpu::adamw_update(expected.entries(), rates.data(), &control, nullptr, {});
+    cpu::adamw_update(found.entries(), rates.data(), &control, scales.data(), {});
+    EXPECT_TRUE(same_bits(found.parameters, expected.parameters)) << c10::toString(type);
+    EXPECT_TRUE(same_bits(found.states2, expected.states2)) << c10::toString(type);
+  }
 }
 
 TEST(AdamWUpdate, ChangesNoBitOfASkippedStep) {
@@ -25,7 +44,7 @@ TEST(AdamWUpdate, ChangesNoBitOfASkippedStep) {
   const TensorBunch before = bunch.on(at::kCPU);
   const std::vector<float> rates(3, 0.1f);
   const StepControl control = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 4};
-  cpu::adamw_update(bunch.entries(), rates.data(), &control, {.weight_decay = 0.1f});
+  cpu::adamw_update(bunch.entries(), rates.data(), &control, nullptr, {.weight_decay = 0.1f});
   EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
   EXPECT_TRUE(same_bits(bunch.states1, before.states1));
   EXPECT_TRUE(same_bits(bunch.states2, before.states2));

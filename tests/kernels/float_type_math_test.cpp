@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "tests/kernels/rounding_oracle.h"
+
 namespace triaccel::kernels {
 namespace {
 
@@ -25,6 +27,31 @@ TEST(FloatType, ReadsEveryBf16AsTheUpperHalfOfAFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits)
     ASSERT_EQ(std::bit_cast<std::uint32_t>(bf16_to_float(static_cast<std::uint16_t>(bits))),
               bits << 16);
+}
+
+/// Every sign, exponent and upper fraction, with lower bits on both sides of each tie.
+template <typename Check>
+void for_floats_near_ties(Check check) {
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower :
+         {0x0u, 0x1u, 0xfffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xf000u, 0xffffu})
+      check(std::bit_cast<float>(upper << 16 | lower));
+}
+
+TEST(FloatType, WritesTheNearestF16) {
+  for_floats_near_ties([](float value) {
+    ASSERT_TRUE(same_number(double{f16_to_float(float_to_f16(value))},
+                            nearest(double{value}, FloatType::F16)))
+        << value;
+  });
+}
+
+TEST(FloatType, WritesTheNearestBf16) {
+  for_floats_near_ties([](float value) {
+    ASSERT_TRUE(same_number(double{bf16_to_float(float_to_bf16(value))},
+                            nearest(double{value}, FloatType::Bf16)))
+        << value;
+  });
 }
 
 }  // namespace

@@ -9,15 +9,18 @@ namespace {
 
 class MomentsOnCuda : public CudaTest {
  protected:
-  std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale) {
+  std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale,
+                                    const ThreeScales& layer_scales = kUnscaled) {
     const std::vector<TensorEntry> tensors = bunch.entries();
     const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
     const at::Tensor scale = on_device(loss_scale, device_);
+    const at::Tensor scales = on_device(layer_scales, device_);
     const at::Tensor chunks =
         at::empty({chunk_count(tensors) * std::int64_t{sizeof(ChunkMoments)}}, bytes);
     const at::Tensor layers = at::full({3 * std::int64_t{sizeof(LayerMoments)}}, 0xff, bytes);
-    cuda::gradient_moments(tensors, pointer<float>(scale), pointer<ChunkMoments>(chunks),
-                           pointer<LayerMoments>(layers), 3, stream());
+    cuda::gradient_moments(tensors, pointer<float>(scale), pointer<LayerScale>(scales),
+                           pointer<ChunkMoments>(chunks), pointer<LayerMoments>(layers), 3,
+                           stream());
     const auto read = from_device<std::array<LayerMoments, 3>>(layers);
     return {read.begin(), read.end()};
   }
@@ -29,6 +32,50 @@ TEST_F(MomentsOnCuda, MatchTheFp64OracleInEveryType) {
     const TensorBunch host = gradients_of(type);
     expect_moments(measure(host.on(device_), 1024), moments_in_fp64(host, 1024));
   }
+}
+
+TEST_F(MomentsOnCuda, TakeTheLayerScaleOutOfF16GradientsAlone) {
+  const ThreeScales scales = {LayerScale{.scale = 1024}, {.scale = 0.125f}, {.scale = 0x1p20f}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(c10::toString(type));
+    const TensorBunch host = gradients_of(type);
+    expect_moments(measure(host.on(device_), 4, scales), moments_in_fp64(host, 4, scales));
+  }
+}
+
+TEST_F(MomentsOnCuda, ReachTensorsThatAreNotAlignedForVectors) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    TensorBunch host({10000});
+    host.gradients[0] = host.gradients[0].to(type);
+    TensorBunch device = host.on(device_);
+    for (TensorBunch* bunch : {&host, &device}) {
+      bunch->parameters[0] = bunch->parameters[0].narrow(0, 0, 9997);
+      bunch->gradients[0] = bunch->gradients[0].narrow(0, 3, 9997);
+    }
+    expect_moments(measure(device, 1), moments_in_fp64(host, 1));
+  }
+}
+
+TEST_F(MomentsOnCuda, LayerScalesMoveAsOnTheCpu) {
+  std::vector<LayerScale> scales(300);
+  std::vector<LayerMoments> moments(300);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    scales[i].scale = std::ldexp(1.0f, static_cast<int>(i % 65) - 24);
+    scales[i].recent_maximum = i % 3 == 0 ? 0 : std::ldexp(1.3f, static_cast<int>(i) - 150);
+    scales[i].output_maximum = i % 5 == 0 ? 0 : std::ldexp(1.9f, 150 - static_cast<int>(i));
+    moments[i] = {.nonfinite = i % 7 == 0, .absolute_maximum = static_cast<float>(i)};
+  }
+  const auto bytes_of = [&](const auto& vector) {
+    const auto size = static_cast<std::int64_t>(vector.size() * sizeof vector[0]);
+    return at::from_blob(const_cast<void*>(static_cast<const void*>(vector.data())), {size},
+                         at::kByte);
+  };
+  const at::Tensor device_scales = bytes_of(scales).to(device_);
+  const at::Tensor device_moments = bytes_of(moments).to(device_);
+  cpu::update_layer_scales(scales.data(), moments.data(), 300);
+  cuda::update_layer_scales(pointer<LayerScale>(device_scales),
+                            pointer<LayerMoments>(device_moments), 300, stream());
+  EXPECT_TRUE(same_bits(device_scales, bytes_of(scales)));
 }
 
 TEST_F(MomentsOnCuda, ZeroTheLayersWithoutGradients) {
@@ -64,6 +111,8 @@ TEST_F(MomentsOnCuda, StepControlDecidesAsOnTheCpu) {
     EXPECT_EQ(found.clean_steps, host.clean_steps);
     EXPECT_EQ(found.applied_steps, host.applied_steps);
     EXPECT_EQ(found.skipped_steps, host.skipped_steps);
+    EXPECT_EQ(found.first_skipped_step, host.first_skipped_step);
+    EXPECT_EQ(found.first_skipped_layer, host.first_skipped_layer);
   }
 }
 

@@ -8,11 +8,12 @@
 namespace triaccel::kernels {
 namespace {
 
-std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale = 1) {
+std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale = 1,
+                                  const LayerScale* scales = nullptr) {
   const std::vector<TensorEntry> tensors = bunch.entries();
   std::vector<ChunkMoments> chunks(static_cast<std::size_t>(chunk_count(tensors)));
   std::vector<LayerMoments> layers(3, LayerMoments{.count = 99});
-  cpu::gradient_moments(tensors, &loss_scale, chunks.data(), layers.data(), 3);
+  cpu::gradient_moments(tensors, &loss_scale, scales, chunks.data(), layers.data(), 3);
   return layers;
 }
 
@@ -27,6 +28,26 @@ TEST(GradientMoments, MatchTheFp64OracleInEveryType) {
 TEST(GradientMoments, AreOfTheUnscaledGradient) {
   const TensorBunch bunch(awkward_sizes());
   expect_moments(measure(bunch, 1024), moments_in_fp64(bunch, 1024));
+}
+
+TEST(GradientMoments, TakeTheLayerScaleOutOfF16GradientsAlone) {
+  const ThreeScales scales = {LayerScale{.scale = 1024}, {.scale = 0.125f}, {.scale = 0x1p20f}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(c10::toString(type));
+    const TensorBunch bunch = gradients_of(type);
+    expect_moments(measure(bunch, 4, scales.data()), moments_in_fp64(bunch, 4, scales));
+  }
+}
+
+TEST(GradientMoments, CountWhatFp16WouldLose) {
+  TensorBunch bunch({8});
+  bunch.gradients[0] = at::tensor(
+      {0.0f, 0x1p-35f, -0x1p-35f, 0x1.000002p-35f, 0x1.fffp-25f, 0x1p-24f, 0x1p-149f, 1.0f});
+  const ThreeScales scales = {LayerScale{.scale = 1024}};
+  const LayerMoments layer = measure(bunch, 1, scales.data())[0];
+  EXPECT_EQ(layer.fp16_zeros, 3) << "2^-25 after scaling ties to zero";
+  EXPECT_EQ(layer.fp16_subnormals, 2);
+  EXPECT_EQ(layer.fp16_scale, 1024.0f);
 }
 
 TEST(GradientMoments, AreExactOnAHandComputedCase) {

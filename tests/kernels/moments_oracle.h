@@ -2,24 +2,36 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "tests/kernels/tensor_bunch.h"
-#include "triaccel/kernels/gradient_moments.h"
+#include "triaccel/kernels/layer_scale.h"
 
 namespace triaccel::kernels {
 
+using ThreeScales = std::array<LayerScale, 3>;
+inline constexpr ThreeScales kUnscaled = {};
+
 /// Layer moments in FP64, one element after the other.
-inline std::vector<LayerMoments> moments_in_fp64(const TensorBunch& bunch, double loss_scale) {
+inline std::vector<LayerMoments> moments_in_fp64(const TensorBunch& bunch, double loss_scale,
+                                                 const ThreeScales& scales = kUnscaled) {
   std::vector<LayerMoments> layers(3);
+  for (std::size_t i = 0; i < 3; ++i)
+    layers[i].fp16_scale = static_cast<float>(loss_scale) * scales[i].scale;
   for (std::size_t i = 0; i < bunch.gradients.size(); ++i) {
     LayerMoments& layer = layers[i % 3];
+    const bool is_f16 = bunch.gradients[i].scalar_type() == at::kHalf;
+    const double carried = loss_scale * (is_f16 ? double{scales[i % 3].scale} : 1.0);
     const at::Tensor values = bunch.gradients[i].cpu().to(at::kDouble);
     for (std::int64_t k = 0; k < values.numel(); ++k) {
-      const double value = values.data_ptr<double>()[k] / loss_scale;
+      const double value = values.data_ptr<double>()[k] / carried;
+      const double in_fp16 = std::abs(value) * double{layer.fp16_scale};
       ++layer.count;
+      if (in_fp16 > 0 && in_fp16 <= std::ldexp(1.0, -25)) ++layer.fp16_zeros;
+      if (in_fp16 > std::ldexp(1.0, -25) && in_fp16 < std::ldexp(1.0, -14)) ++layer.fp16_subnormals;
       if (!std::isfinite(value)) {
         ++layer.nonfinite;
         continue;
@@ -41,6 +53,9 @@ inline void expect_moments(const std::vector<LayerMoments>& found,
     const LayerMoments& e = expected[i];
     EXPECT_EQ(found[i].count, e.count) << "layer " << i;
     EXPECT_EQ(found[i].nonfinite, e.nonfinite) << "layer " << i;
+    EXPECT_EQ(found[i].fp16_zeros, e.fp16_zeros) << "layer " << i;
+    EXPECT_EQ(found[i].fp16_subnormals, e.fp16_subnormals) << "layer " << i;
+    EXPECT_EQ(found[i].fp16_scale, e.fp16_scale) << "layer " << i;
     EXPECT_EQ(found[i].absolute_maximum, e.absolute_maximum) << "layer " << i;
     const double scale = std::sqrt(e.sum_of_squares * static_cast<double>(e.count));
     EXPECT_NEAR(found[i].sum, e.sum, 1e-6 * scale) << "layer " << i;
@@ -49,10 +64,12 @@ inline void expect_moments(const std::vector<LayerMoments>& found,
   }
 }
 
-/// Sizes of every kind, in one type, with an infinity and a NaN in the first and third layer.
+/// Sizes of every kind, in one type, with an infinity and a NaN in the first and third layer and
+/// enough tiny elements for FP16 to lose.
 inline TensorBunch gradients_of(at::ScalarType type) {
   TensorBunch bunch(awkward_sizes());
-  for (at::Tensor& gradient : bunch.gradients) gradient = gradient.to(type);
+  for (at::Tensor& gradient : bunch.gradients)
+    gradient = (gradient * at::exp2(at::randint_like(gradient, -30, 1))).to(type);
   bunch.gradients[3][7918] = std::numeric_limits<double>::infinity();
   bunch.gradients[9][4096] = -std::numeric_limits<double>::infinity();
   bunch.gradients[5][0] = std::numeric_limits<double>::quiet_NaN();

@@ -14,7 +14,8 @@ TEST(SgdUpdate, FollowsTheFormulaOnAHandComputedCase) {
   const std::vector<TensorEntry> tensors = {
       {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
   const StepControl control = {.gradient_multiplier = 0.25f};
-  cpu::sgd_update(tensors, kRates.data(), &control, {.momentum = 0.5f, .weight_decay = 0.125f});
+  cpu::sgd_update(tensors, kRates.data(), &control, nullptr,
+                  {.momentum = 0.5f, .weight_decay = 0.125f});
   EXPECT_EQ(v, 4.25f);    // 0.5 * 4 + (0.25 * 8 + 0.125 * 2)
   EXPECT_EQ(p, -0.125f);  // 2 - 0.5 * 4.25
 }
@@ -24,7 +25,7 @@ TEST(SgdUpdate, LooksAheadWithNesterov) {
   const std::vector<TensorEntry> tensors = {
       {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
   const StepControl control = {.gradient_multiplier = 0.25f};
-  cpu::sgd_update(tensors, kRates.data(), &control, {.momentum = 0.5f, .nesterov = true});
+  cpu::sgd_update(tensors, kRates.data(), &control, nullptr, {.momentum = 0.5f, .nesterov = true});
   EXPECT_EQ(v, 4.0f);  // 0.5 * 4 + 0.25 * 8
   EXPECT_EQ(p, 0.0f);  // 2 - 0.5 * (2 + 0.5 * 4)
 }
@@ -33,7 +34,7 @@ TEST(SgdUpdate, UsesTheRateOfEachTensorsLayer) {
   const TensorBunch bunch(awkward_sizes());
   const TensorBunch before = bunch.on(at::kCPU);
   const StepControl control;
-  cpu::sgd_update(bunch.entries(), kRates.data(), &control, {.momentum = 0});
+  cpu::sgd_update(bunch.entries(), kRates.data(), &control, nullptr, {.momentum = 0});
   for (std::size_t i = 0; i < bunch.parameters.size(); ++i)
     EXPECT_TRUE(at::allclose(bunch.parameters[i],
                              before.parameters[i] - kRates[i % 3] * before.gradients[i], 1e-6,
@@ -41,11 +42,29 @@ TEST(SgdUpdate, UsesTheRateOfEachTensorsLayer) {
         << "tensor " << i;
 }
 
+TEST(SgdUpdate, ReadsGradientsOfEveryTypeAndTakesTheScaleOutOfF16) {
+  const std::vector<LayerScale> scales = {{.scale = 1024}, {.scale = 4}, {}};
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const TensorBunch expected(awkward_sizes());
+    TensorBunch found = expected.on(at::kCPU);
+    for (std::size_t i = 0; i < found.gradients.size(); ++i) {
+      const at::Tensor rounded = expected.gradients[i].to(type);  // exact again as F32
+      expected.gradients[i].copy_(rounded);
+      found.gradients[i] = type == at::kHalf ? rounded * scales[i % 3].scale : rounded;
+    }
+    const StepControl control = {.gradient_multiplier = 0.3f};
+    cpu::sgd_update(expected.entries(), kRates.data(), &control, nullptr, {});
+    cpu::sgd_update(found.entries(), kRates.data(), &control, scales.data(), {});
+    EXPECT_TRUE(same_bits(found.parameters, expected.parameters)) << c10::toString(type);
+    EXPECT_TRUE(same_bits(found.states1, expected.states1)) << c10::toString(type);
+  }
+}
+
 TEST(SgdUpdate, ChangesNoBitOfASkippedStep) {
   const TensorBunch bunch(awkward_sizes());
   const TensorBunch before = bunch.on(at::kCPU);
   const StepControl control = {.gradient_multiplier = 0, .skip = 1};
-  cpu::sgd_update(bunch.entries(), kRates.data(), &control, {.weight_decay = 0.1f});
+  cpu::sgd_update(bunch.entries(), kRates.data(), &control, nullptr, {.weight_decay = 0.1f});
   EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
   EXPECT_TRUE(same_bits(bunch.states1, before.states1));
 }

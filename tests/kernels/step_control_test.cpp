@@ -52,6 +52,18 @@ TEST(DecideStep, SkipsWhenAnyLayerIsNotFinite) {
   EXPECT_EQ(clean.skipped_steps, 2);
 }
 
+TEST(DecideStep, KeepsTheLastLayerOfTheFirstSkippedStepAlone) {
+  StepControl control = decide({.applied_steps = 7, .skipped_steps = 2}, {kClean});
+  EXPECT_EQ(control.first_skipped_step, -1);
+  EXPECT_EQ(control.first_skipped_layer, -1);
+  control = decide(control, {kOverflow, kOverflow, kClean});
+  EXPECT_EQ(control.first_skipped_step, 11);
+  EXPECT_EQ(control.first_skipped_layer, 1);
+  control = decide(control, {kClean, kClean, kOverflow});
+  EXPECT_EQ(control.first_skipped_step, 11);
+  EXPECT_EQ(control.first_skipped_layer, 1);
+}
+
 TEST(LossScale, HalvesOnOverflowAndStartsCountingAgain) {
   const StepControl control =
       decide({.loss_scale = 65536, .clean_steps = 1500}, {kOverflow}, {.dynamic_loss_scale = true});

@@ -2,6 +2,7 @@
 #include "tests/kernels/tensor_bunch.h"
 #include "tests/support/tolerance.h"
 #include "triaccel/kernels/adamw.h"
+#include "triaccel/kernels/restore_if_skipped.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/weight_average.h"
 
@@ -31,8 +32,8 @@ TEST_F(UpdatesOnCuda, SgdMatchesTheCpu) {
     const TensorBunch host(awkward_sizes());
     const TensorBunch device = host.on(device_);
     const at::Tensor control = on_device(control_, device_);
-    cpu::sgd_update(host.entries(), host_rates(), &control_, step);
-    cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), step,
+    cpu::sgd_update(host.entries(), host_rates(), &control_, nullptr, step);
+    cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, step,
                      stream());
     EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
     EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
@@ -48,8 +49,9 @@ TEST_F(UpdatesOnCuda, SgdReachesTensorsThatAreNotAlignedForVectors) {
     bunch->states1[0] = bunch->states1[0].narrow(0, 0, 9998);
   }
   const at::Tensor control = on_device(control_, device_);
-  cpu::sgd_update(host.entries(), host_rates(), &control_, {});
-  cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), {}, stream());
+  cpu::sgd_update(host.entries(), host_rates(), &control_, nullptr, {});
+  cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, {},
+                   stream());
   EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
 }
 
@@ -58,12 +60,44 @@ TEST_F(UpdatesOnCuda, AdamWMatchesTheCpu) {
   const TensorBunch host(awkward_sizes());
   const TensorBunch device = host.on(device_);
   const at::Tensor control = on_device(control_, device_);
-  cpu::adamw_update(host.entries(), host_rates(), &control_, step);
-  cuda::adamw_update(device.entries(), device_rates(), pointer<StepControl>(control), step,
+  cpu::adamw_update(host.entries(), host_rates(), &control_, nullptr, step);
+  cuda::adamw_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, step,
                      stream());
   EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
   EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
   EXPECT_LE(largest_difference(device.states2, host.states2), kTolerance);
+}
+
+TEST_F(UpdatesOnCuda, HalfGradientsMatchTheCpuUnderLayerScales) {
+  const std::array<LayerScale, 3> scales = {LayerScale{.scale = 1024}, {.scale = 0.25f}, {}};
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(c10::toString(type));
+    TensorBunch host(awkward_sizes());
+    for (at::Tensor& gradient : host.gradients) gradient = gradient.to(type);
+    const TensorBunch device = host.on(device_);
+    const at::Tensor control = on_device(control_, device_);
+    const at::Tensor device_scales = on_device(scales, device_);
+    const auto* on_scales = pointer<LayerScale>(device_scales);
+    const auto* on_control = pointer<StepControl>(control);
+    cpu::sgd_update(host.entries(), host_rates(), &control_, scales.data(), {});
+    cuda::sgd_update(device.entries(), device_rates(), on_control, on_scales, {}, stream());
+    cpu::adamw_update(host.entries(), host_rates(), &control_, scales.data(), {});
+    cuda::adamw_update(device.entries(), device_rates(), on_control, on_scales, {}, stream());
+    EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
+    EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
+    EXPECT_LE(largest_difference(device.states2, host.states2), kTolerance);
+  }
+}
+
+TEST_F(UpdatesOnCuda, RestoreEveryBitOfASkippedStepAlone) {
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  const at::Tensor applied = on_device(control_, device_), skipped = on_device(skipped_, device_);
+  cuda::restore_if_skipped(device.entries(), pointer<StepControl>(applied), stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.parameters));
+  cuda::restore_if_skipped(device.entries(), pointer<StepControl>(skipped), stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.states1));
+  EXPECT_TRUE(same_bits(device.states1, host.states1));
 }
 
 TEST_F(UpdatesOnCuda, AveragesMatchTheCpu) {
@@ -89,8 +123,8 @@ TEST_F(UpdatesOnCuda, ASkippedStepChangesNoBit) {
   const TensorBunch device = host.on(device_);
   const at::Tensor control = on_device(skipped_, device_);
   const auto* skip = pointer<StepControl>(control);
-  cuda::sgd_update(device.entries(), device_rates(), skip, {}, stream());
-  cuda::adamw_update(device.entries(), device_rates(), skip, {}, stream());
+  cuda::sgd_update(device.entries(), device_rates(), skip, nullptr, {}, stream());
+  cuda::adamw_update(device.entries(), device_rates(), skip, nullptr, {}, stream());
   cuda::average_weights(device.entries(), skip, {}, stream());
   EXPECT_TRUE(same_bits(device.parameters, host.parameters));
   EXPECT_TRUE(same_bits(device.states1, host.states1));

@@ -6,8 +6,12 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/kernels/step_control.h"
 #include "triaccel/ops/augment.h"
+#include "triaccel/ops/layer_scales.h"
+#include "triaccel/ops/restore_if_skipped.h"
 #include "triaccel/ops/running_score.h"
+#include "triaccel/ops/scaled_cast.h"
 #include "triaccel/ops/tensor_state.h"
 
 namespace triaccel {
@@ -66,6 +70,44 @@ TEST_F(OpsOnCuda, StateRoundTrips) {
   at::Tensor into = at::zeros({4, 3, 2, 2}, device_);
   restore_tensor(into, {{"w", tensor_state("w", from)}}, "w");
   EXPECT_TRUE(at::equal(into, from));
+}
+
+TEST_F(OpsOnCuda, ACapturedCastFollowsTheScale) {
+  at::Tensor scales = make_layer_scales(device_, 3);
+  const at::Tensor from = at::randn({2, 3, 4, 5}, device_);
+  at::cuda::CUDAGraph graph;
+  at::Tensor half;
+  {
+    const c10::cuda::CUDAStreamGuard pool(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    half = scaled_cast(from, at::kHalf, scales, 2, false, true);
+    graph.capture_end();
+  }
+  for (const double scale : {8.0, 1024.0}) {
+    scales[2][0] = scale;
+    synchronize(device_);
+    graph.replay();
+    synchronize(device_);
+    EXPECT_TRUE(at::equal(half, (from * scale).to(at::kHalf))) << scale;
+    EXPECT_EQ(scales[2][1].item<float>(), from.abs().max().item<float>());
+  }
+}
+
+TEST_F(OpsOnCuda, RestoresBuffersOfASkippedStep) {
+  const auto bytes = at::TensorOptions(at::kByte).device(device_);
+  at::Tensor control = at::zeros({std::int64_t{sizeof(kernels::StepControl)}}, bytes);
+  const at::Tensor mean = at::randn({33}, device_),
+                   count = at::full({}, 5, at::TensorOptions(at::kLong).device(device_));
+  const at::Tensor saved_mean = mean.clone(), saved_count = count.clone();
+  const RestorePairs pairs("test", {mean, count}, {saved_mean, saved_count});
+  mean.zero_();
+  count.fill_(6);
+  pairs.restore_if_skipped(control);
+  EXPECT_EQ(count.item<std::int64_t>(), 6);
+  control[offsetof(kernels::StepControl, skip)] = 1;
+  pairs.restore_if_skipped(control);
+  EXPECT_EQ(count.item<std::int64_t>(), 5);
+  EXPECT_TRUE(at::equal(mean, saved_mean));
 }
 
 TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {

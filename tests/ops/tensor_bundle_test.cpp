@@ -24,6 +24,22 @@ TEST(TensorBundle, DropsParametersWithoutAGradient) {
   EXPECT_TRUE(bundle.with_gradients().empty());
 }
 
+TEST(TensorBundle, TakesGradientsOfEveryFloatType) {
+  const at::Tensor w = parameter({4});
+  TensorBundle bundle("test", {{"w", w, 0}});
+  const std::pair<at::ScalarType, kernels::FloatType> types[] = {
+      {at::kFloat, kernels::FloatType::F32},
+      {at::kBFloat16, kernels::FloatType::Bf16},
+      {at::kHalf, kernels::FloatType::F16}};
+  for (const auto& [torchs, ours] : types) {
+    w.mutable_grad() = at::ones({4}, torchs);
+    bundle.bind_gradients();
+    EXPECT_EQ(bundle.with_gradients()[0].gradient_type, ours);
+  }
+  w.mutable_grad() = at::ones({4}, at::kDouble);
+  EXPECT_THROW(bundle.bind_gradients(), UsageError);
+}
+
 TEST(TensorBundle, GivesStatesTheMemoryOrderOfTheirParameter) {
   const at::Tensor weight =
       at::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();

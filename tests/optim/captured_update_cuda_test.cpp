@@ -33,8 +33,9 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
           test(c) {}
     void step() {
       control.measure();
-      optimizer->update(test.learning_rates, control.step_control());
+      optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
       average.update(control.step_control());
+      control.finish_step();
     }
     GradientControl control;
     std::unique_ptr<Optimizer> optimizer;
@@ -64,6 +65,7 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
     graph.replay();
     synchronize(c10::Device(c10::kCUDA));
     EXPECT_TRUE(captured.equals(eager.copies())) << "after step " << step;
+    EXPECT_TRUE(at::equal(b.control.layer_scales(), a.control.layer_scales()));
   }
   EXPECT_EQ(b.control.read().applied_steps, 4);
   EXPECT_EQ(b.control.read().skipped_steps, 1);
@@ -81,7 +83,8 @@ TEST_P(CapturedUpdate, AllocatesNothing) {
   };
   const std::int64_t before = allocations();
   control.measure();
-  optimizer->update(test.learning_rates, control.step_control());
+  optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
+  control.finish_step();
   EXPECT_EQ(allocations(), before);
 }
 
@@ -96,9 +99,10 @@ TEST_P(CapturedUpdate, MatchesTheCpu) {
     for (std::size_t i = 0; i < host.ours.size(); ++i)
       device.ours[i].tensor.mutable_grad() = host.ours[i].tensor.grad().to(at::kCUDA);
     host_control.measure();
-    on_host->update(host.learning_rates, host_control.step_control());
+    on_host->update(host.learning_rates, host_control.step_control(), host_control.layer_scales());
     device_control.measure();
-    on_device->update(device.learning_rates, device_control.step_control());
+    on_device->update(device.learning_rates, device_control.step_control(),
+                      device_control.layer_scales());
   }
   for (std::size_t i = 0; i < host.ours.size(); ++i)
     EXPECT_TRUE(at::allclose(device.ours[i].tensor.cpu(), host.ours[i].tensor, 1e-5, 1e-5));

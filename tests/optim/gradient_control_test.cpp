@@ -4,6 +4,7 @@
 
 #include "tests/optim/optimizer_case.h"
 #include "triaccel/base/error.h"
+#include "triaccel/kernels/layer_scale.h"
 
 namespace triaccel {
 namespace {
@@ -23,7 +24,7 @@ TEST(GradientControl, ReportsTheUnscaledSignalsOfEachLayer) {
   const float largest = std::max(test.reference[3].grad().abs().max().item<float>(),
                                  test.reference[4].grad().abs().item<float>());
   EXPECT_EQ(report.layers[1].absolute_maximum, largest);
-  EXPECT_EQ(report.layers[2], LayerSignals{}) << "no parameter is of this layer";
+  EXPECT_EQ(report.layers[2], LayerSignals{.fp16_scale = 1024}) << "no parameter is of this layer";
 }
 
 TEST(GradientControl, HalvesTheLossScaleInDeviceMemoryAfterAnOverflow) {
@@ -73,6 +74,100 @@ TEST(GradientControl, RestoresScaleAndCounters) {
     one->measure();
     EXPECT_EQ(one->read().loss_scale, 262144);
   }
+}
+
+/// Stores our gradients as F16 under the layers' present scales, where they are exact.
+void store_as_f16(OptimizerCase& test, const GradientControl& control) {
+  for (const ParameterRef& parameter : test.ours) {
+    const at::Tensor scale = control.layer_scales()[parameter.layer][0];
+    parameter.tensor.mutable_grad() = (parameter.tensor.grad() * scale).to(at::kHalf);
+  }
+}
+
+TEST(GradientControl, MovesTheLayerScalesOnlyWhenTheStepIsFinished) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  EXPECT_TRUE(at::equal(control.layer_scales().select(1, 0), at::ones({2})));
+  test.draw_gradients(1e-6);
+  control.measure();
+  EXPECT_TRUE(at::equal(control.layer_scales().select(1, 0), at::ones({2})));
+  EXPECT_GT(control.read().layers[0].fp16_zeros, 0) << "randn * 1e-6 has some below 2^-25";
+  control.finish_step();
+  const GradientReport before = control.read();
+  EXPECT_EQ(before.layers[0].fp16_scale, 1) << "the scale the counts assume";
+  for (const std::int64_t layer : {0, 1}) {
+    const float scaled = control.layer_scales()[layer][0].item<float>() *
+                         before.layers[static_cast<std::size_t>(layer)].absolute_maximum;
+    EXPECT_LE(scaled, kernels::kScaledMaximum);
+    EXPECT_GT(2 * scaled, kernels::kScaledMaximum);
+  }
+}
+
+TEST(GradientControl, SeesTheSameGradientsThroughScaledF16) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  test.draw_gradients();
+  for (const ParameterRef& parameter : test.ours)
+    parameter.tensor.mutable_grad() = parameter.tensor.grad().to(at::kHalf).to(at::kFloat);
+  control.measure();
+  control.finish_step();
+  const GradientReport plain = control.read();
+  store_as_f16(test, control);
+  control.measure();
+  const GradientReport scaled = control.read();
+  EXPECT_EQ(scaled.gradient_norm, plain.gradient_norm);
+  EXPECT_EQ(scaled.layers[1].sum, plain.layers[1].sum);
+  EXPECT_EQ(scaled.layers[1].absolute_maximum, plain.layers[1].absolute_maximum);
+  EXPECT_EQ(scaled.layers[1].fp16_zeros, 0);
+  EXPECT_EQ(scaled.layers[1].fp16_scale, control.layer_scales()[1][0].item<float>());
+}
+
+TEST(GradientControl, LowersTheScaleOfTheLayerThatOverflowedAlone) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  test.draw_gradients();
+  control.measure();
+  control.finish_step();
+  const at::Tensor before = control.layer_scales().select(1, 0).clone();
+  test.ours[4].tensor.mutable_grad().fill_(INFINITY);  // of layer 1
+  control.measure();
+  control.finish_step();
+  EXPECT_TRUE(at::equal(control.layer_scales().select(1, 0), before * at::tensor({1.0f, 0.5f})));
+}
+
+TEST(GradientControl, NamesWhereTheFirstSkippedStepWentWrongUntilCleared) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  test.draw_gradients();
+  control.measure();
+  EXPECT_EQ(control.read().first_skipped_step, -1);
+  for (const std::size_t broken : {0u, 4u}) {
+    test.draw_gradients();
+    test.ours[broken].tensor.mutable_grad().fill_(INFINITY);
+    control.measure();
+    EXPECT_EQ(control.read().first_skipped_step, 2);
+    EXPECT_EQ(control.read().first_skipped_layer, 0);
+  }
+  control.clear_diagnosis();
+  EXPECT_EQ(control.read().first_skipped_step, -1);
+  EXPECT_EQ(control.read().first_skipped_layer, -1);
+  control.measure();
+  EXPECT_EQ(control.read().first_skipped_step, 4);
+  EXPECT_EQ(control.read().first_skipped_layer, 1);
+}
+
+TEST(GradientControl, RestoresTheLayerScales) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  test.draw_gradients(1e-3);
+  control.measure();
+  control.finish_step();
+  StateMap saved = saved_state(control);
+  GradientControl other({}, test.ours, 2);
+  other.restore(saved);
+  EXPECT_TRUE(at::equal(other.layer_scales(), control.layer_scales()));
+  saved.erase("gradient_control/layer_scales");
+  EXPECT_THROW(other.restore(saved), StorageError);
 }
 
 TEST(GradientControl, RefusesImpossibleOptions) {

@@ -20,7 +20,7 @@ void expect_same_path(OptimizerCase& test, const OptimizerOptions& options,
     if (clip_norm > 0) torch::nn::utils::clip_grad_norm_(test.reference, clip_norm);
     reference.step();
     control.measure();
-    optimizer->update(test.learning_rates, control.step_control());
+    optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
     ASSERT_LE(test.largest_difference(), 2e-6) << "after step " << step;
   }
 }
@@ -57,7 +57,7 @@ class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {
   void step() {
     test_.draw_gradients();
     control_.measure();
-    optimizer_->update(test_.learning_rates, control_.step_control());
+    optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
   }
 };
 
@@ -79,7 +79,7 @@ TEST_P(EveryOptimizer, GoesOnFromItsStateAsIfNothingHadHappened) {
   torch::manual_seed(9);
   other.draw_gradients();
   control.measure();
-  optimizer->update(other.learning_rates, control.step_control());
+  optimizer->update(other.learning_rates, control.step_control(), control.layer_scales());
   EXPECT_TRUE(other.equals(expected));
 }
 
@@ -90,11 +90,34 @@ TEST_P(EveryOptimizer, ChangesNothingWhenAGradientIsNotFinite) {
   test_.draw_gradients();
   test_.ours[2].tensor.mutable_grad()[4097] = std::numeric_limits<float>::infinity();
   control_.measure();
-  optimizer_->update(test_.learning_rates, control_.step_control());
+  optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
   EXPECT_TRUE(test_.equals(before));
   for (const StateView& view : optimizer_->state())
     EXPECT_TRUE(std::ranges::equal(view.bytes, state.at(view.name).bytes)) << view.name;
   EXPECT_EQ(control_.read().applied_steps, 1);
+}
+
+TEST_P(EveryOptimizer, TrainsOnScaledF16GradientsAsOnTheSameInF32) {
+  OptimizerCase other;
+  GradientControl other_control({}, other.ours, 2);
+  const auto other_optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  for (int i = 0; i < 3; ++i) {
+    test_.draw_gradients();
+    for (std::size_t p = 0; p < test_.ours.size(); ++p) {
+      const at::Tensor scale = control_.layer_scales()[test_.ours[p].layer][0];
+      const at::Tensor scaled = (test_.ours[p].tensor.grad() * scale).to(at::kHalf);
+      test_.ours[p].tensor.mutable_grad() = scaled;
+      other.ours[p].tensor.mutable_grad() = scaled.to(at::kFloat) / scale;
+    }
+    control_.measure();
+    optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
+    control_.finish_step();
+    other_control.measure();
+    other_optimizer->update(other.learning_rates, other_control.step_control(),
+                            other_control.layer_scales());
+    ASSERT_TRUE(test_.equals(other.copies())) << "after step " << i;
+  }
+  EXPECT_NE(control_.layer_scales()[0][0].item<float>(), 1) << "so the scale was really in use";
 }
 
 TEST_P(EveryOptimizer, LeavesParametersWithoutAGradientAlone) {
@@ -102,7 +125,7 @@ TEST_P(EveryOptimizer, LeavesParametersWithoutAGradientAlone) {
   test_.ours[1].tensor.mutable_grad() = at::Tensor();
   const std::vector<at::Tensor> before = test_.copies();
   control_.measure();
-  optimizer_->update(test_.learning_rates, control_.step_control());
+  optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
   EXPECT_TRUE(torch::equal(test_.ours[1].tensor, before[1]));
   EXPECT_FALSE(torch::equal(test_.ours[0].tensor, before[0]));
 }
@@ -131,7 +154,9 @@ TEST_P(EveryOptimizer, RefusesAStateOfAnotherModelBeforeItChangesAnything) {
 TEST_P(EveryOptimizer, NeedsALearningRateForEveryLayer) {
   test_.draw_gradients();
   control_.measure();
-  EXPECT_THROW(optimizer_->update(torch::ones({1}), control_.step_control()), UsageError);
+  EXPECT_THROW(
+      optimizer_->update(torch::ones({1}), control_.step_control(), control_.layer_scales()),
+      UsageError);
 }
 
 TEST_P(EveryOptimizer, CountsItsStateBytes) {

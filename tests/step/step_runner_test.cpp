@@ -21,9 +21,13 @@ const c10::Device kCpu(c10::kCPU);
 struct Bench {
   explicit Bench(const ModelOptions& model, const StepRunnerOptions& options = {},
                  bool dropout = false) {
+    install_cpu_memory();
     torch::manual_seed(3);
     network = make_model(model);
     StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    const auto named = network.module->named_parameters();
+    for (const LayerInfo& layer : network.layers.layers())
+      parts.weights.push_back(named[layer.parameters.front()]);
     if (dropout)
       parts.forward = [this](const at::Tensor& x) {
         return network.forward(at::dropout(x, 0.5, /*train=*/true));
@@ -77,6 +81,24 @@ bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
         std::memcmp(a[i].contiguous().data_ptr(), b[i].contiguous().data_ptr(), a[i].nbytes()) != 0)
       return false;
   return true;
+}
+
+/// Layers that compute as plans say, 16-bit ones in FP32 on rounded values: libtorch's own FP16
+/// convolutions take a thousand times as long on a CPU.
+StepRunnerOptions planned(const ModelOptions& model, StepRunnerOptions options = {}) {
+  constexpr ConvolutionKernel emulated{.arithmetic = Arithmetic::Fp32};
+  options.layers = LayerOptions{};
+  options.layers->kernels.layers.assign(static_cast<std::size_t>(make_model(model).layers.size()),
+                                        {.bf16 = emulated, .fp16 = emulated});
+  return options;
+}
+
+/// Every rung in turn, so that a network of a few layers has them all.
+std::vector<LayerPlan> every_rung(std::int64_t layers, std::int64_t shift = 0) {
+  constexpr Precision rungs[] = {Precision::Fp16, Precision::Bf16, Precision::Fp32};
+  std::vector<LayerPlan> plans;
+  for (std::int64_t i = 0; i < layers; ++i) plans.push_back({.compute = rungs[(i + shift) % 3]});
+  return plans;
 }
 
 const ModelOptions kLenet{.name = "lenet5"};
@@ -163,14 +185,23 @@ TEST(StepRunner, RejectsAPlanOfAnotherNetwork) {
   EXPECT_THROW(bench.run(8, 9), UsageError);
 }
 
-class EveryAllocation : public testing::TestWithParam<std::tuple<ModelOptions, OptimizerKind>> {};
+struct Fault {
+  ModelOptions model;
+  OptimizerKind optimizer;
+  bool planned;       // layers of mixed precisions, or libtorch's FP32
+  bool persistently;  // every allocation from the k-th on fails, or that one alone
+};
+
+class EveryAllocation : public testing::TestWithParam<Fault> {};
 
 // Out of memory at any allocation of a step: an OutOfMemory and nothing changed, or no error and a
 // step done. Then the next step succeeds.
 TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
-  const auto& [model, optimizer] = GetParam();
-  Bench bench(model, {.optimizer = {.kind = optimizer}, .gradients = {.clip_norm = 1}},
-              /*dropout=*/true);
+  const Fault& fault = GetParam();
+  StepRunnerOptions options{.optimizer = {.kind = fault.optimizer}, .gradients = {.clip_norm = 1}};
+  if (fault.planned) options = planned(fault.model, options);
+  Bench bench(fault.model, options, /*dropout=*/true);
+  if (fault.planned) bench.plan.layers = every_rung(bench.network.layers.size());
   bench.run(4, 2);
   const std::int64_t first = cpu_allocation_count();
   bench.run(4, 2);
@@ -179,7 +210,7 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
   std::int64_t refused = 0;
   auto before = bench.state();
   for (std::int64_t k = 0; k < allocations; ++k) {
-    fail_cpu_allocation(k);
+    fail_cpu_allocation(k, fault.persistently);
     try {
       bench.run(4, 2);
       fail_cpu_allocation(-1);
@@ -194,20 +225,121 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
   EXPECT_NO_THROW(bench.run(4, 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, EveryAllocation,
-                         testing::Combine(testing::Values(kLenet, kSlimResnet),
-                                          testing::Values(OptimizerKind::Sgd,
-                                                          OptimizerKind::AdamW)));
+std::vector<Fault> every_fault() {
+  std::vector<Fault> all;
+  for (const ModelOptions& model : {kLenet, ModelOptions{.name = "resnet18", .width = 4}}) {
+    all.push_back({model, OptimizerKind::Sgd, /*planned=*/false, /*persistently=*/true});
+    for (const OptimizerKind optimizer : {OptimizerKind::Sgd, OptimizerKind::AdamW})
+      for (const bool persistently : {false, true})
+        all.push_back({model, optimizer, /*planned=*/true, persistently});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, EveryAllocation, testing::ValuesIn(every_fault()));
 
 TEST(StepRunner, UpdatesWithoutAllocating) {
-  for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW}) {
-    Bench bench(kLenet, {.optimizer = {.kind = kind}});
+  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW}) {
+    Bench bench(kSlimResnet, {.optimizer = {.kind = kind}, .weight_average_decay = 0.9});
     bench.network.forward(Bench::data().gather(at::arange(4), {}).inputs).sum().backward();
     const at::Tensor rates = at::full({bench.network.layers.size()}, 0.1f);
+    GradientControl& gradients = bench.runner->gradient_control();
     const std::int64_t before = cpu_allocation_count();
-    bench.runner->gradient_control().measure();
-    bench.runner->optimizer().update(rates, bench.runner->gradient_control().step_control());
+    gradients.measure();
+    bench.runner->optimizer().update(rates, gradients.step_control(), gradients.layer_scales());
+    bench.runner->weight_average()->update(gradients.step_control());
+    gradients.finish_step();
     EXPECT_EQ(cpu_allocation_count(), before);
+  }
+}
+
+TEST(PlannedStep, LearnsInEveryPrecision) {
+  for (std::int64_t shift = 0; shift < 3; ++shift) {
+    Bench bench(kLenet, planned(kLenet));
+    bench.plan.layers = every_rung(bench.network.layers.size(), shift);
+    bench.run(64, 64);
+    const double first = bench.runner->collect().loss;
+    for (int step = 0; step < 14; ++step) bench.run(64, 64);
+    bench.runner->collect();
+    bench.run(64, 64);
+    EXPECT_LT(bench.runner->collect().loss, 0.8 * first) << shift;
+  }
+}
+
+TEST(PlannedStep, GivesTheSameGradientInMicroBatches) {
+  Bench whole(kLenet, planned(kLenet)), split(kLenet, planned(kLenet));
+  whole.plan.layers = split.plan.layers = every_rung(whole.network.layers.size());
+  whole.run(32, 32);
+  split.run(32, 8);
+  const auto a = whole.network.module->parameters(), b = split.network.module->parameters();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_LT((a[i] - b[i]).norm().item<double>(), 1e-3 * a[i].norm().item<double>() + 1e-9);
+}
+
+/// A network one of whose layers gets an infinite gradient at its output when asked to.
+struct Poisoned {
+  explicit Poisoned(std::int64_t layer) : bench(kSlimResnet, planned(kSlimResnet)) {
+    StepNetwork parts{.layer_count = bench.network.layers.size()};
+    const auto named = bench.network.module->named_parameters();
+    for (const LayerInfo& info : bench.network.layers.layers())
+      parts.weights.push_back(named[info.parameters.front()]);
+    for (const auto& item : named)
+      parts.parameters.push_back(
+          {item.key(), item.value(), bench.network.layers.layer_of(item.key())});
+    parts.buffers = bench.network.module->buffers();
+    poison = parts.weights[static_cast<std::size_t>(layer)];
+    parts.forward = [this](const at::Tensor& x) {
+      // Reaches the weight through the loss: its gradient is infinite, the value 0.
+      at::Tensor logits = bench.network.forward(x);
+      if (armed) {
+        const at::Tensor extra = poison.sum() * 0;
+        extra.register_hook([](const at::Tensor& g) {
+          return at::full_like(g, std::numeric_limits<float>::infinity());
+        });
+        logits = logits + extra;
+      }
+      return logits;
+    };
+    runner = std::make_unique<StepRunner>(parts, planned(kSlimResnet), bench.gauge, kCpu);
+  }
+
+  void run() {
+    bench.plan.batch_size = bench.plan.micro_batch_size = 8;
+    runner->run(bench.plan, Bench::data(), bench.ids.narrow(0, 0, 8), {}, 0.05);
+  }
+
+  Bench bench;
+  at::Tensor poison;
+  bool armed = false;
+  std::unique_ptr<StepRunner> runner;
+};
+
+TEST(PlannedStep, SkipsAnInfiniteGradientOfAnyLayerInAnyPrecisionAndGoesOn) {
+  const std::int64_t layers = make_model(kSlimResnet).layers.size();
+  for (std::int64_t layer = 0; layer < layers; layer += 5) {
+    for (std::int64_t shift = 0; shift < 3; ++shift) {
+      Poisoned test(layer);
+      test.bench.plan.layers = every_rung(layers, shift);
+      test.run();
+      test.runner->collect();
+      const auto parameters = test.bench.network.module->parameters();
+      const auto buffers = test.bench.network.module->buffers();
+      std::vector<at::Tensor> before;
+      for (const at::Tensor& tensor : parameters) before.push_back(tensor.detach().clone());
+      for (const at::Tensor& tensor : buffers) before.push_back(tensor.clone());
+      test.armed = true;
+      test.run();
+      const StepReport report = test.runner->collect();
+      EXPECT_EQ(report.skipped_steps, 1);
+      EXPECT_EQ(report.skipped_layer, layer);
+      std::vector<at::Tensor> after;
+      for (const at::Tensor& tensor : parameters) after.push_back(tensor.detach().clone());
+      for (const at::Tensor& tensor : buffers) after.push_back(tensor.clone());
+      EXPECT_TRUE(same_bytes(before, after)) << "layer " << layer << ", shift " << shift;
+      test.armed = false;
+      test.run();
+      EXPECT_EQ(test.runner->collect().skipped_steps, 0) << "the next step is clean";
+    }
   }
 }
 

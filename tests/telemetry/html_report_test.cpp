@@ -8,39 +8,15 @@
 #include <cstdlib>
 #include <limits>
 
+#include "tests/telemetry/html_faults.h"
 #include "tests/telemetry/sample_run.h"
+#include "triaccel/telemetry/epoch_scores.h"
 #include "triaccel/telemetry/html_text.h"
 #include "triaccel/telemetry/report_parts.h"
+#include "triaccel/telemetry/svg_heat_map.h"
 
 namespace triaccel {
 namespace {
-
-/// "" when every element is closed in order and every attribute is quoted; otherwise the place.
-std::string first_fault(const std::string& html) {
-  std::vector<std::string> open;
-  std::size_t at = html.find("<html");
-  while ((at = html.find('<', at)) != std::string::npos) {
-    const std::size_t end = html.find('>', at);
-    if (end == std::string::npos) return "unclosed tag at " + html.substr(at, 60);
-    const std::string tag = html.substr(at + 1, end - at - 1);
-    const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
-    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0 || tag.find('<') != std::string::npos)
-      return "broken tag <" + tag + ">";
-    if (tag[0] == '/') {
-      if (open.empty() || "/" + open.back() != tag) return "unexpected <" + tag + ">";
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(name);
-      // Scripts and styles hold no markup.
-      if (name == "script" || name == "style") {
-        at = html.find("</" + name + ">", end);
-        continue;
-      }
-    }
-    at = end;
-  }
-  return open.empty() ? "" : "never closed: " + open.back();
-}
 
 RunRecord sample_record(std::int64_t intervals) {
   RunRecord run{.name = "runs/demo", .summary = sample_summary(10 * intervals)};
@@ -51,6 +27,25 @@ RunRecord sample_record(std::int64_t intervals) {
   }
   run.metrics.notices = {{10, "bf16 is emulated here"}};
   run.config = "[train]\nmethod = \"amp\"\n";
+  return run;
+}
+
+/// A run whose control loop did something: plans change, a probe ran, epochs get better.
+RunRecord controlled_record(std::int64_t epochs, std::size_t layers = 2) {
+  RunRecord run{.name = "runs/controlled", .summary = sample_summary(100 * epochs)};
+  run.metrics.info = sample_info();
+  run.metrics.info.layer_names.resize(layers, "layer");
+  StepPlan plan = controlled_plan();
+  plan.layers.resize(layers, plan.layers[1]);
+  for (std::int64_t step = 10; step <= 100 * epochs; step += 10) {
+    StepReport report = controlled_report(step);
+    report.curvature->layers.resize(layers);
+    plan.layers[0].compute = step % 20 == 0 ? Precision::Fp32 : Precision::Fp16;
+    run.metrics.intervals.push_back(interval_record(report, plan));
+    if (step % 100 != 0) continue;
+    run.metrics.evaluations.push_back(sample_evaluation(step));
+    run.metrics.evaluations.back().accuracy = 0.5 + 0.01 * static_cast<double>(step) / 100;
+  }
   return run;
 }
 
@@ -80,8 +75,77 @@ TEST(HtmlReport, ComparesRunsUnderNamesThatDiffer) {
   EXPECT_NE(html_report(runs, "three").find("</span>tri-accel</th>"), std::string::npos);
 }
 
+TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
+  const std::string html = report_of(controlled_record(4));
+  EXPECT_EQ(first_fault(html), "");
+  for (const char* part :
+       {"Precision of each layer", "Largest eigenvalue of each layer (Hessian)",
+        "Learning-rate factor of each layer", "Learning-rate factor of the batch",
+        "Efficiency score of each epoch", "The score rises:", "fp16 50 % of the time",
+        "curvature probes", "of one forward pass", "reserved"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  const std::string plain = report_of(sample_record(5));
+  for (const char* part : {"Largest eigenvalue", "Learning-rate factor", "Efficiency score"})
+    EXPECT_EQ(plain.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, DrawsARowForEachOfManyLayers) {
+  const std::string html = report_of(controlled_record(3, 82));
+  EXPECT_EQ(first_fault(html), "");
+  EXPECT_EQ(occurrences(html, "<g><title>"), std::size_t{3 * 82});
+}
+
+TEST(HtmlReport, TakesCurvatureThatIsNotANumber) {
+  RunRecord run = controlled_record(2);
+  for (IntervalRecord& interval : run.metrics.intervals)
+    for (LayerCurvature& layer : interval.report.curvature->layers)
+      layer.eigenvalues = {std::nan("")};
+  EXPECT_EQ(report_of(run).find("Largest eigenvalue"), std::string::npos);
+  run.metrics.intervals[3].report.curvature->layers[0].eigenvalues = {1e308};
+  run.metrics.intervals[4].report.curvature->layers[0].eigenvalues = {-1e308};
+  run.metrics.intervals[5].report.curvature->layers[1].eigenvalues = {1e-320};
+  run.metrics.intervals[6].report.epoch = std::nan("");
+  run.metrics.intervals[7].precisions = "f";
+  EXPECT_EQ(first_fault(report_of(run)), "");
+}
+
+TEST(LogShades, SpreadOverTheDecadesThatOccur) {
+  const LogShades shades({1e-3, 1, 10, -5, std::nan("")});
+  EXPECT_EQ(shades.shade(10), kHeatShades - 1);
+  EXPECT_EQ(shades.shade(1e-3), 0);
+  EXPECT_EQ(shades.shade(0.1), kHeatShades / 2);
+  EXPECT_EQ(shades.shade(-5), -1);
+  EXPECT_TRUE(LogShades({0, -1}).empty());
+  EXPECT_EQ(LogShades({2, 2}).shade(2), kHeatShades - 1);
+}
+
+TEST(EpochScores, DivideByTheTimeOfAnEpochAndItsMemoryWithoutTheDataSet) {
+  const RunRecord run = controlled_record(3);
+  const std::vector<EpochScore> scores = epoch_scores(run);
+  ASSERT_EQ(scores.size(), 3u);
+  EXPECT_NEAR(scores[1].seconds, 1.0, 1e-9);
+  const double gigabytes = static_cast<double>((220 - 47) << 20) / 1e9;
+  EXPECT_NEAR(scores[1].score, 52 / gigabytes, 1e-9);
+}
+
+TEST(EpochScores, RiseOnlyWhenTheLaterHalfDoes) {
+  const auto sequence = [](std::initializer_list<double> values) {
+    std::vector<EpochScore> scores;
+    for (const double value : values)
+      scores.push_back({.epoch = static_cast<double>(scores.size() + 1), .score = value});
+    return scores;
+  };
+  EXPECT_TRUE(rises(sequence({1, 2, 3, 4})));
+  EXPECT_FALSE(rises(sequence({4, 3, 2, 1})));
+  EXPECT_FALSE(rises(sequence({2, 9, 9, 1, 1, 3}))) << "one good last epoch";
+  EXPECT_FALSE(rises(sequence({2})));
+  EXPECT_EQ(score_sentence(sequence({4, 3})).rfind("does not rise: 4 after epoch 1, 3 after", 0),
+            0u);
+  EXPECT_EQ(score_sentence({}), "");
+}
+
 TEST(HtmlReport, LoadsNothingFromElsewhere) {
-  const std::string html = report_of(sample_record(50));
+  const std::string html = report_of(controlled_record(5));
   for (const char* part : {"http://", "https://", " src=", "@import", "url(", "<link", "<iframe"})
     EXPECT_EQ(html.find(part), std::string::npos) << part;
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
@@ -106,7 +170,9 @@ TEST(HtmlReport, EscapesEveryTextItIsGiven) {
   run.metrics.notices = {{1, evil}};
   run.metrics.evaluations[0].split = evil;
   RunSummary& s = *run.summary;
-  s.status = s.method = s.model = s.data = s.device = s.commit = evil;
+  run.metrics.info.layer_names = {evil, evil};
+  for (IntervalRecord& interval : run.metrics.intervals) interval.learning_rate_scales[0] = 0.5f;
+  s.status = s.method = s.model = s.stem = s.data = s.device = s.commit = evil;
   std::vector<RunRecord> runs = {run, run};
   const std::string clean = html_report(std::vector{sample_record(10), sample_record(10)}, "t");
   const std::string html = html_report(runs, evil);

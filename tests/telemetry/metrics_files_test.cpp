@@ -82,6 +82,36 @@ TEST(MetricsFiles, ReadBackWhatWasWritten) {
   EXPECT_FALSE(read.torn);
 }
 
+TEST(MetricsFiles, ReadBackWhatTheControlLoopMeasuredAndDecided) {
+  const IntervalRecord written = interval_record(controlled_report(10), controlled_plan());
+  const auto read = std::get<IntervalRecord>(from_jsonl(to_jsonl(written), "test"));
+  EXPECT_EQ(to_jsonl(read), to_jsonl(written));
+  EXPECT_EQ(read.report.layers, written.report.layers);
+  EXPECT_EQ(read.report.curvature, written.report.curvature);
+  EXPECT_EQ(read.report.skipped_layer, 1);
+  EXPECT_EQ(read.precisions, "hb");
+  EXPECT_EQ(read.learning_rate_scale, 1.3333334f);
+  EXPECT_EQ(read.learning_rate_scales, (std::vector<float>{0.1f, 0.7f}));
+}
+
+TEST(MetricsFiles, SayWhyThereWasNoProbe) {
+  StepReport report = sample_report(10);
+  report.curvature = CurvatureReport{.skipped = "no room under the budget"};
+  const auto read =
+      std::get<IntervalRecord>(from_jsonl(to_jsonl(interval_record(report, sample_plan())), "t"));
+  EXPECT_EQ(read.report.curvature, report.curvature);
+}
+
+TEST(MetricsFiles, ReadLinesFromBeforeTheControlLoop) {
+  const auto read = std::get<IntervalRecord>(from_jsonl(
+      "{\"kind\":\"interval\",\"step\":10,\"batch\":96,\"layers\":[[9,0.5,2.0,1.25,0]]}", "test"));
+  EXPECT_EQ(read.report.layers.at(0).count, 9);
+  EXPECT_EQ(read.report.layers.at(0).fp16_scale, 1);
+  EXPECT_EQ(read.learning_rate_scale, 1);
+  EXPECT_EQ(read.precisions, "");
+  EXPECT_FALSE(read.report.curvature.has_value());
+}
+
 TEST(MetricsFiles, CanBeReadWhileTheRunGoesOn) {
   ScratchDirectory scratch;
   MetricsFiles files(scratch.path(), {});
@@ -140,7 +170,7 @@ TEST(MetricsFiles, AResumedRunEqualsOneThatWasNotInterrupted) {
   });
   EXPECT_EQ(steps, (std::vector<std::int64_t>{10, 20, 30, 40, 50, 60, 70, 80, 90, 100}));
   EXPECT_EQ(starts, 2) << "the first, and that of the resumption which went through";
-  EXPECT_EQ(std::distance(fs::directory_iterator(cut.path()), {}), 2) << "no temporary file left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(cut.path()), {}), 3) << "no temporary file left";
 }
 
 TEST(MetricsFiles, AFinishedRunThatGoesOnHasNotEndedYet) {
@@ -204,6 +234,11 @@ TEST(ReadMetrics, NamesFileAndLineOfDamageElsewhere) {
         "{\"kind\":\"interval\",\"step\":1,\"plan\":\"xyz\"}",
         "{\"kind\":\"interval\",\"step\":1,\"layers\":[[1]]}",
         "{\"kind\":\"interval\",\"step\":1,\"loss\":\"low\"}",
+        "{\"kind\":\"interval\",\"step\":1,\"precisions\":\"fx\"}",
+        "{\"kind\":\"interval\",\"step\":1,\"learning_rate_scales\":[\"a\"]}",
+        "{\"kind\":\"interval\",\"step\":1,\"curvature\":{\"mode\":\"guess\"}}",
+        "{\"kind\":\"interval\",\"step\":1,\"curvature\":{\"mode\":\"hessian\",\"layers\":[[1,2,3]]"
+        "}}",
         "{\"kind\":\"start\",\"step\":1,\"seed\":-1}"}) {
     std::ofstream(path, std::ios::binary) << good << bad << '\n' << good;
     try {
@@ -214,6 +249,18 @@ TEST(ReadMetrics, NamesFileAndLineOfDamageElsewhere) {
           << error.what();
     }
   }
+}
+
+TEST(ReadMetrics, LeavesOutWhatWasMeasuredBeforeTheRunWentBack) {
+  ScratchDirectory scratch;
+  MetricsFiles files(scratch.path(), {});
+  train(files, 0, 70);
+  for (const std::int64_t step : {30, 40}) files.interval(sample_report(step), sample_plan());
+  const RunMetrics read = read_metrics(scratch.path() / kMetricsJsonl);
+  std::vector<std::int64_t> steps;
+  for (const IntervalRecord& interval : read.intervals) steps.push_back(interval.report.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{10, 20, 30, 40}));
+  EXPECT_TRUE(read.evaluations.empty()) << "that after step 50 was undone";
 }
 
 TEST(ReadMetrics, RefusesAFileBeyondItsLimit) {

@@ -67,7 +67,22 @@ TEST(LiveLine, ShowsMemoryAgainstBudgetOnEightyColumns) {
 TEST(LiveLine, ShowsEverythingWhereThereIsRoom) {
   FieldWidths widths{};
   const std::string line = live_line(sample_state(), {.columns = 160}, widths);
-  for (const char* part : {"1.00k/s", "batch 96", "fp32 50% bf16 50%", "lr 1.00e-01"})
+  for (const char* part : {"1.00k/s", "batch 96", "fp32 1 bf16 1", "lr 1.00e-01"})
+    EXPECT_NE(line.find(part), std::string::npos) << part << " in: " << line;
+}
+
+TEST(LiveLine, ShowsWhatTheControlLoopDecidesOnEightyColumns) {
+  ProgressState state = sample_state();
+  state.info.method = "triaccel";
+  state.plan.layers.assign(21, {.compute = Precision::Bf16});
+  for (std::size_t i = 0; i < 3; ++i) state.plan.layers[i].compute = Precision::Fp32;
+  for (int columns = 1; columns <= 200; ++columns) {
+    FieldWidths widths{};
+    EXPECT_LT(cells(live_line(state, {.columns = columns}, widths)), std::max(columns, 2));
+  }
+  FieldWidths widths{};
+  const std::string line = live_line(state, {.columns = 80}, widths);
+  for (const char* part : {"loss 0.056", "212/300 MiB", "batch 96", "bf16 18 fp32 3", "eta"})
     EXPECT_NE(line.find(part), std::string::npos) << part << " in: " << line;
 }
 
@@ -146,11 +161,11 @@ TEST(ProgressLine, EndsTheLiveLineWhenTheRunIsAbandoned) {
   EXPECT_EQ(out.str().back(), '\n');
 }
 
-TEST(PrecisionMix, NamesTheLargestShareFirst) {
+TEST(PrecisionMix, CountsLayersTheMostFirst) {
   StepPlan plan{.layers = std::vector<LayerPlan>(8)};
-  EXPECT_EQ(precision_mix(plan), "fp32 100%");
+  EXPECT_EQ(precision_mix(plan), "fp32");
   for (std::size_t i = 0; i < 5; ++i) plan.layers[i].compute = Precision::Bf16;
-  EXPECT_EQ(precision_mix(plan), "bf16 62% fp32 38%");
+  EXPECT_EQ(precision_mix(plan), "bf16 5 fp32 3");
   EXPECT_EQ(precision_mix({}), "");
 }
 

@@ -57,6 +57,33 @@ inline StepPlan sample_plan() {
           .layers = {{.compute = Precision::Bf16}, {.compute = Precision::Fp32}}};
 }
 
+/// A report and a plan as the control loop leaves them: every field that may differ does.
+inline StepReport controlled_report(std::int64_t step) {
+  StepReport report = sample_report(step);
+  report.consecutive_skips = 1;
+  report.skipped_layer = 1;
+  report.layers[0].fp16_zeros = 3;
+  report.layers[0].fp16_subnormals = 2;
+  report.layers[0].fp16_scale = 0.0009765625f;
+  report.curvature = CurvatureReport{
+      .mode = CurvatureMode::Hessian,
+      .step = step - 1,
+      .batch = 32,
+      .seconds = 0.25,
+      .negative = 1,
+      .layers = {{.eigenvalues = {12.5, 0.1}, .gradient_noise = 3.5, .gradient_signal = -0.25},
+                 {.eigenvalues = {-0.75}}}};
+  return report;
+}
+
+inline StepPlan controlled_plan() {
+  return {.batch_size = 128,
+          .micro_batch_size = 64,
+          .learning_rate_scale = 1.3333334f,
+          .layers = {{.compute = Precision::Fp16, .learning_rate_scale = 0.1f},
+                     {.compute = Precision::Bf16, .learning_rate_scale = 0.7f}}};
+}
+
 inline EvaluationReport sample_evaluation(std::int64_t step) {
   return {.step = step,
           .epoch = static_cast<double>(step) / 100,
@@ -69,6 +96,7 @@ inline EvaluationReport sample_evaluation(std::int64_t step) {
 inline RunSummary sample_summary(std::int64_t steps) {
   return {.method = "amp",
           .model = "resnet18",
+          .stem = "cifar",
           .data = "fashion-mnist",
           .device = "cpu",
           .commit = "abc1234",
@@ -79,6 +107,7 @@ inline RunSummary sample_summary(std::int64_t steps) {
           .epochs = 3,
           .seconds = 64.5,
           .seconds_per_epoch = 21.5,
+          .score = 22.43,
           .samples = 3000,
           .steps = steps,
           .peak_bytes = 212 << 20,
@@ -86,8 +115,16 @@ inline RunSummary sample_summary(std::int64_t steps) {
           .data_bytes = 47 << 20,
           .budget_bytes = 300 << 20,
           .batch_final = 96,
+          .batch_largest = 128,
           .skipped_steps = 1,
           .memory_retries = 2,
+          .rollbacks = 3,
+          .plan_changes = 4,
+          .curvature_probes = 5,
+          .control_seconds = 0.6,
+          .layers_fp32 = 7,
+          .layers_bf16 = 8,
+          .layers_fp16 = 9,
           .parameters = 11173962};
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/efficiency_score.h"
 
 namespace triaccel {
 namespace {
@@ -18,11 +19,40 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(read_summary(path).memory_retries, 2);
 }
 
+TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
+  const RunSummary old = summary_from_json("{\"method\":\"amp\",\"accuracy\":87.5}", "test");
+  EXPECT_EQ(old.accuracy, 87.5);
+  EXPECT_EQ(old.score, 0);
+  EXPECT_EQ(old.plan_changes, 0);
+}
+
 TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
   const std::string json = to_json(sample_summary(30));
-  for (const char* key :
-       {"method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples", "peak_bytes",
-        "budget_bytes", "batch_final", "steps", "commit", "device", "status"})
+  for (const char* key : {"method",
+                          "model",
+                          "data",
+                          "seed",
+                          "accuracy",
+                          "loss",
+                          "seconds",
+                          "samples",
+                          "peak_bytes",
+                          "budget_bytes",
+                          "batch_final",
+                          "steps",
+                          "commit",
+                          "device",
+                          "status",
+                          "stem",
+                          "score",
+                          "plan_changes",
+                          "curvature_probes",
+                          "control_seconds",
+                          "layers_fp16",
+                          "layers_bf16",
+                          "layers_fp32",
+                          "batch_largest",
+                          "rollbacks"})
     EXPECT_NE(json.find(text("\"", key, "\":")), std::string::npos) << key;
   EXPECT_EQ(json.find('\n'), std::string::npos);
 }
@@ -53,6 +83,17 @@ TEST(Summary, NamesTheFileAndTheKeyThatIsWrong) {
   } catch (const StorageError& error) {
     EXPECT_NE(std::string(error.what()).find("runs/a/summary.json: 'steps'"), std::string::npos);
   }
+}
+
+TEST(EfficiencyScore, IsThePapersWherePrintedColumnsFollowFromIt) {
+  EXPECT_NEAR(efficiency_score(77.0, 21.0, 0.35e9), 10.48, 0.005);
+  EXPECT_NEAR(efficiency_score(74.3, 19.0, 0.29e9), 13.48, 0.005);
+  EXPECT_TRUE(std::isnan(efficiency_score(77.0, 0, 0.35e9)));
+  const RunSummary run{.accuracy = 80,
+                       .seconds_per_epoch = 2,
+                       .peak_reserved_bytes = 500'000'000,
+                       .data_bytes = 100'000'000};
+  EXPECT_DOUBLE_EQ(efficiency_score(run), 100);
 }
 
 }  // namespace

@@ -44,10 +44,11 @@ struct StepReport {
   double loss_scale = 1;
   std::int64_t skipped_steps = 0;      // in the interval, because a gradient was not finite
   std::int64_t consecutive_skips = 0;  // up to the last step
-  std::int64_t memory_retries = 0;     // steps of the interval redone smaller after out of memory
+  std::int64_t skipped_layer = -1;  // of the first skip: the layer nearest the loss that caused it
+  std::int64_t memory_retries = 0;  // steps of the interval redone smaller after out of memory
   MemoryReport memory = {};
-  std::vector<LayerSignals> layers = {};           // index = LayerId
-  std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
+  std::vector<LayerSignals> layers = {};          // index = LayerId
+  std::optional<CurvatureReport> curvature = {};  // when a probe ran in the interval
 };
 
 }  // namespace triaccel

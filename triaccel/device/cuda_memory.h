@@ -18,6 +18,9 @@ int cuda_capability();
 
 std::int64_t cuda_total_bytes();
 
+/// What neither this process nor another has taken from the device.
+std::int64_t cuda_free_bytes();
+
 /// The caching allocator's figures for the current device; no figures by purpose.
 MemoryReport read_cuda_memory();
 void reset_cuda_memory_peak();

@@ -38,6 +38,10 @@ std::int64_t cuda_total_bytes() {
   return static_cast<std::int64_t>(at::cuda::getCurrentDeviceProperties()->totalGlobalMem);
 }
 
+std::int64_t cuda_free_bytes() {
+  return static_cast<std::int64_t>(allocator::get()->getMemoryInfo(current()).first);
+}
+
 MemoryReport read_cuda_memory() {
   const auto stats = allocator::getDeviceStats(current());
   return {.used = stats.allocated_bytes[kAll].current,

@@ -52,6 +52,15 @@ std::int64_t device_total_bytes(c10::Device device) {
                                                                  : machine;
 }
 
+std::int64_t device_free_bytes(c10::Device device) {
+  if (device.is_cuda()) return cuda_free_bytes();
+  std::int64_t available = 0;
+  std::ifstream info("/proc/meminfo");
+  for (std::string word; info >> word;)
+    if (word == "MemAvailable:" && info >> available) break;
+  return std::min(available * 1024, device_total_bytes(device));
+}
+
 void synchronize(c10::Device device) {
   if (device.is_cuda()) synchronize_cuda();
 }

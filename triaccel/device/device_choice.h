@@ -17,6 +17,9 @@ std::string device_text(c10::Device device);
 /// Bytes that a share such as "80%" is taken of: the GPU's memory or the machine's.
 std::int64_t device_total_bytes(c10::Device device);
 
+/// Bytes nobody uses at the moment, on the GPU or in the machine (its container, if it has one).
+std::int64_t device_free_bytes(c10::Device device);
+
 /// Waits until the device has done all that was enqueued; the CPU always has.
 void synchronize(c10::Device device);
 

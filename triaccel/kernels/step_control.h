@@ -18,8 +18,13 @@ struct StepControl {
   std::int64_t skipped_steps = 0;      // in the run
   std::int64_t consecutive_skips = 0;  // up to and including this step
   double gradient_norm = 0;            // over the finite elements, unscaled, before clipping
+  // The first skipped step since the host last set both to -1: its number in the run, skipped steps
+  // counted, from 1; and the last layer, in forward order, that was not finite in it. Backward runs
+  // from the last layer to the first and carries an overflow along, so that is where it began.
+  std::int64_t first_skipped_step = -1;
+  std::int64_t first_skipped_layer = -1;
 };
-static_assert(sizeof(StepControl) == 48);
+static_assert(sizeof(StepControl) == 64);
 
 struct StepControlOptions {
   float max_norm = 0;                   // clip the gradient's 2-norm to this; 0: never

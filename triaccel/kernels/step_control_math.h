@@ -21,21 +21,31 @@ TRIACCEL_HOST_DEVICE inline void update_loss_scale(StepControl& control,
   }
 }
 
-TRIACCEL_HOST_DEVICE inline void decide(StepControl& control, const LayerMoments* layers,
-                                        std::int64_t layer_count,
-                                        const StepControlOptions& options) {
+/// What decide() needs to know of all layers together.
+struct StepTotals {
   double sum_of_squares = 0;
-  std::int64_t nonfinite = 0;
-  for (std::int64_t i = 0; i < layer_count; ++i) {
-    sum_of_squares += layers[i].sum_of_squares;
-    nonfinite += layers[i].nonfinite;
-  }
-  control.gradient_norm = sqrt(sum_of_squares);
-  control.skip = nonfinite > 0 ? 1 : 0;
+  std::int64_t last_nonfinite_layer = -1;
+};
+
+TRIACCEL_HOST_DEVICE inline void add_layer(StepTotals& totals, const LayerMoments& layer,
+                                           std::int64_t index) {
+  totals.sum_of_squares += layer.sum_of_squares;
+  if (layer.nonfinite > 0 && index > totals.last_nonfinite_layer)
+    totals.last_nonfinite_layer = index;
+}
+
+TRIACCEL_HOST_DEVICE inline void decide(StepControl& control, const StepTotals& totals,
+                                        const StepControlOptions& options) {
+  control.gradient_norm = sqrt(totals.sum_of_squares);
+  control.skip = totals.last_nonfinite_layer >= 0 ? 1 : 0;
   if (control.skip) {
     control.gradient_multiplier = 0;
     ++control.skipped_steps;
     ++control.consecutive_skips;
+    if (control.first_skipped_step < 0) {
+      control.first_skipped_step = control.applied_steps + control.skipped_steps;
+      control.first_skipped_layer = totals.last_nonfinite_layer;
+    }
   } else {
     const double clip =
         options.max_norm > 0 ? double{options.max_norm} / (control.gradient_norm + 1e-6) : 1.0;

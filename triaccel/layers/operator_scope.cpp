@@ -46,8 +46,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
 /// dimension may be missing.
 template <int kDims>
 at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
-                          Symbols stride, Symbols padding, Symbols dilation,
-                          c10::SymInt groups) {
+                          Symbols stride, Symbols padding, Symbols dilation, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
   const auto spread = [](Symbols symbols) {
     std::vector<std::int64_t> values = integers(symbols);
@@ -100,8 +99,8 @@ at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tens
   return at::addmm(added.to(type), left.to(type), right.to(type), beta, alpha);
 }
 
-at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices,
-                     c10::SymInt padding_idx, bool scale_grad_by_freq, bool sparse) {
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx,
+                     bool scale_grad_by_freq, bool sparse) {
   const LibtorchAgain guard(kKey);
   return current_hooks->embedding(weight, indices, padding_idx.expect_int(), scale_grad_by_freq,
                                   sparse);
@@ -111,13 +110,26 @@ at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Opt
                       const Optional& mean, const Optional& variance, bool training,
                       double momentum, double eps, bool) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->batch_norm(
-      {input, weight, bias, mean, variance, training, momentum, eps});
+  return current_hooks->batch_norm({input, weight, bias, mean, variance, training, momentum, eps});
 }
 
 at::Tensor dropout(const at::Tensor& input, double probability, bool training) {
   const LibtorchAgain guard(kKey);
   return current_hooks->dropout(input, probability, training);
+}
+
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const Optional& mask, double dropout_p, bool causal,
+                     std::optional<double> scale, bool grouped_queries) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->attention(
+      {query, key, value, mask, dropout_p, causal, scale, grouped_queries});
+}
+
+at::Tensor& bernoulli(at::Tensor& mask, double probability,
+                      std::optional<at::Generator> generator) {
+  const LibtorchAgain guard(kKey);
+  return current_hooks->bernoulli(mask, probability, generator);
 }
 
 /// Scale and shift in the input's own type: libtorch's CUDA kernel knows no mixed types, and an
@@ -185,12 +197,13 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
   library.impl("embedding", &embedding);
   library.impl("batch_norm", &batch_norm);
   library.impl("dropout", &dropout);
+  library.impl("scaled_dot_product_attention", &attention);
+  library.impl("bernoulli_.float", &bernoulli);
   library.impl("layer_norm", &layer_norm);
   library.impl("group_norm", &group_norm);
   for (const char* name :
        {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
-        "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell",
-        "scaled_dot_product_attention"})
+        "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_one_type>());
 }
 
@@ -222,6 +235,21 @@ at::Tensor OperatorHooks::batch_norm(const BatchNormCall& call) {
 
 at::Tensor OperatorHooks::dropout(const at::Tensor& input, double probability, bool training) {
   return at::dropout(input, probability, training);
+}
+
+at::Tensor OperatorHooks::attention(const AttentionCall& call) {
+  const at::ScalarType type =
+      wider(call.query.scalar_type(), wider(call.key.scalar_type(), call.value.scalar_type()));
+  const bool adds = call.mask && call.mask->defined() && call.mask->is_floating_point();
+  return at::scaled_dot_product_attention(call.query.to(type), call.key.to(type),
+                                          call.value.to(type),
+                                          adds ? as_type(call.mask, type) : call.mask, call.dropout,
+                                          call.causal, call.scale, call.grouped_queries);
+}
+
+at::Tensor& OperatorHooks::bernoulli(at::Tensor& mask, double probability,
+                                     const std::optional<at::Generator>& generator) {
+  return mask.bernoulli_(probability, generator);
 }
 
 OperatorScope::OperatorScope(OperatorHooks& hooks)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -43,6 +44,18 @@ struct BatchNormCall {
   double eps;
 };
 
+/// softmax(query key^T * scale + mask) value; a call of scaled_dot_product_attention.
+struct AttentionCall {
+  const at::Tensor& query;
+  const at::Tensor& key;
+  const at::Tensor& value;
+  const std::optional<at::Tensor>& mask;
+  double dropout;
+  bool causal;
+  std::optional<double> scale;
+  bool grouped_queries;
+};
+
 /// What stands in for some of libtorch's operators while an OperatorScope is open: how a layer of
 /// a module that nobody rewrote computes as we say. Each function does, unless overridden, what
 /// libtorch does; operands of different types meet in the wider one.
@@ -55,6 +68,10 @@ class OperatorHooks {
                                std::int64_t padding_idx, bool scale_grad_by_freq, bool sparse);
   virtual at::Tensor batch_norm(const BatchNormCall& call);
   virtual at::Tensor dropout(const at::Tensor& input, double probability, bool training);
+  virtual at::Tensor attention(const AttentionCall& call);
+  /// Fills `mask` with ones and zeros: how modules drop what no dropout operator drops.
+  virtual at::Tensor& bernoulli(at::Tensor& mask, double probability,
+                                const std::optional<at::Generator>& generator);
 
   /// Whether a matrix is (a view of) a weight that linear() wants to see; other products stay
   /// libtorch's.

@@ -37,13 +37,6 @@ void check_disjoint(std::string_view who, const std::vector<ParameterRef>& param
   }
 }
 
-/// An extent of 1 may carry any stride.
-bool same_memory_order(const at::Tensor& a, const at::Tensor& b) {
-  for (std::int64_t d = 0; d < a.dim(); ++d)
-    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
-  return true;
-}
-
 }  // namespace
 
 TensorBundle::TensorBundle(std::string who, std::vector<ParameterRef> parameters)

@@ -35,6 +35,12 @@ void check_contiguous(std::string_view who, std::string_view name, const at::Ten
   require(tensor.is_contiguous(), who, name, " must be contiguous; call contiguous() on it");
 }
 
+bool same_memory_order(const at::Tensor& a, const at::Tensor& b) {
+  for (std::int64_t d = 0; d < a.dim(); ++d)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
 kernels::FloatType float_type_of(std::string_view who, std::string_view name, at::ScalarType type) {
   if (type == at::kFloat) return kernels::FloatType::F32;
   if (type == at::kBFloat16) return kernels::FloatType::Bf16;

@@ -5,14 +5,18 @@
 #include <cstring>
 
 #include "triaccel/base/error.h"
+#include "triaccel/ops/layer_scales.h"
 #include "triaccel/ops/multi_tensor.h"
+#include "triaccel/ops/tensor_state.h"
 
 namespace triaccel {
 namespace {
 
 constexpr std::int64_t kControlBytes = sizeof(kernels::StepControl);
+constexpr std::int64_t kScaleBytes = sizeof(kernels::LayerScale);
 constexpr std::int64_t kMomentsBytes = sizeof(kernels::LayerMoments);
 constexpr const char* kScaleState = "gradient_control/loss_scale";
+constexpr const char* kLayerScaleState = "gradient_control/layer_scales";
 constexpr const char* kCounterState = "gradient_control/counters";
 
 kernels::StepControlOptions kernel_options(const GradientControlOptions& options) {
@@ -47,7 +51,10 @@ LayerSignals signals_of(const kernels::LayerMoments& moments) {
           .sum = moments.sum,
           .sum_of_squares = moments.sum_of_squares,
           .absolute_maximum = moments.absolute_maximum,
-          .nonfinite = moments.nonfinite};
+          .nonfinite = moments.nonfinite,
+          .fp16_zeros = moments.fp16_zeros,
+          .fp16_subnormals = moments.fp16_subnormals,
+          .fp16_scale = moments.fp16_scale};
 }
 
 }  // namespace
@@ -59,12 +66,22 @@ GradientControl::GradientControl(const GradientControlOptions& options,
       layer_count_(layer_count) {
   require(layer_count_ >= bundle_.layer_count(), "GradientControl", "a parameter is of layer ",
           bundle_.layer_count() - 1, ", but there are ", layer_count_, " layers");
-  board_ = at::zeros({kControlBytes + layer_count_ * kMomentsBytes},
+  const std::int64_t scales_at = kControlBytes;
+  const std::int64_t moments_at = scales_at + layer_count_ * kScaleBytes;
+  board_ = at::zeros({moments_at + layer_count_ * kMomentsBytes},
                      at::TensorOptions().dtype(at::kByte).device(bundle_.device()));
-  step_control_ = board_.narrow(0, 0, kControlBytes);
-  constexpr std::int64_t scale_at = offsetof(kernels::StepControl, loss_scale);
-  loss_scale_ = board_.narrow(0, scale_at, sizeof(float)).view(at::kFloat).squeeze(0);
-  moments_ = board_.narrow(0, kControlBytes, layer_count_ * kMomentsBytes);
+  const auto piece = [&](std::int64_t at, std::int64_t bytes) {
+    return board_.narrow(0, at, bytes);
+  };
+  using Control = kernels::StepControl;
+  step_control_ = piece(0, kControlBytes);
+  loss_scale_ = piece(offsetof(Control, loss_scale), sizeof(float)).view(at::kFloat).squeeze(0);
+  static_assert(offsetof(Control, first_skipped_layer) ==
+                offsetof(Control, first_skipped_step) + 8);
+  diagnosis_ = piece(offsetof(Control, first_skipped_step), 16).view(at::kLong);
+  layer_scales_ = piece(scales_at, layer_count_ * kScaleBytes).view(at::kFloat).view({-1, 4});
+  layer_scales_.copy_(make_layer_scales(at::kCPU, layer_count_));
+  moments_ = piece(moments_at, layer_count_ * kMomentsBytes);
   scratch_ = moments_scratch(bundle_);
   kernels::StepControl control;
   if (options.loss_scaling) control.loss_scale = static_cast<float>(options.initial_loss_scale);
@@ -73,22 +90,34 @@ GradientControl::GradientControl(const GradientControlOptions& options,
 
 void GradientControl::measure() {
   bundle_.bind_gradients();
-  gradient_moments(bundle_, step_control_, scratch_, moments_);
+  gradient_moments(bundle_, step_control_, layer_scales_, scratch_, moments_);
   decide_step(step_control_, moments_, options_);
+}
+
+void GradientControl::finish_step() { update_layer_scales(layer_scales_, moments_); }
+
+void GradientControl::clear_diagnosis() { diagnosis_.fill_(-1); }
+
+void GradientControl::abandon_step() {
+  constexpr std::int64_t output_maximum = 1;  // the column; see ops/layer_scales.h
+  layer_scales_.select(1, output_maximum).zero_();
 }
 
 GradientReport GradientControl::read() const {
   const at::Tensor host = board_.cpu();
   const kernels::StepControl control = read_control(host);
   std::vector<kernels::LayerMoments> moments(static_cast<std::size_t>(layer_count_));
-  std::memcpy(moments.data(), host.const_data_ptr<std::uint8_t>() + kControlBytes,
+  std::memcpy(moments.data(),
+              host.const_data_ptr<std::uint8_t>() + kControlBytes + layer_count_ * kScaleBytes,
               moments.size() * sizeof(kernels::LayerMoments));
   GradientReport report = {.layers = {},
                            .gradient_norm = control.gradient_norm,
                            .loss_scale = double{control.loss_scale},
                            .applied_steps = control.applied_steps,
                            .skipped_steps = control.skipped_steps,
-                           .consecutive_skips = control.consecutive_skips};
+                           .consecutive_skips = control.consecutive_skips,
+                           .first_skipped_step = control.first_skipped_step,
+                           .first_skipped_layer = control.first_skipped_layer};
   report.layers.reserve(moments.size());
   for (const kernels::LayerMoments& layer : moments) report.layers.push_back(signals_of(layer));
   return report;
@@ -99,12 +128,14 @@ std::vector<StateView> GradientControl::state() const {
   return {number_state<float>(kScaleState, {control.loss_scale}),
           number_state<std::int64_t>(kCounterState,
                                      {std::int64_t{control.clean_steps}, control.applied_steps,
-                                      control.skipped_steps, control.consecutive_skips})};
+                                      control.skipped_steps, control.consecutive_skips}),
+          tensor_state(kLayerScaleState, layer_scales_)};
 }
 
 void GradientControl::restore(const StateMap& saved) {
   const auto scale = numbers_from<float>(saved, kScaleState, 1);
   const auto counters = numbers_from<std::int64_t>(saved, kCounterState, 4);
+  check_restorable(layer_scales_, saved, kLayerScaleState);
   kernels::StepControl control;
   control.loss_scale = scale[0];
   control.clean_steps = static_cast<std::int32_t>(counters[0]);
@@ -112,6 +143,7 @@ void GradientControl::restore(const StateMap& saved) {
   control.skipped_steps = counters[2];
   control.consecutive_skips = counters[3];
   write_control(step_control_, control);
+  restore_tensor(layer_scales_, saved, kLayerScaleState);
 }
 
 }  // namespace triaccel

@@ -27,10 +27,16 @@ struct GradientReport {
   std::int64_t applied_steps = 0;         // in the run
   std::int64_t skipped_steps = 0;         // in the run
   std::int64_t consecutive_skips = 0;     // up to the last step
+  // Of the first skipped step since clear_diagnosis(), -1 when there was none: its number in the
+  // run, from 1, and the last layer in forward order whose gradient was not finite, where backward
+  // met the overflow first.
+  std::int64_t first_skipped_step = -1;
+  std::int64_t first_skipped_layer = -1;
 };
 
 /// Measures all gradients in one pass and decides on the device what becomes of the step: skipped
-/// when one is not finite, clipped, with the loss scale grown or halved.
+/// when one is not finite, clipped, with the loss scale grown or halved. Keeps each layer's FP16
+/// scale. A step is: backward, measure(), Optimizer::update, WeightAverage::update, finish_step().
 class GradientControl : public Stateful {
  public:
   /// `layer_count` signals are kept; the parameters' layers lie below it.
@@ -41,12 +47,28 @@ class GradientControl : public Stateful {
   /// enqueues and allocates nothing.
   void measure();
 
+  /// Moves the layers' FP16 scales to where this step's maxima want them. Updates read gradients by
+  /// the scale they were made with, so this comes after them and before the next backward pass,
+  /// also when the step was skipped. Only enqueues and allocates nothing.
+  void finish_step();
+
+  /// Forgets the maxima that the layers of a backward pass recorded before it failed. Allocates
+  /// nothing.
+  void abandon_step();
+
   /// What measure() decided, for Optimizer::update and WeightAverage::update.
   const at::Tensor& step_control() const { return step_control_; }
 
   /// F32 scalar in device memory: multiply the loss by it before backward. A view that stays valid
   /// and changes as the scale does.
   const at::Tensor& loss_scale() const { return loss_scale_; }
+
+  /// F32 [layers, 4] in device memory, laid out as ops/layer_scales.h says: for scaled_cast in the
+  /// layers and for Optimizer::update. A view that stays valid and changes as the scales do.
+  const at::Tensor& layer_scales() const { return layer_scales_; }
+
+  /// Forgets the first skipped step, so that the next one is reported. Only enqueues.
+  void clear_diagnosis();
 
   /// One copy to the host; waits for the device.
   GradientReport read() const;
@@ -58,9 +80,11 @@ class GradientControl : public Stateful {
   kernels::StepControlOptions options_;
   TensorBundle bundle_;
   std::int64_t layer_count_;
-  at::Tensor board_;         // step control, then the moments: one piece, so one copy reads it
+  at::Tensor board_;         // step control, layer scales, moments: one piece, so one copy reads it
   at::Tensor step_control_;  // views of the board
   at::Tensor loss_scale_;
+  at::Tensor diagnosis_;
+  at::Tensor layer_scales_;
   at::Tensor moments_;
   at::Tensor scratch_;
 };

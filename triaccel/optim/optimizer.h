@@ -38,10 +38,12 @@ struct OptimizerOptions {
 /// construction; states are named per parameter: "momentum/conv1.weight".
 class Optimizer : public Stateful {
  public:
-  /// Reads every parameter's grad(); parameters without one stay as they are. `learning_rates` is
-  /// F32 [layers] and `step_control` that of GradientControl, both on the parameters' device. Only
-  /// enqueues, allocates nothing, and changes nothing when the step is to be skipped.
-  virtual void update(const at::Tensor& learning_rates, const at::Tensor& step_control) = 0;
+  /// Reads every parameter's grad() (F32, BF16 or F16); parameters without one stay as they are.
+  /// `learning_rates` is F32 [layers], `step_control` and `layer_scales` those of GradientControl,
+  /// all on the parameters' device. Only enqueues, allocates nothing, and changes nothing when the
+  /// step is to be skipped.
+  virtual void update(const at::Tensor& learning_rates, const at::Tensor& step_control,
+                      const at::Tensor& layer_scales) = 0;
 
   virtual std::int64_t state_bytes() const = 0;
 };

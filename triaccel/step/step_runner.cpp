@@ -10,7 +10,6 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/running_score.h"
-#include "triaccel/step/autocast_scope.h"
 
 namespace triaccel {
 namespace {
@@ -57,7 +56,21 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
   learning_rates_ = at::zeros({network_.layer_count}, floats);
   score_ = make_running_score(device);
   score_before_ = make_running_score(device);
+  if (options.layers)
+    layers_ = std::make_unique<LayerExecution>(network_.weights, options.layers->kernels,
+                                               gradients_.layer_scales(),
+                                               options.layers->device_has_bf16);
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
+}
+
+ForwardRules StepRunner::forward_rules() const {
+  return {.autocast = options_.autocast,
+          .autocast_type = options_.autocast_type,
+          .layers = layers_.get()};
+}
+
+void StepRunner::follow(const StepPlan& plan) {
+  if (layers_) layers_->follow(plan.layers, /*passes=*/1);
 }
 
 void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
@@ -67,15 +80,18 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
           plan.micro_batch_size);
   require(plan.layers.size() == static_cast<std::size_t>(network_.layer_count), "StepRunner::run",
           "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
+  const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
+  if (layers_) layers_->follow(plan.layers, passes);
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     snapshot_.take();
     score_before_.copy_(score_);
     set_learning_rates(plan, learning_rate);
   });
   try {
-    catching_out_of_memory([&] { compute_gradients(plan, data, ids, gather); });
+    catching_out_of_memory([&] { compute_gradients(passes, data, ids, gather); });
   } catch (...) {
     drop_gradients();
+    gradients_.abandon_step();
     snapshot_.put_back();
     score_.copy_(score_before_);
     gauge_.release_cache();
@@ -85,10 +101,9 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
   drop_gradients();
 }
 
-void StepRunner::compute_gradients(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
                                    const GatherOptions& gather) {
   const std::int64_t samples = ids.numel();
-  const std::int64_t passes = pass_count(samples, plan.micro_batch_size);
   for (std::int64_t pass = 0, first = 0, count = 0; pass < passes; ++pass, first += count) {
     count = samples / passes + (pass < samples % passes ? 1 : 0);
     const std::int64_t used_before = gauge_.used();
@@ -98,9 +113,9 @@ void StepRunner::compute_gradients(const StepPlan& plan, const Dataset& data, co
       const Batch batch = data.gather(ids.narrow(0, first, count), gather);
       at::Tensor logits;
       {
-        const AutocastScope autocast(options_.autocast, ids.device().type(),
-                                     options_.autocast_type);
+        const ForwardScope scope(forward_rules(), ids.device().type());
         logits = network_.forward(batch.inputs);
+        if (layers_) logits = logits.to(at::kFloat);  // the carrier is too coarse for a loss
         loss = loss_of(logits, batch.targets);
       }
       const at::NoGradGuard no_grad;
@@ -131,14 +146,17 @@ void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) 
     learning_rate_scales_.copy_(at::tensor(scales));
     scaled_for_ = plan.layers;
   }
-  learning_rates_.copy_(learning_rate_scales_).mul_(learning_rate);
+  learning_rates_.copy_(learning_rate_scales_)
+      .mul_(learning_rate * static_cast<double>(plan.learning_rate_scale));
 }
 
 void StepRunner::update() {
   const at::NoGradGuard no_grad;
   gradients_.measure();
-  optimizer_->update(learning_rates_, gradients_.step_control());
+  optimizer_->update(learning_rates_, gradients_.step_control(), gradients_.layer_scales());
   if (average_) average_->update(gradients_.step_control());
+  gradients_.finish_step();
+  snapshot_.put_back_if_skipped(gradients_.step_control());
 }
 
 void StepRunner::drop_gradients() {
@@ -169,6 +187,8 @@ StepReport StepRunner::collect() {
   report.skipped_steps =
       gradients.skipped_steps - std::exchange(skipped_before_, gradients.skipped_steps);
   report.consecutive_skips = gradients.consecutive_skips;
+  report.skipped_layer = gradients.first_skipped_layer;
+  gradients_.clear_diagnosis();
   report.layers = std::move(gradients.layers);
   report.memory = gauge_.read();
   return report;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "triaccel/core/step_plan.h"
@@ -14,6 +15,7 @@
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
+#include "triaccel/step/forward_scope.h"
 #include "triaccel/step/step_snapshot.h"
 
 namespace triaccel {
@@ -24,6 +26,13 @@ struct StepNetwork {
   std::vector<ParameterRef> parameters = {};
   std::vector<at::Tensor> buffers = {};
   std::int64_t layer_count = 0;
+  std::vector<at::Tensor> weights = {};  // of each layer; needed to run layers by their plans
+};
+
+/// For steps whose layers compute as the plan says, each in its own precision.
+struct LayerOptions {
+  KernelChoices kernels = {};
+  bool device_has_bf16 = true;
 };
 
 struct StepRunnerOptions {
@@ -33,6 +42,7 @@ struct StepRunnerOptions {
   double weight_average_decay = 0;           // 0: no average
   bool autocast = false;                     // the whole forward pass under torch's autocast …
   at::ScalarType autocast_type = at::kHalf;  // … to this type
+  std::optional<LayerOptions> layers = {};   // or each layer in the plan's precision
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was.
@@ -61,8 +71,14 @@ class StepRunner {
   GradientControl& gradient_control() { return gradients_; }
   WeightAverage* weight_average() { return average_.get(); }
 
+  /// How a forward pass computes under the last plan; for evaluating in between.
+  ForwardRules forward_rules() const;
+
+  /// Makes `plan` the last one without running a step: to evaluate a restored state.
+  void follow(const StepPlan& plan);
+
  private:
-  void compute_gradients(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+  void compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
                          const GatherOptions& gather);
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& targets) const;
   void set_learning_rates(const StepPlan& plan, double learning_rate);
@@ -75,6 +91,7 @@ class StepRunner {
   std::unique_ptr<Optimizer> optimizer_;
   GradientControl gradients_;
   std::unique_ptr<WeightAverage> average_;
+  std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels
   StepSnapshot snapshot_;
   at::Tensor score_;                   // running loss and accuracy
   at::Tensor score_before_;            // the same before this step, for a step that fails

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "triaccel/ops/restore_if_skipped.h"
+
 namespace triaccel {
 
 /// What a forward pass changes beside gradients: the network's buffers (running statistics of
@@ -18,9 +20,14 @@ class StepSnapshot {
   void take();
   void put_back();
 
+  /// Puts the buffers back, on the device and without waiting for it, when GradientControl decided
+  /// to skip the step: what made its gradients infinite is in the running statistics too.
+  void put_back_if_skipped(const at::Tensor& step_control) const;
+
  private:
   std::vector<at::Tensor> buffers_;
   std::vector<at::Tensor> copies_;
+  RestorePairs pairs_;
   at::Generator generator_;
   at::Tensor generator_state_;
 };

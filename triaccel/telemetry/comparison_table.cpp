@@ -13,11 +13,11 @@
 namespace triaccel {
 namespace {
 
-constexpr std::size_t kColumns = 8;
+constexpr std::size_t kColumns = 9;
 using Cells = std::array<std::string, kColumns>;
 
 constexpr std::array<const char*, kColumns> kHeader = {
-    "method", "accuracy", "time", "samples/s", "speed", "peak memory", "budget", "memory"};
+    "method", "accuracy", "time", "samples/s", "speed", "peak memory", "budget", "memory", "score"};
 
 std::string ratio(double value, double reference) {
   return value > 0 && reference > 0 ? fmt::format("{:.2f}x", value / reference) : "-";
@@ -35,7 +35,8 @@ Cells cells_of(const RunSummary& run, const RunSummary& first) {
           ratio(samples_per_second(run), samples_per_second(first)),
           run.peak_bytes > 0 ? byte_text(run.peak_bytes) : "-",
           run.budget_bytes > 0 ? byte_text(run.budget_bytes) : "none",
-          ratio(static_cast<double>(run.peak_bytes), static_cast<double>(first.peak_bytes))};
+          ratio(static_cast<double>(run.peak_bytes), static_cast<double>(first.peak_bytes)),
+          run.score > 0 ? fmt::format("{:.2f}", run.score) : "-"};
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ std::vector<ReportedRun> reported_runs(std::span<const RunRecord> runs) {
   return reported;
 }
 
-std::string html_report(std::span<const RunRecord> runs, std::string_view title) {
-  const std::vector<ReportedRun> reported = reported_runs(runs);
+std::string html_page(std::string_view title, std::string_view facts, std::string_view body) {
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n";
   out += fmt::format(
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
@@ -64,13 +63,17 @@ std::string html_report(std::span<const RunRecord> runs, std::string_view title)
   out += fmt::format("<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
                      html_escaped(title), report_style());
   out += fmt::format("<header><h1>{}</h1><p class=\"facts\">{}</p></header>\n", html_escaped(title),
-                     shared_facts(reported));
-  out += summary_section(reported);
-  out += plots_section(reported);
-  out += purposes_section(reported);
-  out += details_section(reported);
+                     facts);
+  out += body;
   out += fmt::format("</main>\n<script>{}</script>\n</body>\n</html>\n", report_script());
   return out;
+}
+
+std::string html_report(std::span<const RunRecord> runs, std::string_view title) {
+  const std::vector<ReportedRun> reported = reported_runs(runs);
+  return html_page(title, shared_facts(reported),
+                   summary_section(reported) + plots_section(reported) + layers_section(reported) +
+                       purposes_section(reported) + details_section(reported));
 }
 
 void write_html_report(const std::filesystem::path& path, std::span<const RunRecord> runs,

@@ -1,5 +1,9 @@
 #include "triaccel/telemetry/json_fields.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "triaccel/base/error.h"
@@ -51,6 +55,19 @@ void JsonFields::read(const char* key, double& value) const {
   value = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
 }
 
+void JsonFields::read(const char* key, float& value) const {
+  double wide = value;
+  read(key, wide);
+  value = static_cast<float>(wide);
+}
+
+void JsonFields::read(const char* key, bool& value) const {
+  const auto found = object_.find(key);
+  if (found == object_.end()) return;
+  if (!found->is_boolean()) reject(key, "true or false");
+  value = found->get<bool>();
+}
+
 void JsonFields::read(const char* key, std::string& value) const {
   const auto found = object_.find(key);
   if (found == object_.end()) return;
@@ -66,6 +83,12 @@ void JsonFields::read(const char* key, std::vector<std::string>& value) const {
   }
 }
 
+void JsonFields::read(const char* key, std::vector<float>& value) const {
+  value.clear();
+  for (const nlohmann::json& entry : array(key))
+    value.push_back(static_cast<float>(number_in(entry, key, *this)));
+}
+
 JsonFields JsonFields::object(const char* key) const {
   const auto found = object_.find(key);
   if (found == object_.end()) return {kEmptyObject, where_};
@@ -78,6 +101,20 @@ const nlohmann::json& JsonFields::array(const char* key) const {
   if (found == object_.end()) return kEmptyArray;
   if (!found->is_array()) reject(key, "a list");
   return *found;
+}
+
+double number_in(const nlohmann::json& entry, const char* key, const JsonFields& fields) {
+  if (entry.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!entry.is_number()) fields.reject(key, "a list of numbers");
+  return entry.get<double>();
+}
+
+double short_double(float value) {
+  if (!std::isfinite(value)) return value;
+  const std::string digits = fmt::format("{}", value);
+  double shortest = value;
+  std::from_chars(digits.data(), digits.data() + digits.size(), shortest);
+  return static_cast<float>(shortest) == value ? shortest : value;
 }
 
 std::string dump_line(const nlohmann::ordered_json& json) {

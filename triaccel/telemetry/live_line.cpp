@@ -67,19 +67,24 @@ std::array<Field, kProgressFields> fields_of(const ProgressState& state) {
   const StepReport& r = state.report;
   const bool has_length = state.info.total_samples > 0;
   const std::string mix = precision_mix(state.plan);
+  // Where the control loop runs, what it decides comes before epoch, accuracy and speed.
+  const bool controlled = state.info.method == "triaccel";
   const Field percent{"", fmt::format("{:3.0f}%", std::floor(100 * share_done(state))), kBold,
                       has_length ? 1 : 0};
   const Field clock =
       state.finished ? Field{"in", duration_text(state.training_seconds), "", 3}
                      : Field{"eta", duration_text(seconds_left(state)), "", has_length ? 3 : 0};
   return {{percent,
-           {"epoch", epoch_text(r.epoch, state.info.epochs), "", 4},
+           {"epoch", epoch_text(r.epoch, state.info.epochs), "", controlled ? 7 : 4},
            {"loss", short_number(r.loss), std::isfinite(r.loss) ? "" : kRed, 2},
-           {"acc", fmt::format("{:.1f}%", 100 * r.accuracy), "", 5},
-           {"", short_count(state.samples_per_second) + "/s", "", 7},
-           {"", memory_text(r.memory), memory_color(r.memory), 6},
-           {"batch", fmt::format("{}", state.plan.batch_size), "", 8},
-           {"", mix, "", mix.empty() ? 0 : 9},
+           {"acc", fmt::format("{:.1f}%", 100 * r.accuracy), "", controlled ? 8 : 5},
+           {"", short_count(state.samples_per_second) + "/s", "", controlled ? 9 : 7},
+           {"", memory_text(r.memory), memory_color(r.memory), controlled ? 4 : 6},
+           {"batch", fmt::format("{}", state.plan.batch_size), "", controlled ? 5 : 8},
+           {"", mix, "",
+            mix.empty()  ? 0
+            : controlled ? 6
+                         : 9},
            {"lr", fmt::format("{:.2e}", r.learning_rate), "", 10},
            clock}};
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "triaccel/telemetry/metrics_record.h"
 
 namespace triaccel {
@@ -22,6 +24,12 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+double largest_curvature(const CurvatureReport& report) {
+  double largest = 0;
+  for (const LayerCurvature& layer : report.layers) largest = std::max(largest, layer.largest());
+  return largest;
+}
+
 std::string interval_row(const IntervalRecord& record) {
   const StepReport& r = record.report;
   std::string row =
@@ -33,7 +41,11 @@ std::string interval_row(const IntervalRecord& record) {
                   r.memory.used, r.memory.peak, r.memory.reserved, r.memory.limit);
   for (const std::int64_t bytes : r.memory.peak_by_purpose) row += fmt::format(",{}", bytes);
   for (const std::int64_t layers : record.layers_by_precision) row += fmt::format(",{}", layers);
-  return row + fmt::format(",{:016x}", record.plan_hash);
+  row += fmt::format(",{:016x},{},{}", record.plan_hash, record.learning_rate_scale,
+                     record.precisions);
+  if (!r.curvature || !r.curvature->skipped.empty()) return row + ",,";
+  return row + fmt::format(",{},{}", number(largest_curvature(*r.curvature)),
+                           number(r.curvature->seconds));
 }
 
 }  // namespace
@@ -47,14 +59,14 @@ std::string csv_header() {
     header += fmt::format(",peak_{}", name_of(static_cast<MemoryPurpose>(i)));
   for (std::size_t i = 0; i < kPrecisions; ++i)
     header += fmt::format(",layers_{}", name_of(static_cast<Precision>(i)));
-  return header + ",plan";
+  return header + ",plan,learning_rate_scale,precisions,curvature_largest,probe_seconds";
 }
 
 std::optional<std::string> csv_row(const MetricsRecord& record) {
   if (const auto* interval = std::get_if<IntervalRecord>(&record)) return interval_row(*interval);
   if (const auto* e = std::get_if<EvaluationReport>(&record)) {
     // What an evaluation does not measure stays empty, in as many columns as the header has.
-    constexpr std::size_t kEmpty = 12 + kMemoryPurposes + kPrecisions + 1;
+    constexpr std::size_t kEmpty = 12 + kMemoryPurposes + kPrecisions + 5;
     return fmt::format("evaluation,{},{},{},{},{},{},{},{}", quoted(e->split), e->step, e->samples,
                        number(e->epoch), number(e->loss), number(e->accuracy), number(e->seconds),
                        number(per_second(e->samples, e->seconds))) +

@@ -41,29 +41,61 @@ void cut_back(const fs::path& directory, std::int64_t last_step) {
   rename_durably(temporary_name(csv), csv);
 }
 
+/// Plans that came into force before `last_step` stay; the one that did at it is about to be told
+/// again by the run that goes on. The last plan that stays.
+std::optional<PlanRecord> cut_back_plans(const fs::path& path, std::int64_t last_step) {
+  std::vector<PlanRecord> plans;
+  if (fs::exists(path)) plans = read_plans(path);
+  std::optional<PlanRecord> last;
+  std::string kept;
+  for (const PlanRecord& record : plans) {
+    if (record.step >= last_step) break;
+    kept += to_jsonl(record) + '\n';
+    last = record;
+  }
+  write_atomically(path, kept);
+  return last;
+}
+
 AppendedFile open_file(const fs::path& path, const MetricsFilesOptions& options) {
   return options.resume_after_step < 0 ? AppendedFile::create(path)
                                        : AppendedFile::open_at_end(path);
 }
 
-/// Runs before either file is opened for writing.
-const fs::path& prepared(const fs::path& directory, const MetricsFilesOptions& options) {
-  if (options.resume_after_step >= 0) cut_back(directory, options.resume_after_step);
-  return directory;
+/// Runs before any file is opened for writing. The last plan of a run that goes on.
+std::optional<PlanRecord> prepare(const fs::path& directory, const MetricsFilesOptions& options) {
+  if (options.resume_after_step < 0) return std::nullopt;
+  cut_back(directory, options.resume_after_step);
+  return cut_back_plans(directory / kPlansJsonl, options.resume_after_step);
 }
 
 }  // namespace
 
 MetricsFiles::MetricsFiles(const fs::path& directory, const MetricsFilesOptions& options)
-    : jsonl_(open_file(prepared(directory, options) / kMetricsJsonl, options)),
+    : last_plan_(prepare(directory, options)),
+      jsonl_(open_file(directory / kMetricsJsonl, options)),
       csv_(open_file(directory / kMetricsCsv, options)),
+      plans_(open_file(directory / kPlansJsonl, options)),
       step_(std::max<std::int64_t>(options.resume_after_step, 0)) {
   if (options.resume_after_step < 0) csv_.append(csv_header() + '\n');
 }
 
 void MetricsFiles::start(const RunInfo& info) { write(info); }
 
+void MetricsFiles::plan(std::int64_t step, const StepPlan& plan) {
+  told_of_plans_ = true;
+  write_plan(step, plan);
+}
+
+void MetricsFiles::write_plan(std::int64_t step, const StepPlan& plan) {
+  // Told again when the run went back to before it: other plans may have followed it meanwhile.
+  if (last_plan_ && last_plan_->plan == plan && last_plan_->step <= step) return;
+  last_plan_ = {step, plan};
+  plans_.append(to_jsonl(*last_plan_) + '\n');
+}
+
 void MetricsFiles::interval(const StepReport& report, const StepPlan& plan) {
+  if (!told_of_plans_) write_plan(report.step - report.interval_steps, plan);
   write(interval_record(report, plan));
 }
 
@@ -75,6 +107,7 @@ void MetricsFiles::finish(const RunSummary& summary) {
   write(FinishRecord{summary.steps, summary});
   jsonl_.sync();
   csv_.sync();
+  plans_.sync();
 }
 
 void MetricsFiles::write(const MetricsRecord& record) {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "triaccel/telemetry/appended_file.h"
 #include "triaccel/telemetry/metrics_record.h"
+#include "triaccel/telemetry/plan_record.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {
@@ -18,14 +20,16 @@ struct MetricsFilesOptions {
   std::int64_t resume_after_step = -1;
 };
 
-/// Writes metrics.jsonl (everything, one JSON object a line) and metrics.csv (one row an interval
-/// or evaluation) in a run directory. Each line reaches the operating system in one write as soon
-/// as it is known, so that a killed process loses none. Throws StorageError naming the file.
+/// Writes metrics.jsonl (everything, one JSON object a line), metrics.csv (one row an interval or
+/// evaluation) and plans.jsonl (a line a change of plan) in a run directory. Each line reaches the
+/// operating system in one write as soon as it is known, so that a killed process loses none.
+/// Throws StorageError naming the file.
 class MetricsFiles final : public Sink {
  public:
   MetricsFiles(const std::filesystem::path& directory, const MetricsFilesOptions& options);
 
   void start(const RunInfo& info) override;
+  void plan(std::int64_t step, const StepPlan& plan) override;
   void interval(const StepReport& report, const StepPlan& plan) override;
   void evaluation(const EvaluationReport& report) override;
   void notice(const std::string& message) override;
@@ -33,10 +37,14 @@ class MetricsFiles final : public Sink {
 
  private:
   void write(const MetricsRecord& record);
+  void write_plan(std::int64_t step, const StepPlan& plan);
 
+  std::optional<PlanRecord> last_plan_;  // the line plans.jsonl ends with
   AppendedFile jsonl_;
   AppendedFile csv_;
-  std::int64_t step_ = 0;  // of the last line written
+  AppendedFile plans_;
+  bool told_of_plans_ = false;  // false: they are taken from the intervals, to their precision
+  std::int64_t step_ = 0;       // of the last line written
 };
 
 }  // namespace triaccel

@@ -25,7 +25,8 @@ struct MetricsReadOptions {
   std::int64_t max_bytes = std::int64_t{1} << 30;  // of the file
 };
 
-/// Reads metrics.jsonl, also while a run writes it: a last line that was cut short is left out.
+/// Reads metrics.jsonl, also while a run writes it: a last line that was cut short is left out, as
+/// is what a run measured before it went back to an earlier step and did it again.
 /// Throws StorageError naming file and line for anything else that is wrong.
 RunMetrics read_metrics(const std::filesystem::path& path, const MetricsReadOptions& options = {});
 

@@ -21,6 +21,9 @@ struct IntervalRecord {
   StepReport report = {};
   std::int64_t batch_size = 0;
   std::int64_t micro_batch_size = 0;
+  float learning_rate_scale = 1;                 // of the plan, for every layer
+  std::string precisions = {};                   // one letter a layer: see plan_record.h
+  std::vector<float> learning_rate_scales = {};  // index = LayerId
   std::array<std::int64_t, kPrecisions> layers_by_precision = {};  // index = Precision
   std::uint64_t plan_hash = 0;
 };

@@ -61,9 +61,9 @@ std::string precision_mix(const StepPlan& plan) {
   std::string mix;
   for (const auto& [count, precision] : counts) {
     if (count == 0) continue;
-    const double share =
-        100.0 * static_cast<double>(count) / static_cast<double>(plan.layers.size());
-    mix += fmt::format("{}{} {:.0f}%", mix.empty() ? "" : " ", name_of(precision), share);
+    if (count == static_cast<std::int64_t>(plan.layers.size()))
+      return std::string(name_of(precision));
+    mix += fmt::format("{}{} {}", mix.empty() ? "" : " ", name_of(precision), count);
   }
   return mix;
 }

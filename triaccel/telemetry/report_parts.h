@@ -23,7 +23,10 @@ std::vector<ReportedRun> reported_runs(std::span<const RunRecord> runs);
 /// The figures of one run as tiles, or of several as a table.
 std::string summary_section(std::span<const ReportedRun> runs);
 
-/// Loss, accuracy, memory, speed, batch, learning rate and precisions over the run.
+/// A drawing with its title; a wide one takes the whole width of the page.
+std::string figure(std::string_view title, const std::string& content, bool wide = false);
+
+/// Loss, accuracy, memory, speed, batch, learning rate, score and precisions over the run.
 std::string plots_section(std::span<const ReportedRun> runs);
 
 /// What the peak of each run's memory was made of.
@@ -32,8 +35,18 @@ std::string purposes_section(std::span<const ReportedRun> runs);
 /// Share of layers in each precision over a run; "" beside other runs when it never changes.
 std::string precision_figure(const ReportedRun& run);
 
+/// The efficiency score of each epoch and whether it rises; "" when no run has two epochs.
+std::string score_figure(std::span<const ReportedRun> runs);
+
+/// Precision, curvature and learning-rate factor of each layer over time, for the runs in which
+/// they differ or change; "" when none does.
+std::string layers_section(std::span<const ReportedRun> runs);
+
 /// Notices, what was run on what, and configuration.
 std::string details_section(std::span<const ReportedRun> runs);
+
+/// A whole page around `body`; `facts` is HTML for the line under the title.
+std::string html_page(std::string_view title, std::string_view facts, std::string_view body);
 
 /// Content of the style and script elements. The hash is what the page's content security policy
 /// lets run; nothing else in the file can.

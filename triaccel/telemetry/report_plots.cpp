@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/telemetry/epoch_scores.h"
 #include "triaccel/telemetry/html_text.h"
 #include "triaccel/telemetry/report_parts.h"
 #include "triaccel/telemetry/svg_plot.h"
@@ -12,15 +13,15 @@
 namespace triaccel {
 namespace {
 
-std::string figure(std::string_view title, const std::string& drawing) {
-  return fmt::format("<figure><figcaption>{}</figcaption>{}</figure>\n", html_escaped(title),
-                     drawing);
-}
-
 /// "amp test", or just "test" when there is one run.
 std::string label_of(const ReportedRun& run, std::string_view what) {
   if (run.label.empty() || what.empty()) return run.label + std::string(what);
   return run.label + " " + std::string(what);
+}
+
+bool any(const std::vector<IntervalRecord>& intervals,
+         const std::function<bool(const IntervalRecord&)>& test) {
+  return std::any_of(intervals.begin(), intervals.end(), test);
 }
 
 PlotSeries over_epochs(const ReportedRun& run, std::string_view what,
@@ -117,6 +118,15 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
                 .unit = unit.name,
                 .from_zero = true};
   for (const ReportedRun& run : runs) {
+    // What the allocator took from the device, which is what a budget on a GPU limits.
+    if (runs.size() == 1 && any(run.record.metrics.intervals, [](const auto& i) {
+          return i.report.memory.reserved > i.report.memory.peak;
+        })) {
+      plot.series.push_back(over_epochs(run, "reserved", [&](const auto& i) {
+        return static_cast<double>(i.report.memory.reserved) / unit.bytes;
+      }));
+      plot.series.back().faint = true;
+    }
     plot.series.push_back(over_epochs(run, run.label.empty() ? "peak" : "", [&](const auto& i) {
       return static_cast<double>(i.report.memory.peak) / unit.bytes;
     }));
@@ -124,8 +134,9 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
     const auto peak = std::max_element(points.begin(), points.end(),
                                        [](PlotPoint a, PlotPoint b) { return a.y < b.y; });
     if (peak != points.end() && runs.size() == 1)
-      plot.callouts.push_back(
-          {byte_text(static_cast<std::int64_t>(peak->y * unit.bytes)), *peak, run.color});
+      plot.callouts.push_back({byte_text(static_cast<std::int64_t>(peak->y * unit.bytes)), *peak,
+                               run.color,
+                               /*below=*/plot.series.size() > 1});
     const double budget = static_cast<double>(budget_of(run));
     const auto same = [&](const PlotLevel& level) { return level.y == budget / unit.bytes; };
     // A budget far above what was used would flatten everything else.
@@ -137,7 +148,65 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
   return figure(plot.title, svg_line_plot(plot));
 }
 
+std::string batch_plot(std::span<const ReportedRun> runs) {
+  LinePlot plot{
+      .title = "Batch size", .x_label = "epoch", .unit = "samples a step", .from_zero = true};
+  bool parts = false;
+  for (const ReportedRun& run : runs) {
+    const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
+    if (any(all, [](const auto& i) { return i.micro_batch_size < i.batch_size; })) {
+      parts = true;
+      plot.series.push_back(over_epochs(run, "in passes of", [](const IntervalRecord& i) {
+        return static_cast<double>(i.micro_batch_size);
+      }));
+      plot.series.back().faint = true;
+      plot.series.back().named = false;
+    }
+    plot.series.push_back(over_epochs(
+        run, "", [](const IntervalRecord& i) { return static_cast<double>(i.batch_size); }));
+  }
+  return figure(parts ? "Batch size (faint: of one forward pass)" : "Batch size",
+                svg_line_plot(plot));
+}
+
+/// A plot of something that most runs do not have: "" when none has it.
+std::string optional_plot(std::span<const ReportedRun> runs, const std::string& title,
+                          const std::function<double(const IntervalRecord&)>& value, double usual) {
+  const bool present = std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
+    return any(run.record.metrics.intervals, [&](const IntervalRecord& i) {
+      return std::isfinite(value(i)) && value(i) != usual;
+    });
+  });
+  return present ? plain_plot(runs, title, "", true, value) : "";
+}
+
 }  // namespace
+
+std::string figure(std::string_view title, const std::string& content, bool wide) {
+  return fmt::format("<figure{}><figcaption>{}</figcaption>{}</figure>\n",
+                     wide ? " class=\"wide\"" : "", html_escaped(title), content);
+}
+
+std::string score_figure(std::span<const ReportedRun> runs) {
+  LinePlot plot{.title = "Efficiency score of each epoch",
+                .x_label = "epoch",
+                .unit = "accuracy % / (s × GB)",
+                .from_zero = true};
+  std::string remarks;
+  for (const ReportedRun& run : runs) {
+    const std::vector<EpochScore> scores = epoch_scores(run.record);
+    if (scores.size() < 2) continue;
+    plot.series.push_back({.label = run.label, .color = run.color, .markers = true});
+    for (const EpochScore& score : scores)
+      plot.series.back().points.push_back({score.epoch, score.score});
+    remarks += fmt::format(
+        "<p class=\"remark\">{} {}</p>",
+        run.label.empty() ? "The score" : fmt::format("<b>{}</b>:", html_escaped(run.label)),
+        html_escaped(score_sentence(scores)));
+  }
+  if (plot.series.empty()) return "";
+  return figure(plot.title, svg_line_plot(plot) + remarks);
+}
 
 std::string plots_section(std::span<const ReportedRun> runs) {
   if (runs.empty()) return "";
@@ -151,17 +220,15 @@ std::string plots_section(std::span<const ReportedRun> runs) {
     return i.report.seconds > 0 ? static_cast<double>(i.report.interval_samples) / i.report.seconds
                                 : std::nan("");
   });
-  out += plain_plot(runs, "Batch size", "samples a step", true,
-                    [](const IntervalRecord& i) { return static_cast<double>(i.batch_size); });
+  out += batch_plot(runs);
   out += plain_plot(runs, "Learning rate", "", true,
                     [](const IntervalRecord& i) { return i.report.learning_rate; });
-  const auto gradient_norm = [](const IntervalRecord& i) { return i.report.gradient_norm; };
-  if (std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
-        const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
-        return std::any_of(all.begin(), all.end(),
-                           [&](const IntervalRecord& i) { return gradient_norm(i) > 0; });
-      }))
-    out += plain_plot(runs, "Gradient norm", "", true, gradient_norm);
+  out += optional_plot(
+      runs, "Learning-rate factor of the batch",
+      [](const IntervalRecord& i) { return static_cast<double>(i.learning_rate_scale); }, 1);
+  out += optional_plot(
+      runs, "Gradient norm", [](const IntervalRecord& i) { return i.report.gradient_norm; }, 0);
+  out += score_figure(runs);
   for (const ReportedRun& run : runs) out += precision_figure(run);
   return out + "</section>\n";
 }

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "triaccel/base/byte_size.h"
-#include "triaccel/telemetry/html_text.h"
 #include "triaccel/telemetry/report_parts.h"
 #include "triaccel/telemetry/svg_plot.h"
 
@@ -44,10 +43,8 @@ std::string purposes_figure(std::span<const ReportedRun> runs) {
                       name_of(static_cast<MemoryPurpose>(i)),
                       bars.size() == 1 ? byte_text(static_cast<std::int64_t>(bars.front().parts[i]))
                                        : std::string());
-  return fmt::format(
-      "<figure class=\"wide\"><figcaption>Memory by purpose</figcaption>{}</p>{}"
-      "</figure>\n",
-      legend, svg_stacked_bars(bars, "Memory by purpose"));
+  return figure("Memory by purpose", legend + "</p>" + svg_stacked_bars(bars, "Memory by purpose"),
+                /*wide=*/true);
 }
 
 }  // namespace
@@ -72,8 +69,7 @@ std::string precision_figure(const ReportedRun& run) {
   });
   if (constant && !run.label.empty()) return "";
   if (!run.label.empty()) plot.title += ": " + run.label;
-  return fmt::format("<figure><figcaption>{}</figcaption>{}</figure>\n", html_escaped(plot.title),
-                     svg_area_plot(plot));
+  return figure(plot.title, svg_area_plot(plot));
 }
 
 std::string purposes_section(std::span<const ReportedRun> runs) {

@@ -8,10 +8,14 @@ std::string_view report_style() {
   return R"css(
 :root{--page:#f6f7f9;--card:#fff;--text:#1b1f24;--quiet:#5d6672;--rule:#e3e6ea;--room:#eef0f3;
 --limit:#b3261e;
---c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#aa3377;--c4:#b98900;--c5:#4aa3df;--c6:#6b7280}
+--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#aa3377;--c4:#b98900;--c5:#4aa3df;--c6:#6b7280;
+--h0:#e4eef7;--h1:#c6dcee;--h2:#9fc5e2;--h3:#73a9d2;--h4:#4a8bbf;--h5:#2a6da8;--h6:#134f88;
+--h7:#08305c}
 @media (prefers-color-scheme:dark){:root{--page:#14171b;--card:#1c2026;--text:#e6e9ed;
 --quiet:#9aa4b0;--rule:#2f353d;--room:#2a3038;--limit:#ff8a80;
---c0:#4fa8e0;--c1:#ff8f57;--c2:#2fc79b;--c3:#e07fb8;--c4:#e3b341;--c5:#93cdf5;--c6:#a3abb6}}
+--c0:#4fa8e0;--c1:#ff8f57;--c2:#2fc79b;--c3:#e07fb8;--c4:#e3b341;--c5:#93cdf5;--c6:#a3abb6;
+--h0:#22344a;--h1:#23476a;--h2:#255c8b;--h3:#2c74aa;--h4:#418fc5;--h5:#68acd9;--h6:#9ccaea;
+--h7:#d8edfb}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--text);font:15px/1.5 system-ui,-apple-system,
 "Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}
@@ -23,7 +27,7 @@ h2{font-size:17px;font-weight:600;margin:0 0 12px;overflow-wrap:anywhere}
 h3{font-size:15px;font-weight:600;margin:20px 0 6px}
 p.facts{margin:0;color:var(--quiet);overflow-wrap:anywhere}
 section{margin-bottom:16px}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(165px,1fr));gap:12px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:12px}
 .tile,figure,.details,.scroll{background:var(--card);border:1px solid var(--rule);
 border-radius:10px}
 .tile{padding:14px 16px}
@@ -51,6 +55,14 @@ svg .tick{fill:var(--quiet);font-size:11.5px}
 svg .label{font-size:13px}
 .c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{
 --c:var(--c5)}.c6{--c:var(--c6)}
+.h0{--c:var(--h0)}.h1{--c:var(--h1)}.h2{--c:var(--h2)}.h3{--c:var(--h3)}.h4{--c:var(--h4)}.h5{
+--c:var(--h5)}.h6{--c:var(--h6)}.h7{--c:var(--h7)}
+.cell{fill:var(--c);shape-rendering:crispEdges}
+svg .small{font-size:10px}
+.ramp{display:inline-flex;align-items:center}
+.ramp i{width:18px;height:10px;background:var(--c)}
+.swatch.none{background:var(--room);border:1px solid var(--rule)}
+figure .remark{margin:6px 0 0}
 .grid{stroke:var(--rule);fill:none}
 .axis{stroke:var(--quiet);fill:none}
 .line{stroke:var(--c);fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
@@ -70,6 +82,10 @@ margin-right:7px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:0 0 6px;font-size:13px;
 color:var(--quiet)}
 .details{padding:16px 18px}
+.group{margin-bottom:32px}
+.group>.scroll{margin-bottom:10px}
+.group>details{margin-top:10px}
+.group>details>section{margin-top:16px}
 .notices{margin:0;padding:0;list-style:none}
 .notices li{padding:3px 0;overflow-wrap:anywhere}
 .step{color:var(--quiet);margin-right:8px}

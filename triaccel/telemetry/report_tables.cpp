@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 
@@ -67,7 +66,11 @@ std::string tiles(const RunSummary& run) {
                           grouped(static_cast<double>(run.steps)))) +
          tile("Throughput", grouped(samples_per_second(run)), "samples/s") +
          tile("Peak memory", byte_text(run.peak_bytes), budget_share(run)) +
-         tile("Final batch", grouped(static_cast<double>(run.batch_final)), "samples a step") +
+         tile("Final batch", grouped(static_cast<double>(run.batch_final)),
+              run.batch_largest > run.batch_final
+                  ? fmt::format("at most {}", grouped(static_cast<double>(run.batch_largest)))
+                  : "samples a step") +
+         (run.score > 0 ? tile("Score", fixed(run.score, 2), "accuracy % / (s × GB)") : "") +
          "</section>\n";
 }
 
@@ -91,6 +94,8 @@ const std::vector<Column>& columns() {
       {"peak memory", [](const RunSummary& r) { return byte_text(r.peak_bytes); },
        [](const RunSummary& r) { return -static_cast<double>(r.peak_bytes); }},
       {"of budget", [](const RunSummary& r) { return budget_share(r); }},
+      {"score", [](const RunSummary& r) { return r.score > 0 ? fixed(r.score, 2) : "–"; },
+       [](const RunSummary& r) { return r.score > 0 ? r.score : std::nan(""); }},
       {"final batch",
        [](const RunSummary& r) { return grouped(static_cast<double>(r.batch_final)); }},
       {"status", [](const RunSummary& r) { return r.status; }}};
@@ -143,9 +148,11 @@ std::string last_precisions(const ReportedRun& run) {
 std::string facts_table(const ReportedRun& run) {
   const RunSummary& o = run.outcome;
   const auto count = [](std::int64_t value) { return grouped(static_cast<double>(value)); };
-  const std::array<std::pair<const char*, std::string>, 14> rows = {{
+  std::vector<std::pair<const char*, std::string>> rows = {
       {"status", o.status},
-      {"model", fmt::format("{}, {} parameters", o.model, count(o.parameters))},
+      {"model",
+       fmt::format("{}{}, {} parameters", o.model,
+                   o.stem.empty() ? "" : fmt::format(" ({} stem)", o.stem), count(o.parameters))},
       {"data", o.data},
       {"method", o.method},
       {"device", o.device},
@@ -158,7 +165,14 @@ std::string facts_table(const ReportedRun& run) {
       {"resident data set", byte_text(o.data_bytes)},
       {"skipped steps", count(o.skipped_steps)},
       {"steps redone smaller", count(o.memory_retries)},
-  }};
+  };
+  if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));
+  if (o.plan_changes > 0) rows.emplace_back("changes of plan", count(o.plan_changes));
+  if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));
+  if (o.control_seconds > 0)
+    rows.emplace_back("control",
+                      fmt::format("{}, {:.2f} % of the training time", time_text(o.control_seconds),
+                                  100 * o.control_seconds / o.seconds));
   std::string out = "<table class=\"facts\"><tbody>";
   for (const auto& [name, value] : rows)
     out += fmt::format("<tr><th>{}</th><td>{}</td></tr>", name, html_escaped(value));

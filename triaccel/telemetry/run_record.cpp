@@ -45,6 +45,7 @@ RunSummary outcome_of(const RunRecord& run) {
                      .loss = kNotMeasured,
                      .best_accuracy = kNotMeasured,
                      .budget_bytes = info.budget_bytes};
+  std::optional<std::uint64_t> last_hash;
   for (const IntervalRecord& interval : run.metrics.intervals) {
     const StepReport& report = interval.report;
     outcome.epochs = report.epoch;
@@ -56,6 +57,13 @@ RunSummary outcome_of(const RunRecord& run) {
     outcome.peak_reserved_bytes = std::max(outcome.peak_reserved_bytes, report.memory.reserved);
     outcome.skipped_steps += report.skipped_steps;
     outcome.memory_retries += report.memory_retries;
+    outcome.batch_largest = std::max(outcome.batch_largest, interval.batch_size);
+    if (report.curvature && report.curvature->skipped.empty()) ++outcome.curvature_probes;
+    outcome.layers_fp32 = interval.layers_by_precision[0];
+    outcome.layers_bf16 = interval.layers_by_precision[1];
+    outcome.layers_fp16 = interval.layers_by_precision[2];
+    if (last_hash && *last_hash != interval.plan_hash) ++outcome.plan_changes;
+    last_hash = interval.plan_hash;
   }
   for (const EvaluationReport& evaluation : run.metrics.evaluations) {
     outcome.loss = evaluation.loss;

@@ -42,6 +42,7 @@ struct RunSummary {
   std::string status = "finished";  // or "stopped early", "interrupted"
   std::string method = {};
   std::string model = {};
+  std::string stem = {};  // of a ResNet: "imagenet", "cifar"
   std::string data = {};
   std::string device = {};
   std::string commit = {};
@@ -52,6 +53,7 @@ struct RunSummary {
   double epochs = 0;
   double seconds = 0;            // of training, over all sessions of the run
   double seconds_per_epoch = 0;  // mean of the last five (or fewer) epochs, evaluation left out
+  double score = 0;              // efficiency_score.h; 0: not known
   std::int64_t samples = 0;
   std::int64_t steps = 0;
   std::int64_t peak_bytes = 0;
@@ -59,8 +61,16 @@ struct RunSummary {
   std::int64_t data_bytes = 0;  // of the peak: the resident data set
   std::int64_t budget_bytes = 0;
   std::int64_t batch_final = 0;
+  std::int64_t batch_largest = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t memory_retries = 0;
+  std::int64_t rollbacks = 0;  // to the last snapshot, after numbers that were not finite
+  std::int64_t plan_changes = 0;
+  std::int64_t curvature_probes = 0;
+  double control_seconds = 0;    // of `seconds`: controller, reading of signals, probes
+  std::int64_t layers_fp32 = 0;  // in the last plan
+  std::int64_t layers_bf16 = 0;
+  std::int64_t layers_fp16 = 0;
   std::int64_t parameters = 0;
 };
 
@@ -70,6 +80,9 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual void start(const RunInfo&) {}
+  /// Before the first step under a plan that differs from the one before it, the run's first plan
+  /// included; `step` is the number of optimizer steps done.
+  virtual void plan(std::int64_t /*step*/, const StepPlan&) {}
   /// Once per control interval, with the plan its last step ran under.
   virtual void interval(const StepReport&, const StepPlan&) {}
   virtual void evaluation(const EvaluationReport&) {}

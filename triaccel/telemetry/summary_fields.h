@@ -14,6 +14,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("status", summary.status);
   field("method", summary.method);
   field("model", summary.model);
+  field("stem", summary.stem);
   field("data", summary.data);
   field("seed", summary.seed);
   field("accuracy", summary.accuracy);
@@ -22,6 +23,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("epochs", summary.epochs);
   field("seconds", summary.seconds);
   field("seconds_per_epoch", summary.seconds_per_epoch);
+  field("score", summary.score);
   field("samples", summary.samples);
   field("steps", summary.steps);
   field("peak_bytes", summary.peak_bytes);
@@ -29,8 +31,16 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("data_bytes", summary.data_bytes);
   field("budget_bytes", summary.budget_bytes);
   field("batch_final", summary.batch_final);
+  field("batch_largest", summary.batch_largest);
   field("skipped_steps", summary.skipped_steps);
   field("memory_retries", summary.memory_retries);
+  field("rollbacks", summary.rollbacks);
+  field("plan_changes", summary.plan_changes);
+  field("curvature_probes", summary.curvature_probes);
+  field("control_seconds", summary.control_seconds);
+  field("layers_fp32", summary.layers_fp32);
+  field("layers_bf16", summary.layers_bf16);
+  field("layers_fp16", summary.layers_fp16);
   field("parameters", summary.parameters);
   field("device", summary.device);
   field("commit", summary.commit);

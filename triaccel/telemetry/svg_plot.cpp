@@ -96,10 +96,11 @@ std::string draw_callout(const PlotCallout& callout, const LinePlot& plot, const
   // To the right of its point unless the frame ends there.
   const bool to_left = x + width + 6 > frame.right();
   // Above its point unless a level runs there.
-  const bool below = std::any_of(plot.levels.begin(), plot.levels.end(), [&](const auto& level) {
-    const double gap = y - frame.y(level.y);
-    return gap >= -4 && gap < 2 * kLabelHeight;
-  });
+  const bool below =
+      callout.below || std::any_of(plot.levels.begin(), plot.levels.end(), [&](const auto& level) {
+        const double gap = y - frame.y(level.y);
+        return gap >= -4 && gap < 2 * kLabelHeight;
+      });
   return fmt::format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>",
                      color_of(callout.color), x, y) +
          svg_text(to_left ? x - 2 : x + 2, below ? y + 20 : y - 8,

@@ -30,6 +30,7 @@ struct PlotCallout {
   std::string label = {};
   PlotPoint at = {};
   std::size_t color = 0;
+  bool below = false;  // its label; otherwise above, unless a level runs there
 };
 
 struct LinePlot {

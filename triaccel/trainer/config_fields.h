@@ -17,7 +17,7 @@ struct ConfigField {
 template <typename Config, typename Visit>
 void visit_config(Config& c, Visit&& visit) {
   auto& t = c.train;
-  visit(ConfigField{"train", "method", "--method", "fp32 or amp"}, t.method);
+  visit(ConfigField{"train", "method", "--method", "fp32, amp or triaccel"}, t.method);
   visit(ConfigField{"train", "epochs", "--epochs", "passes over the training set"}, t.epochs);
   visit(ConfigField{"train", "steps", "--steps", "optimizer steps, instead of epochs"}, t.steps);
   visit(ConfigField{"train", "batch", "--batch", "samples per forward pass"}, t.batch);
@@ -46,6 +46,71 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"train", "seed", "--seed", "of weights, order and augmentation"}, t.seed);
   visit(ConfigField{"train", "deterministic", "--deterministic", "the same bits run after run"},
         t.deterministic);
+
+  auto& o = c.control;
+  visit(ConfigField{"control", "policy", "--policy", "robust, or paper: its equations as printed"},
+        o.policy);
+  visit(ConfigField{"control", "precision", "--precision",
+                    "auto (a layer at a time), off, fp32, bf16 or fp16"},
+        o.precision);
+  visit(ConfigField{"control", "curvature", "--curvature", "fisher_gram, hessian or off"},
+        o.curvature);
+  visit(ConfigField{"control", "batch", "--batch-control",
+                    "elastic, micro (the optimizer's batch stays) or off"},
+        o.batch);
+  visit(ConfigField{"control", "replay", "--replay", "follow the plans in this plans.jsonl"},
+        o.replay);
+  visit(ConfigField{"control", "kernels", "--kernels",
+                    "code of each layer: auto (measured at the start), stock, gemm or a list"},
+        o.kernels);
+  visit(ConfigField{"control", "variance_decay", "--variance-decay",
+                    "of the moving average of gradient variances, in [0, 1)"},
+        o.variance_decay);
+  visit(ConfigField{"control", "tau_low", "--tau-low", "paper: FP16 below (0: from the layers)"},
+        o.tau_low);
+  visit(ConfigField{"control", "tau_high", "--tau-high", "paper: FP32 above (0: from the layers)"},
+        o.tau_high);
+  visit(ConfigField{"control", "prefer_fp16", "--prefer-fp16",
+                    "robust: FP16 instead of BF16 where its range suffices"},
+        o.prefer_fp16);
+  visit(ConfigField{"control", "dwell", "--dwell", "intervals before a layer goes down a rung"},
+        o.dwell);
+  visit(ConfigField{"control", "most_changes", "--most-changes", "layers changed an interval"},
+        o.most_changes);
+  visit(ConfigField{"control", "curvature_every", "--curvature-every", "steps between probes"},
+        o.curvature_every);
+  visit(ConfigField{"control", "curvature_batch", "--curvature-batch", "samples of a probe"},
+        o.curvature_batch);
+  visit(ConfigField{"control", "curvature_top", "--curvature-top", "eigenvalues a layer"},
+        o.curvature_top);
+  visit(ConfigField{"control", "curvature_block", "--curvature-block",
+                    "weight, or layer: with bias and norms"},
+        o.curvature_block);
+  visit(ConfigField{"control", "alpha", "--alpha", "paper: rate / (1 + alpha lambda)"}, o.alpha);
+  visit(ConfigField{"control", "tau_curvature", "--tau-curvature",
+                    "more curvature lifts a layer a rung (0: automatic, negative: off)"},
+        o.tau_curvature);
+  visit(ConfigField{"control", "smallest_rate", "--smallest-rate",
+                    "floor of a layer's rate, as a share of the schedule's"},
+        o.smallest_rate);
+  visit(ConfigField{"control", "rho_low", "--rho-low", "share of the budget: grow below"},
+        o.rho_low);
+  visit(ConfigField{"control", "rho_high", "--rho-high", "share of the budget: shrink above"},
+        o.rho_high);
+  visit(ConfigField{"control", "batch_up", "--batch-up", "paper: samples added"}, o.batch_up);
+  visit(ConfigField{"control", "batch_down", "--batch-down", "paper: samples taken off"},
+        o.batch_down);
+  visit(ConfigField{"control", "smallest_batch", "--smallest-batch", "of an elastic batch"},
+        o.smallest_batch);
+  visit(ConfigField{"control", "largest_batch", "--largest-batch",
+                    "of an elastic batch (0: four times the first)"},
+        o.largest_batch);
+  visit(ConfigField{"control", "batch_rate", "--batch-rate",
+                    "learning rate for another batch: none, linear, sqrt or adascale"},
+        o.batch_rate);
+  visit(ConfigField{"control", "noise_share", "--noise-share",
+                    "largest batch in gradient noise scales (0: no such limit)"},
+        o.noise_share);
 
   auto& m = c.model;
   visit(

@@ -101,6 +101,21 @@ std::vector<TomlEntry> entries_of(const RunConfig& config) {
   return entries;
 }
 
+bool is_number(std::string_view written) {
+  double number = 0;
+  return parse_number(written, number);
+}
+
+bool is_number_field(const ConfigField& wanted) {
+  const RunConfig config;
+  bool number = false;
+  visit_config(config, [&](const ConfigField& field, const auto& value) {
+    if (std::string_view(field.flag) == wanted.flag)
+      number = !std::is_same_v<std::remove_cvref_t<decltype(value)>, std::string>;
+  });
+  return number;
+}
+
 }  // namespace
 
 void apply_toml(RunConfig& config, std::string_view toml, std::string_view file_name) {
@@ -130,9 +145,13 @@ void apply_override(RunConfig& config, std::string_view assignment) {
     if (path == known.back()) matches.push_back(field);
   });
   require(!matches.empty(), "override", "unknown key '", path, "'", suggestion(path, known));
-  require(matches.size() == 1, "override", "'", path, "' is in several tables: write ",
-          matches[0].table, ".", path, " or ", matches.back().table, ".", path);
-  set_field(config, matches[0].table, matches[0].key, assignment.substr(equals + 1), path);
+  const std::string_view written = assignment.substr(equals + 1);
+  // `batch=64` is the number, `batch=off` the switch of the same name.
+  std::erase_if(matches, [&](const ConfigField& field) {
+    return matches.size() > 1 && is_number_field(field) != is_number(written);
+  });
+  require(matches.size() == 1, "override", "'", path, "' is in several tables; write table.", path);
+  set_field(config, matches[0].table, matches[0].key, written, path);
 }
 
 std::string to_toml(const RunConfig& config) { return to_toml(entries_of(config)); }

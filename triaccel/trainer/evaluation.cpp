@@ -10,31 +10,18 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/running_score.h"
-#include "triaccel/step/autocast_scope.h"
+#include "triaccel/trainer/evaluation_mode.h"
 
 namespace triaccel {
 namespace {
 
-/// Evaluation mode for this scope, then whatever it was.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& module)
-      : module_(module), was_training_(module.is_training()) {
-    module_.eval();
-  }
-  ~EvaluationMode() { module_.train(was_training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& module_;
-  bool was_training_;
-};
-
-void score_batch(const Network& network, const Batch& batch, const Method& method,
+void score_batch(const Network& network, const Batch& batch, const ForwardRules& rules,
                  const at::Tensor& score) {
-  const AutocastScope autocast(method.autocast, batch.inputs.device().type(), method.autocast_type);
-  const at::Tensor logits = network.forward(batch.inputs);
+  at::Tensor logits;
+  {
+    const ForwardScope scope(rules, batch.inputs.device().type());
+    logits = network.forward(batch.inputs).to(at::kFloat);
+  }
   const at::Tensor rows = logits.reshape({-1, logits.size(-1)});
   const at::Tensor targets = batch.targets.reshape({-1});
   add_score(score, at::cross_entropy_loss(rows, targets), rows, targets, batch.targets.size(0));
@@ -43,7 +30,7 @@ void score_batch(const Network& network, const Batch& batch, const Method& metho
 }  // namespace
 
 EvaluationReport evaluate(const Network& network, const Dataset& data,
-                          std::span<const std::int64_t> ids, const Method& method,
+                          std::span<const std::int64_t> ids, const ForwardRules& rules,
                           std::int64_t batch, c10::Device device,
                           const std::function<void()>& alive) {
   require(!ids.empty(), "evaluate", "there are no samples to evaluate on");
@@ -57,7 +44,7 @@ EvaluationReport evaluate(const Network& network, const Dataset& data,
     const std::int64_t count = std::min(batch, all.numel() - first);
     try {
       catching_out_of_memory([&] {
-        score_batch(network, data.gather(all.narrow(0, first, count), {}), method, score);
+        score_batch(network, data.gather(all.narrow(0, first, count), {}), rules, score);
       });
       first += count;
       if (alive) alive();

@@ -6,16 +6,16 @@
 
 #include "triaccel/data/dataset.h"
 #include "triaccel/models/network.h"
+#include "triaccel/step/forward_scope.h"
 #include "triaccel/telemetry/sink.h"
-#include "triaccel/trainer/method.h"
 
 namespace triaccel {
 
-/// Loss and accuracy of a network over samples of a data set, in evaluation mode, computed as the
-/// method computes. `batch` samples a pass; fewer when the device has no room for them. `alive` is
+/// Loss and accuracy of a network over samples of a data set, in evaluation mode, computed as
+/// `rules` say. `batch` samples a pass; fewer when the device has no room for them. `alive` is
 /// called after each pass.
 EvaluationReport evaluate(const Network& network, const Dataset& data,
-                          std::span<const std::int64_t> ids, const Method& method,
+                          std::span<const std::int64_t> ids, const ForwardRules& rules,
                           std::int64_t batch, c10::Device device,
                           const std::function<void()>& alive = {});
 

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <functional>
-#include <iterator>
-#include <sstream>
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
-#include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/format_hardware.h"
 
 namespace triaccel {
 namespace {
@@ -29,34 +26,6 @@ at::ScalarType scalar_type(Precision precision) {
       return at::kChar;
   }
   return at::kFloat;
-}
-
-/// Whether one of the words stands among the CPU's features.
-bool cpu_has(std::initializer_list<const char*> words) {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (!line.starts_with("flags") && !line.starts_with("Features")) continue;
-    std::istringstream features(line);
-    const std::vector<std::string> all{std::istream_iterator<std::string>(features), {}};
-    return std::ranges::any_of(
-        words, [&](const char* word) { return std::ranges::find(all, word) != all.end(); });
-  }
-  return false;
-}
-
-/// Empty when the hardware computes in the format itself, else what it lacks.
-std::string missing_hardware(Precision precision, c10::Device device) {
-  if (precision == Precision::Fp32) return "";
-  if (device.is_cuda())
-    return precision == Precision::Bf16 && cuda_capability() < 80 ? "needs compute capability 8.0"
-                                                                  : "";
-  if (precision == Precision::Bf16)
-    return cpu_has({"avx512_bf16", "amx_bf16", "bf16"})
-               ? ""
-               : "the CPU has no BF16 instructions: values are rounded and computed in FP32";
-  return cpu_has({"avx512_fp16", "amx_fp16", "asimdhp"})
-             ? ""
-             : "the CPU has no FP16 instructions: values are rounded and computed in FP32";
 }
 
 struct Operation {

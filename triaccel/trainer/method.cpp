@@ -6,12 +6,13 @@
 namespace triaccel {
 
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"fp32", "amp"};
+  static const std::vector<std::string> names = {"fp32", "amp", "triaccel"};
   return names;
 }
 
 Method method_on(std::string_view name, c10::DeviceType device) {
   if (name == "fp32") return {};
+  if (name == "triaccel") return {.per_layer = true, .layer_precision = Precision::Bf16};
   require(name == "amp", "--method", "unknown method '", name, "'",
           suggestion(name, method_names()));
   if (device == c10::kCUDA)

@@ -17,7 +17,8 @@ struct Method {
   bool autocast = false;
   at::ScalarType autocast_type = at::kFloat;
   bool loss_scaling = false;
-  Precision layer_precision = Precision::Fp32;  // what its plans say of convolutions and products
+  bool per_layer = false;  // each layer in the precision its plan names, chosen as training goes
+  Precision layer_precision = Precision::Fp32;  // what its first plan says of every layer
 };
 
 /// The methods --method knows.
@@ -26,6 +27,7 @@ const std::vector<std::string>& method_names();
 /// fp32: everything in FP32, TF32 off.
 /// amp: torch's autocast as the papers compare with it: FP16 with a dynamic loss scale on a GPU,
 /// BF16 on a CPU, where FP16 has no fast kernels.
+/// triaccel: the control loop.
 Method method_on(std::string_view name, c10::DeviceType device);
 
 /// The plan a run starts with.

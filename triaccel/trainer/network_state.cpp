@@ -55,6 +55,14 @@ std::vector<ParameterRef> parameters_of(const Network& network) {
   return parameters;
 }
 
+std::vector<at::Tensor> layer_weights(const Network& network) {
+  const auto named = network.module->named_parameters();
+  std::vector<at::Tensor> weights;
+  for (const LayerInfo& layer : network.layers.layers())
+    weights.push_back(named[layer.parameters.front()]);
+  return weights;
+}
+
 std::vector<at::Tensor> buffers_of(const Network& network) { return network.module->buffers(); }
 
 std::int64_t parameter_count(const Network& network) {

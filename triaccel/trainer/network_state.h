@@ -22,6 +22,9 @@ void load_weights(Network& network, const std::filesystem::path& file);
 /// The parameters in registration order, each with its layer.
 std::vector<ParameterRef> parameters_of(const Network& network);
 
+/// The weight of each layer; index = LayerId.
+std::vector<at::Tensor> layer_weights(const Network& network);
+
 /// Every buffer (running statistics and the like).
 std::vector<at::Tensor> buffers_of(const Network& network);
 

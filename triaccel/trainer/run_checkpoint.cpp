@@ -8,6 +8,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
+#include "triaccel/core/plan_state.h"
 #include "triaccel/ops/tensor_state.h"
 #include "triaccel/trainer/config_text.h"
 #include "triaccel/trainer/network_state.h"
@@ -51,6 +52,8 @@ SavedCheckpoint save_run(CheckpointStore& store, const RunConfig& config, const 
   CheckpointFile trainer{.name = kTrainerFile};
   append(trainer.tensors, run.progress.state());
   append(trainer.tensors, run.sampler.state());
+  append(trainer.tensors, run.control.state());
+  append(trainer.tensors, plan_state(run.plan));
   for (const auto& [name, generator] : generators(run.parts))
     trainer.tensors.push_back(tensor_state(name, generator.get_state()));
   return store.save({.step = run.progress.step,
@@ -72,6 +75,8 @@ void restore_run(const LoadedCheckpoint& checkpoint, const RunConfig& config, co
   const StateMap& trainer = file_of(checkpoint, kTrainerFile);
   run.progress.restore(trainer);
   run.sampler.restore(trainer);
+  run.control.restore(trainer);
+  run.plan = plan_from(trainer, run.parts.network.layers.size());
   for (auto& [name, generator] : generators(run.parts)) {
     at::Tensor state = generator.get_state();
     restore_tensor(state, trainer, name);

@@ -3,6 +3,7 @@
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/data/sampler.h"
 #include "triaccel/trainer/run_config.h"
+#include "triaccel/trainer/run_control.h"
 #include "triaccel/trainer/run_parts.h"
 #include "triaccel/trainer/run_progress.h"
 
@@ -17,6 +18,8 @@ struct RunState {
   RunParts& parts;
   Sampler& sampler;
   RunProgress& progress;
+  RunControl& control;
+  StepPlan& plan;  // in force
 };
 
 SavedCheckpoint save_run(CheckpointStore& store, const RunConfig& config, const RunState& run);

@@ -46,6 +46,37 @@ void check_words(const RunConfig& config) {
           "--init-from", "there is no file '", config.model.init_from, "'");
 }
 
+void check_control(const RunConfig::Control& control) {
+  require_one_of("--policy", control.policy, {"robust", "paper"});
+  require_one_of("--precision", control.precision, {"auto", "off", "fp32", "bf16", "fp16"});
+  require_one_of("--curvature", control.curvature, {"fisher_gram", "hessian", "off"});
+  require_one_of("--batch-control", control.batch, {"elastic", "micro", "off"});
+  require_one_of("--curvature-block", control.curvature_block, {"weight", "layer"});
+  require_one_of("--batch-rate", control.batch_rate, {"none", "linear", "sqrt", "adascale"});
+  require(control.replay.empty() || std::filesystem::exists(control.replay), "--replay",
+          "there is no file '", control.replay, "'");
+  require(control.variance_decay >= 0 && control.variance_decay < 1, "--variance-decay",
+          "must lie in [0, 1), got ", control.variance_decay);
+  require(control.tau_low >= 0 && control.tau_high >= control.tau_low, "--tau-high",
+          "must not lie below --tau-low, got ", control.tau_high, " and ", control.tau_low);
+  require_at_least("--dwell", control.dwell, 0);
+  require_at_least("--most-changes", control.most_changes, 1);
+  require_at_least("--curvature-every", control.curvature_every, 1);
+  require_at_least("--curvature-batch", control.curvature_batch, 2);
+  require_at_least("--curvature-top", control.curvature_top, 1);
+  require_range("--alpha", control.alpha, 0, 1e9, "[0, 1e9]");
+  require(control.smallest_rate > 0 && control.smallest_rate <= 1, "--smallest-rate",
+          "must lie in (0, 1], got ", control.smallest_rate);
+  require(control.rho_low > 0 && control.rho_low < control.rho_high && control.rho_high <= 1,
+          "--rho-high", "need 0 < rho-low < rho-high <= 1, got ", control.rho_low, " and ",
+          control.rho_high);
+  require_at_least("--batch-up", control.batch_up, 1);
+  require_at_least("--batch-down", control.batch_down, 1);
+  require_at_least("--smallest-batch", control.smallest_batch, 1);
+  require_at_least("--largest-batch", control.largest_batch, 0);
+  require_range("--noise-share", control.noise_share, 0, 1e9, "[0, 1e9]");
+}
+
 void check_numbers(const RunConfig& config) {
   constexpr double largest = 1e9;
   const RunConfig::Train& train = config.train;
@@ -103,6 +134,7 @@ void check_fit(const RunConfig& config) {
 
 RunConfig resolved(RunConfig config) {
   check_words(config);
+  check_control(config.control);
   check_numbers(config);
   check_fit(config);
   const bool sgd = config.train.optimizer == "sgd";

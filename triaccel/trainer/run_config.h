@@ -28,6 +28,37 @@ struct RunConfig {
     bool deterministic = false;
   } train;
 
+  /// What method "triaccel" decides while it trains, and by which rules.
+  struct Control {
+    std::string policy = "robust";
+    std::string precision = "auto";  // or off, fp32, bf16, fp16: the same for every layer
+    std::string curvature = "fisher_gram";
+    std::string batch = "elastic";
+    std::string replay = "";       // plans.jsonl of a run
+    std::string kernels = "auto";  // resolved once, then stored: which code computes which layer
+    double variance_decay = 0.9;   // beta of the gradient variance's moving average
+    double tau_low = 0;            // 0: from the layers' own variances
+    double tau_high = 0;           // likewise
+    bool prefer_fp16 = false;
+    std::int64_t dwell = 4;              // control intervals before a layer goes down a rung
+    std::int64_t most_changes = 4;       // of layers in one control interval
+    std::int64_t curvature_every = 200;  // steps
+    std::int64_t curvature_batch = 32;
+    std::int64_t curvature_top = 5;
+    std::string curvature_block = "weight";
+    double alpha = 0.01;         // of 1 / (1 + alpha lambda), policy "paper"
+    double tau_curvature = 0;    // 0: from the layers' own; negative: none is promoted
+    double smallest_rate = 0.1;  // floor of a layer's rate, as a share of the schedule's
+    double rho_low = 0.85;
+    double rho_high = 0.93;
+    std::int64_t batch_up = 16;
+    std::int64_t batch_down = 16;
+    std::int64_t smallest_batch = 8;
+    std::int64_t largest_batch = 0;  // 0: four times the first
+    std::string batch_rate = "adascale";
+    double noise_share = 1;  // the batch stays below this times the gradient noise scale
+  } control;
+
   struct Model {
     std::string name = "resnet18";
     std::string stem = "imagenet";

@@ -2,14 +2,18 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/format_hardware.h"
 #include "triaccel/device/out_of_memory.h"
+#include "triaccel/layers/layer_shapes.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/evaluation_mode.h"
 #include "triaccel/trainer/network_state.h"
 
 namespace triaccel {
@@ -44,7 +48,32 @@ StepNetwork step_network(const Network& network) {
   return {.forward = network.forward,
           .parameters = parameters_of(network),
           .buffers = buffers_of(network),
-          .layer_count = network.layers.size()};
+          .layer_count = network.layers.size(),
+          .weights = layer_weights(network)};
+}
+
+/// Which code computes which layer: what the configuration says, or the fastest, measured now.
+KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
+  const std::int64_t layers = parts.network.layers.size();
+  const std::string& wanted = config.control.kernels;
+  if (wanted != "auto" && wanted != "stock" && wanted != "gemm")
+    return kernel_choices_from(wanted, layers);
+  if (wanted == "stock")
+    return {.layers = std::vector<LayerKernels>(static_cast<std::size_t>(layers))};
+  const EvaluationMode mode(*parts.network.module);
+  const std::int64_t few = std::min<std::int64_t>(2, parts.data.train->size());
+  const Batch batch = parts.data.train->gather(at::arange(few).to(parts.on.device), {});
+  const std::vector<LayerShape> shapes = record_layer_shapes(
+      parts.network.forward, layer_weights(parts.network), batch.inputs, config.train.batch);
+  const bool fixed = wanted == "gemm" || config.train.deterministic;
+  return fixed ? fixed_kernels(shapes, parts.on.device) : measure_kernels(shapes, parts.on.device);
+}
+
+Precision first_precision(const RunConfig& config, const DeviceFormats& formats) {
+  const std::string& wanted = config.control.precision;
+  if (wanted == "off" || wanted == "fp32") return Precision::Fp32;
+  if (wanted == "fp16") return Precision::Fp16;
+  return formats.bf16 ? Precision::Bf16 : Precision::Fp16;
 }
 
 StepRunnerOptions runner_options(const RunConfig& config, const Method& method) {
@@ -72,8 +101,13 @@ RunDevice::RunDevice(const RunConfig& config)
 
 RunDevice::~RunDevice() { gauge.set_limit(0); }
 
+DeviceFormats formats_on(c10::Device device) {
+  return {.bf16 = missing_hardware(Precision::Bf16, device).empty() || device.is_cpu()};
+}
+
 bool wants_channels_last(const RunConfig& config, c10::Device device) {
   if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
+  if (config.train.method == "triaccel") return true;  // what products and tensor cores want
 #if defined(__x86_64__)
   return device.is_cpu();  // oneDNN's convolutions want it
 #else
@@ -115,7 +149,9 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
 
 RunParts::RunParts(const RunConfig& config, std::optional<Network> own)
     : on(config),
+      free_bytes_at_start(device_free_bytes(on.device)),
       method(method_on(config.train.method, on.device.type())),
+      formats(formats_on(on.device)),
       channels_last(wants_channels_last(config, on.device)) {
   try {
     catching_out_of_memory([&] {
@@ -131,8 +167,14 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own)
       const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
       on.gauge.note(MemoryPurpose::Data, data_bytes);
       on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
-      runner = std::make_unique<StepRunner>(step_network(network), runner_options(config, method),
-                                            on.gauge, on.device);
+      StepRunnerOptions options = runner_options(config, method);
+      if (method.per_layer) {
+        options.layers = {.kernels = choose_kernels(config, *this),
+                          .device_has_bf16 = formats.bf16};
+        kernels = to_text(options.layers->kernels);
+        method.layer_precision = first_precision(config, formats);
+      }
+      runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
     });
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(text("[train] the budget of ", byte_text(on.budget_bytes),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/memory_gauge.h"
@@ -42,6 +43,14 @@ class [[nodiscard]] BudgetLifted {
   RunDevice& on_;
 };
 
+/// The 16-bit formats that layers may be given on a device. A CPU stores both and computes in FP32
+/// what it has no instructions for; a GPU without BF16 units uses FP16 in its place.
+struct DeviceFormats {
+  bool bf16 = true;
+  bool fp16 = true;
+};
+DeviceFormats formats_on(c10::Device device);
+
 /// What a run is made of, built from its configuration. Not movable: the runner keeps a reference
 /// to the gauge.
 struct RunParts {
@@ -52,10 +61,13 @@ struct RunParts {
   RunParts& operator=(const RunParts&) = delete;
 
   RunDevice on;
+  std::int64_t free_bytes_at_start;
   Method method;
+  DeviceFormats formats;
   bool channels_last;
   LoadedData data;
   Network network;
+  std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it
   std::unique_ptr<StepRunner> runner;
   StepPlan plan;  // the first
 };

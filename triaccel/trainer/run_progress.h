@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/core/step_plan.h"
 #include "triaccel/policies/early_stopping.h"
 
 namespace triaccel {
@@ -17,11 +16,14 @@ struct RunProgress final : Stateful {
   std::int64_t memory_retries = 0;
   std::int64_t peak_bytes = 0;
   std::int64_t peak_reserved_bytes = 0;
-  std::int64_t batch_size = 0;        // of the plan in force
-  std::int64_t micro_batch_size = 0;  // likewise
-  double seconds = 0;                 // of training, evaluation included, over all sessions
-  double epoch_seconds = 0;           // of training alone, in the epoch under way
-  double best_accuracy = 0;           // in [0, 1]
+  std::int64_t largest_batch = 0;
+  std::int64_t plan_changes = 0;
+  std::int64_t curvature_probes = 0;
+  std::int64_t rollbacks = 0;
+  double seconds = 0;          // of training, evaluation included, over all sessions
+  double epoch_seconds = 0;    // of training alone, in the epoch under way
+  double control_seconds = 0;  // of probes, of reading measurements and of deciding
+  double best_accuracy = 0;    // in [0, 1]
   bool stopped_early = false;
   std::vector<double> last_epoch_seconds = {};  // of at most five whole epochs
   EarlyStopping early_stopping = {};
@@ -36,16 +38,16 @@ struct RunProgress final : Stateful {
     return {number_state<std::int64_t>(
                 "progress/counters",
                 {step, samples, skipped_steps, memory_retries, peak_bytes, peak_reserved_bytes,
-                 batch_size, micro_batch_size, std::int64_t{stopped_early},
-                 early_stopping.evaluations_since_best}),
-            number_state<double>("progress/measures",
-                                 {seconds, epoch_seconds, best_accuracy, early_stopping.best_loss}),
+                 largest_batch, plan_changes, curvature_probes, rollbacks,
+                 std::int64_t{stopped_early}, early_stopping.evaluations_since_best}),
+            number_state<double>("progress/measures", {seconds, epoch_seconds, control_seconds,
+                                                       best_accuracy, early_stopping.best_loss}),
             number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
   }
 
   void restore(const StateMap& saved) override {
-    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 10);
-    const auto measures = numbers_from<double>(saved, "progress/measures", 4);
+    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 12);
+    const auto measures = numbers_from<double>(saved, "progress/measures", 5);
     last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
     step = counters[0];
     samples = counters[1];
@@ -53,14 +55,17 @@ struct RunProgress final : Stateful {
     memory_retries = counters[3];
     peak_bytes = counters[4];
     peak_reserved_bytes = counters[5];
-    batch_size = counters[6];
-    micro_batch_size = counters[7];
-    stopped_early = counters[8] != 0;
-    early_stopping.evaluations_since_best = counters[9];
+    largest_batch = counters[6];
+    plan_changes = counters[7];
+    curvature_probes = counters[8];
+    rollbacks = counters[9];
+    stopped_early = counters[10] != 0;
+    early_stopping.evaluations_since_best = counters[11];
     seconds = measures[0];
     epoch_seconds = measures[1];
-    best_accuracy = measures[2];
-    early_stopping.best_loss = measures[3];
+    control_seconds = measures[2];
+    best_accuracy = measures[3];
+    early_stopping.best_loss = measures[4];
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/run_lock.h"
+#include "triaccel/core/plan_state.h"
 #include "triaccel/telemetry/html_report.h"
 #include "triaccel/telemetry/metrics_files.h"
 #include "triaccel/telemetry/summary.h"
@@ -81,6 +82,7 @@ RunSummary start_run(const RunConfig& config, const fs::path& directory,
           "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
           "', or choose another folder");
   RunParts parts(complete);  // before anything is written: a wrong path must not leave a run behind
+  if (parts.method.per_layer) complete.control.kernels = parts.kernels;
   write_run_config(directory, complete);
   return train_in(directory, complete, parts, hooks);
 }
@@ -106,6 +108,7 @@ EvaluationReport evaluate_run(const fs::path& directory) {
           "' has no checkpoint yet; let it train, or 'triaccel resume' it");
   const StateMap& weights = checkpoint->files.at(kWeightsFile);
   restore_network(parts.network, weights);
+  parts.runner->follow(plan_from(checkpoint->files.at(kTrainerFile), parts.network.layers.size()));
   std::optional<ScopedAverage> averaged;
   if (WeightAverage* average = parts.runner->weight_average()) {
     average->restore(checkpoint->files.at(kOptimizerFile));
@@ -113,8 +116,9 @@ EvaluationReport evaluate_run(const fs::path& directory) {
   }
   std::vector<std::int64_t> ids(static_cast<std::size_t>(parts.data.test->size()));
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
-  EvaluationReport report = evaluate(parts.network, *parts.data.test, ids, parts.method,
-                                     config.train.batch, parts.on.device);
+  EvaluationReport report =
+      evaluate(parts.network, *parts.data.test, ids, parts.runner->forward_rules(),
+               config.train.batch, parts.on.device);
   report.step = checkpoint->info.step;
   return report;
 }

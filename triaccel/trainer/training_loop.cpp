@@ -11,7 +11,8 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/policies/controller.h"
+#include "triaccel/telemetry/efficiency_score.h"
+#include "triaccel/trainer/diagnosis.h"
 #include "triaccel/trainer/evaluation.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
@@ -21,6 +22,9 @@ namespace {
 
 // A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
 constexpr std::int64_t kMostSkipsInARow = 30;
+
+// A fault that comes back after so many returns to the last checkpoint is not a passing one.
+constexpr std::int64_t kMostRollbacks = 3;
 
 std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
   if (config.train.steps > 0) {
@@ -35,13 +39,6 @@ std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_ep
       1, std::llround(config.train.epochs * static_cast<double>(samples_per_epoch)));
 }
 
-/// Batch norm needs two samples: where a map is a single pixel, one has no variance.
-std::int64_t smallest_pass(const Network& network) {
-  for (const auto& buffer : network.module->named_buffers())
-    if (buffer.key().ends_with("running_var")) return 2;
-  return 1;
-}
-
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const TrainingHooks& hooks,
@@ -53,8 +50,8 @@ TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const Train
       sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
       order_(parts.on.device),
       total_samples_(samples_in_run(config, sampler_.samples_per_epoch())),
-      plan_(parts.plan),
-      smallest_pass_(smallest_pass(parts.network)),
+      control_(config, parts),
+      plan_(control_.first_plan()),
       watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
   const double warmup_samples =
       config.train.warmup_epochs * static_cast<double>(sampler_.samples_per_epoch());
@@ -98,6 +95,7 @@ bool TrainingLoop::finished() const {
 RunSummary TrainingLoop::run() {
   for (Sink* sink : hooks_.sinks) sink->start(info());
   for (const std::string& message : parts_.data.notices) note(message);
+  tell_plan();
   parts_.network.module->train();
   parts_.on.gauge.reset_peak();
   seconds_before_ = progress_.seconds;
@@ -107,6 +105,7 @@ RunSummary TrainingLoop::run() {
     watchdog_.enter("step");
     const std::int64_t epoch = sampler_.epoch();
     one_step();
+    if (control_.probe_due(progress_.step)) probe_curvature();
     const bool epoch_ended = sampler_.epoch() != epoch;
     const bool stop = hooks_.stop_requested && hooks_.stop_requested();
     if (epoch_ended || stop || finished() || progress_.step % config_.train.control_interval == 0)
@@ -142,18 +141,20 @@ void TrainingLoop::one_step() {
                           .seed = static_cast<std::uint64_t>(config_.train.seed)},
                          learning_rate_);
       sampler_.take(count);
+      interval_ids_.push_back(ids);
       progress_.step += 1;
       progress_.samples += count;
       interval_steps_ += 1;
       interval_samples_ += count;
       return;
     } catch (const OutOfMemory& error) {
-      const auto smaller = smaller_plan(plan_, smallest_pass_);
+      const auto smaller = control_.after_out_of_memory(plan_);
       if (!smaller)
         throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
                                byte_text(parts_.on.budget_bytes), ": ", error.what(),
                                "; raise --budget or choose a smaller model"));
       plan_ = *smaller;
+      tell_plan();
       ++interval_retries_;
       note(text("out of memory: the same ", count, " samples are trained again, ",
                 plan_.micro_batch_size, " at a time"));
@@ -161,9 +162,18 @@ void TrainingLoop::one_step() {
   }
 }
 
-void TrainingLoop::control_tick() {
+void TrainingLoop::probe_curvature() {
+  const Stopwatch watch;
+  watchdog_.enter("curvature probe");
+  const at::Tensor ids = order_.upcoming(sampler_, control_.probe_batch());
+  curvature_ = control_.probe(ids, *parts_.data.train, progress_.step);
+  progress_.curvature_probes += curvature_->skipped.empty();
+  if (!curvature_->skipped.empty()) note("no curvature probe: " + curvature_->skipped);
+  progress_.control_seconds += watch.seconds();
+}
+
+StepReport TrainingLoop::interval_report() {
   StepReport report = parts_.runner->collect();
-  watchdog_.alive();
   report.step = progress_.step;
   report.samples = progress_.samples;
   report.epoch = epoch_now();
@@ -172,19 +182,83 @@ void TrainingLoop::control_tick() {
   report.memory_retries = std::exchange(interval_retries_, 0);
   report.learning_rate = learning_rate_;
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
+  report.curvature = std::exchange(curvature_, std::nullopt);
+  return report;
+}
+
+void TrainingLoop::control_tick() {
+  const StepReport report = interval_report();
+  watchdog_.alive();
   progress_.epoch_seconds += report.seconds;
   progress_.seconds = seconds_before_ + session_.seconds();
   progress_.skipped_steps += report.skipped_steps;
   progress_.memory_retries += report.memory_retries;
+  progress_.largest_batch = std::max(progress_.largest_batch, plan_.batch_size);
   progress_.peak_bytes = std::max(progress_.peak_bytes, report.memory.peak);
   progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, report.memory.reserved);
-  parts_.on.gauge.reset_peak();
   for (Sink* sink : hooks_.sinks) sink->interval(report, plan_);
+  examine_skipped_steps(report);
+  interval_ids_.clear();
+  const Stopwatch watch;
+  decide_next_plan(report);
+  progress_.control_seconds += watch.seconds();
+  parts_.on.gauge.reset_peak();
+}
+
+void TrainingLoop::decide_next_plan(const StepReport& report) {
+  Decision decision = control_.next(report, plan_);
+  for (const std::string& event : decision.events) note(event);
+  if (shape_hash(decision.plan) != shape_hash(plan_)) {
+    ++progress_.plan_changes;
+    // Blocks cached for other sizes would count as taken, and the next peak with them.
+    parts_.on.gauge.release_cache();
+  }
+  const bool changed = decision.plan != plan_;
+  plan_ = std::move(decision.plan);
+  if (changed) tell_plan();
+}
+
+void TrainingLoop::tell_plan() {
+  for (Sink* sink : hooks_.sinks) sink->plan(progress_.step, plan_);
+}
+
+void TrainingLoop::examine_skipped_steps(const StepReport& report) {
+  if (report.skipped_steps == 0 && !finished()) return;
+  if (report.skipped_steps == 0) {  // a run must not end on weights that are no numbers
+    const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
+    if (!broken.empty()) roll_back("'" + broken.front() + "' is not finite any more");
+    return;
+  }
+  const std::string layer =
+      report.skipped_layer < 0
+          ? ""
+          : text(" (layer '", parts_.network.layers[report.skipped_layer].name, "')");
+  // A dynamic loss scale overflows now and then by design, and only the weights are looked at.
+  const bool expected = parts_.method.loss_scaling && report.consecutive_skips < kMostSkipsInARow;
+  const Diagnosis found = diagnose(parts_.network, *parts_.data.train,
+                                   expected ? std::span<const at::Tensor>() : interval_ids_,
+                                   parts_.runner->forward_rules());
+  if (!expected || !found.tensors.empty())
+    note(text(report.skipped_steps, " step(s) up to step ", report.step,
+              " skipped for gradients that are not finite", layer, ": ", found.text()));
+  if (!found.tensors.empty()) return roll_back(found.text());
   if (report.consecutive_skips >= kMostSkipsInARow)
     throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
-                                " steps in a row were not finite (step ", report.step,
-                                "); lower --lr, or look at the data"));
-  plan_ = next_plan(report, plan_);
+                                " steps in a row were not finite (step ", report.step, ")", layer,
+                                ": ", found.text(), "; lower --lr, or look at the data"));
+}
+
+void TrainingLoop::roll_back(const std::string& why) {
+  const std::int64_t rollbacks = progress_.rollbacks + 1;
+  std::optional<LoadedCheckpoint> checkpoint;
+  if (store_ != nullptr && rollbacks <= kMostRollbacks) checkpoint = store_->load_latest();
+  if (!checkpoint)
+    throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
+                                rollbacks - 1, " return(s) to an earlier state; lower --lr"));
+  restore(*checkpoint);
+  progress_.rollbacks = rollbacks;
+  tell_plan();
+  note(text("back to step ", progress_.step, ", the last checkpoint: ", why));
 }
 
 void TrainingLoop::end_epoch() {
@@ -207,9 +281,10 @@ EvaluationReport TrainingLoop::evaluate_split(bool validation) {
     ids.resize(static_cast<std::size_t>(parts_.data.test->size()));
     std::iota(ids.begin(), ids.end(), std::int64_t{0});
   }
-  EvaluationReport report = evaluate(
-      parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids, parts_.method,
-      plan_.micro_batch_size, parts_.on.device, [this] { watchdog_.alive(); });
+  EvaluationReport report =
+      evaluate(parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids,
+               parts_.runner->forward_rules(), plan_.micro_batch_size, parts_.on.device,
+               [this] { watchdog_.alive(); });
   report.step = progress_.step;
   report.epoch = epoch_now();
   report.split = validation ? "validation" : "test";
@@ -232,51 +307,66 @@ RunSummary TrainingLoop::summary(std::string status,
                                  const std::optional<EvaluationReport>& last) const {
   const std::vector<double>& epochs = progress_.last_epoch_seconds;
   const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
-  return {.status = std::move(status),
-          .method = config_.train.method,
-          .model = parts_.network.name,
-          .data = config_.data.name,
-          .device = device_text(parts_.on.device),
-          .commit = std::string(build_commit()),
-          .seed = static_cast<std::uint64_t>(config_.train.seed),
-          .accuracy = last ? 100 * last->accuracy : std::nan(""),
-          .loss = last ? last->loss : std::nan(""),
-          .best_accuracy = 100 * progress_.best_accuracy,
-          .epochs = epoch_now(),
-          .seconds = progress_.seconds,
-          .seconds_per_epoch = epochs.empty() ? progress_.epoch_seconds
+  const auto layers_in = [&](Precision precision) {
+    return std::ranges::count(plan_.layers, precision, &LayerPlan::compute);
+  };
+  RunSummary summary{.status = std::move(status),
+                     .method = config_.train.method,
+                     .model = parts_.network.name,
+                     .stem = config_.model.name.starts_with("resnet") ? config_.model.stem : "",
+                     .data = config_.data.name,
+                     .device = device_text(parts_.on.device),
+                     .commit = std::string(build_commit()),
+                     .seed = static_cast<std::uint64_t>(config_.train.seed),
+                     .accuracy = last ? 100 * last->accuracy : std::nan(""),
+                     .loss = last ? last->loss : std::nan(""),
+                     .best_accuracy = 100 * progress_.best_accuracy,
+                     .epochs = epoch_now(),
+                     .seconds = progress_.seconds,
+                     .seconds_per_epoch = epochs.empty()
+                                              ? progress_.epoch_seconds
                                               : epoch_total / static_cast<double>(epochs.size()),
-          .samples = progress_.samples,
-          .steps = progress_.step,
-          .peak_bytes = progress_.peak_bytes,
-          .peak_reserved_bytes = progress_.peak_reserved_bytes,
-          .data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes(),
-          .budget_bytes = parts_.on.budget_bytes,
-          .batch_final = plan_.batch_size,
-          .skipped_steps = progress_.skipped_steps,
-          .memory_retries = progress_.memory_retries,
-          .parameters = parameter_count(parts_.network)};
+                     .samples = progress_.samples,
+                     .steps = progress_.step,
+                     .peak_bytes = progress_.peak_bytes,
+                     .peak_reserved_bytes = progress_.peak_reserved_bytes,
+                     .data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes(),
+                     .budget_bytes = parts_.on.budget_bytes,
+                     .batch_final = plan_.batch_size,
+                     .batch_largest = progress_.largest_batch,
+                     .skipped_steps = progress_.skipped_steps,
+                     .memory_retries = progress_.memory_retries,
+                     .rollbacks = progress_.rollbacks,
+                     .plan_changes = progress_.plan_changes,
+                     .curvature_probes = progress_.curvature_probes,
+                     .control_seconds = progress_.control_seconds,
+                     .layers_fp32 = layers_in(Precision::Fp32),
+                     .layers_bf16 = layers_in(Precision::Bf16),
+                     .layers_fp16 = layers_in(Precision::Fp16),
+                     .parameters = parameter_count(parts_.network)};
+  summary.score = efficiency_score(summary);
+  return summary;
 }
 
 void TrainingLoop::save() {
   if (store_ == nullptr) return;
   watchdog_.enter("save");
   progress_.seconds = seconds_before_ + session_.seconds();
-  progress_.batch_size = plan_.batch_size;
-  progress_.micro_batch_size = plan_.micro_batch_size;
   const Stopwatch watch;
+  // The last update itself may have gone wrong; a checkpoint is there to come back to.
+  const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
+  if (!broken.empty()) return roll_back("'" + broken.front() + "' is not finite any more");
   note_peak();
   // Staging bytes for the disk is no part of what the budget is for.
   const BudgetLifted unlimited(parts_.on);
-  const SavedCheckpoint saved = save_run(*store_, config_, {parts_, sampler_, progress_});
+  const SavedCheckpoint saved =
+      save_run(*store_, config_, {parts_, sampler_, progress_, control_, plan_});
   for (const std::string& message : saved.notices) note(message);
   seconds_not_training_ += watch.seconds();
 }
 
 void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
-  restore_run(checkpoint, config_, {parts_, sampler_, progress_});
-  plan_.batch_size = progress_.batch_size;
-  plan_.micro_batch_size = progress_.micro_batch_size;
+  restore_run(checkpoint, config_, {parts_, sampler_, progress_, control_, plan_});
 }
 
 }  // namespace triaccel

@@ -12,6 +12,7 @@
 #include "triaccel/data/sampler.h"
 #include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/run_control.h"
 #include "triaccel/trainer/run_parts.h"
 #include "triaccel/trainer/run_progress.h"
 #include "triaccel/trainer/watchdog.h"
@@ -44,7 +45,13 @@ class TrainingLoop {
  private:
   bool finished() const;
   void one_step();
+  void probe_curvature();
   void control_tick();
+  StepReport interval_report();
+  void decide_next_plan(const StepReport& report);
+  void tell_plan();
+  void examine_skipped_steps(const StepReport& report);
+  void roll_back(const std::string& why);
   void end_epoch();
   void save();
   void note(const std::string& message);
@@ -61,9 +68,11 @@ class TrainingLoop {
   EpochOrder order_;
   LearningRateSchedule schedule_;
   std::int64_t total_samples_;
+  RunControl control_;
   StepPlan plan_;
-  std::int64_t smallest_pass_;
   RunProgress progress_;
+  std::optional<CurvatureReport> curvature_;  // of a probe since the last control tick
+  std::vector<at::Tensor> interval_ids_;      // samples of the steps since then
   Watchdog watchdog_;
   Stopwatch session_;                // since this session's run() began
   Stopwatch interval_;               // since the last control tick

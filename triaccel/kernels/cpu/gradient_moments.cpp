@@ -16,6 +16,8 @@ struct Lanes {
   float sum_of_squares[kLanes] = {};
   float absolute_maximum[kLanes] = {};
   std::int32_t nonfinite[kLanes] = {};
+  std::int32_t fp16_zeros[kLanes] = {};
+  std::int32_t fp16_subnormals[kLanes] = {};
 };
 
 void add_lanes(ChunkMoments& chunk, const Lanes& lanes) {
@@ -24,19 +26,22 @@ void add_lanes(ChunkMoments& chunk, const Lanes& lanes) {
     chunk.sum_of_squares += double{lanes.sum_of_squares[i]};
     chunk.absolute_maximum = std::max(chunk.absolute_maximum, lanes.absolute_maximum[i]);
     chunk.nonfinite += lanes.nonfinite[i];
+    chunk.fp16_zeros += lanes.fp16_zeros[i];
+    chunk.fp16_subnormals += lanes.fp16_subnormals[i];
   }
 }
 
 template <typename Stored>
 ChunkMoments moments_of(const typename Stored::Word* stored, std::int64_t count,
-                        float inverse_scale) {
+                        GradientScales scales) {
   ChunkMoments chunk;
   chunk.count = static_cast<std::int32_t>(count);
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     Lanes lanes;
     const auto add = [&](int lane, std::int64_t i) {
-      add_element(Stored::value(stored[i]), inverse_scale, lanes.sum[lane],
-                  lanes.sum_of_squares[lane], lanes.absolute_maximum[lane], lanes.nonfinite[lane]);
+      add_element(Stored::value(stored[i]), scales, lanes.sum[lane], lanes.sum_of_squares[lane],
+                  lanes.absolute_maximum[lane], lanes.nonfinite[lane], lanes.fp16_zeros[lane],
+                  lanes.fp16_subnormals[lane]);
     };
     const std::int64_t end = std::min(begin + kBlock, count);
     std::int64_t i = begin;
@@ -53,19 +58,22 @@ ChunkMoments moments_of(const typename Stored::Word* stored, std::int64_t count,
 }  // namespace
 
 void gradient_moments(std::span<const TensorEntry> tensors, const float* loss_scale,
-                      ChunkMoments* chunks, LayerMoments* layers, std::int64_t layer_count) {
-  const float inverse_scale = 1.0f / *loss_scale;
+                      const LayerScale* scales, ChunkMoments* chunks, LayerMoments* layers,
+                      std::int64_t layer_count) {
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t chunk) {
-    with_stored_type(list.gradient_type[range.index], [&]<typename Stored>(Stored) {
+    const FloatType type = list.gradient_type[range.index];
+    const std::int32_t layer = list.layer[range.index];
+    with_stored_type(type, [&]<typename Stored>(Stored) {
       const auto* stored = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
-      chunks[chunk] =
-          moments_of<Stored>(stored + range.begin, range.end - range.begin, inverse_scale);
+      chunks[chunk] = moments_of<Stored>(stored + range.begin, range.end - range.begin,
+                                         gradient_scales(*loss_scale, scales, layer, type));
     });
-    chunks[chunk].layer = list.layer[range.index];
+    chunks[chunk].layer = layer;
   });
-  std::fill_n(layers, layer_count, LayerMoments{});
+  for (std::int64_t i = 0; i < layer_count; ++i)
+    layers[i] = {.fp16_scale = fp16_scale_of(*loss_scale, scales, i)};
   const std::int64_t total = chunk_count(tensors);
-  for (std::int64_t i = 0; i < total; ++i) add_chunk(layers[chunks[i].layer], chunks[i]);
+  for (std::int64_t i = 0; i < total; ++i) add_moments(layers[chunks[i].layer], chunks[i]);
 }
 
 }  // namespace triaccel::kernels::cpu

@@ -1,23 +1,30 @@
 #include "triaccel/kernels/sgd.h"
 
 #include "triaccel/kernels/cpu/chunk_loop.h"
+#include "triaccel/kernels/float_type_math.h"
+#include "triaccel/kernels/layer_scale_math.h"
 #include "triaccel/kernels/sgd_math.h"
 
 namespace triaccel::kernels::cpu {
 
 void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, SgdStep step) {
+                const StepControl* control, const LayerScale* scales, SgdStep step) {
   if (control->skip) return;
-  const float multiplier = control->gradient_multiplier;
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t) {
     float* __restrict p = list.parameter[range.index];
     float* __restrict v = list.state1[range.index];
-    const float* __restrict g = static_cast<const float*>(list.gradient[range.index]);
-    const float learning_rate = learning_rates[list.layer[range.index]];
+    const std::int32_t layer = list.layer[range.index];
+    const FloatType type = list.gradient_type[range.index];
+    const float multiplier = control->gradient_multiplier / carried_scale(scales, layer, type);
+    const float learning_rate = learning_rates[layer];
     const SgdStep s = step;
+    with_stored_type(type, [&]<typename Stored>(Stored) {
+      const auto* __restrict g =
+          static_cast<const typename Stored::Word*>(list.gradient[range.index]);
 #pragma omp simd
-    for (std::int64_t i = range.begin; i < range.end; ++i)
-      sgd_element(p[i], v[i], multiplier * g[i], learning_rate, s);
+      for (std::int64_t i = range.begin; i < range.end; ++i)
+        sgd_element(p[i], v[i], multiplier * Stored::value(g[i]), learning_rate, s);
+    });
   });
 }
 

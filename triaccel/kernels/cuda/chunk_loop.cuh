@@ -33,6 +33,18 @@ __device__ void for_each_element(ChunkRange range, bool aligned, VectorBody vect
 }
 
 __device__ inline float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
+
+/// Four neighbours in one load, whatever they are stored as.
+template <typename Stored>
+__device__ float4 load4(const typename Stored::Word* from) {
+  struct alignas(4 * sizeof(*from)) Quad {
+    typename Stored::Word words[4];
+  };
+  const Quad quad = *reinterpret_cast<const Quad*>(from);
+  return {Stored::value(quad.words[0]), Stored::value(quad.words[1]), Stored::value(quad.words[2]),
+          Stored::value(quad.words[3])};
+}
+
 __device__ inline void store4(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
 
 /// launch(list, blocks, chunks_before) for every list, one block a chunk.

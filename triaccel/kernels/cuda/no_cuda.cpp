@@ -4,7 +4,10 @@
 #include "triaccel/kernels/adamw.h"
 #include "triaccel/kernels/augment.h"
 #include "triaccel/kernels/gradient_moments.h"
+#include "triaccel/kernels/layer_scale.h"
+#include "triaccel/kernels/restore_if_skipped.h"
 #include "triaccel/kernels/running_score.h"
+#include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/weight_average.h"
@@ -20,13 +23,13 @@ namespace {
 
 }  // namespace
 
-void sgd_update(std::span<const TensorEntry>, const float*, const StepControl*, SgdStep,
-                cudaStream_t) {
+void sgd_update(std::span<const TensorEntry>, const float*, const StepControl*, const LayerScale*,
+                SgdStep, cudaStream_t) {
   no_cuda("sgd_update");
 }
 
-void adamw_update(std::span<const TensorEntry>, const float*, const StepControl*, AdamWStep,
-                  cudaStream_t) {
+void adamw_update(std::span<const TensorEntry>, const float*, const StepControl*, const LayerScale*,
+                  AdamWStep, cudaStream_t) {
   no_cuda("adamw_update");
 }
 
@@ -37,8 +40,8 @@ void average_weights(std::span<const TensorEntry>, const StepControl*, WeightAve
 
 void swap_weights(std::span<const TensorEntry>, cudaStream_t) { no_cuda("swap_weights"); }
 
-void gradient_moments(std::span<const TensorEntry>, const float*, ChunkMoments*, LayerMoments*,
-                      std::int64_t, cudaStream_t) {
+void gradient_moments(std::span<const TensorEntry>, const float*, const LayerScale*, ChunkMoments*,
+                      LayerMoments*, std::int64_t, cudaStream_t) {
   no_cuda("gradient_moments");
 }
 
@@ -46,6 +49,16 @@ void decide_step(StepControl*, const LayerMoments*, std::int64_t, StepControlOpt
                  cudaStream_t) {
   no_cuda("decide_step");
 }
+
+void update_layer_scales(LayerScale*, const LayerMoments*, std::int64_t, cudaStream_t) {
+  no_cuda("update_layer_scales");
+}
+
+void restore_if_skipped(std::span<const TensorEntry>, const StepControl*, cudaStream_t) {
+  no_cuda("restore_if_skipped");
+}
+
+void scaled_cast(const CastArrays&, CastScale, cudaStream_t) { no_cuda("scaled_cast"); }
 
 void augment(const ImageBatch&, Augmentation, bool, float*, cudaStream_t) { no_cuda("augment"); }
 

@@ -1,6 +1,8 @@
 #include "triaccel/kernels/sgd.h"
 
 #include "triaccel/kernels/cuda/chunk_loop.cuh"
+#include "triaccel/kernels/float_type_math.h"
+#include "triaccel/kernels/layer_scale_math.h"
 #include "triaccel/kernels/sgd_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -8,36 +10,43 @@ namespace {
 
 __global__ void __launch_bounds__(kThreads)
     sgd_kernel(const __grid_constant__ TensorList list, const float* learning_rates,
-               const StepControl* control, SgdStep step) {
+               const StepControl* control, const LayerScale* scales, SgdStep step) {
   if (control->skip) return;
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   float* p = list.parameter[range.index];
   float* v = list.state1[range.index];
-  const float* g = static_cast<const float*>(list.gradient[range.index]);
-  const float multiplier = control->gradient_multiplier;
-  const float learning_rate = learning_rates[list.layer[range.index]];
-  for_each_element(
-      range, aligned_for_vectors(p, v, g),
-      [&](std::int64_t i) {
-        float4 p4 = load4(p + i);
-        float4 v4 = load4(v + i);
-        const float4 g4 = load4(g + i);
-        sgd_element(p4.x, v4.x, multiplier * g4.x, learning_rate, step);
-        sgd_element(p4.y, v4.y, multiplier * g4.y, learning_rate, step);
-        sgd_element(p4.z, v4.z, multiplier * g4.z, learning_rate, step);
-        sgd_element(p4.w, v4.w, multiplier * g4.w, learning_rate, step);
-        store4(p + i, p4);
-        store4(v + i, v4);
-      },
-      [&](std::int64_t i) { sgd_element(p[i], v[i], multiplier * g[i], learning_rate, step); });
+  const std::int32_t layer = list.layer[range.index];
+  const FloatType type = list.gradient_type[range.index];
+  const float multiplier = control->gradient_multiplier / carried_scale(scales, layer, type);
+  const float learning_rate = learning_rates[layer];
+  with_stored_type(type, [&]<typename Stored>(Stored) {
+    const auto* g = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
+    for_each_element(
+        range, aligned_for_vectors(p, v, g),
+        [&](std::int64_t i) {
+          float4 p4 = load4(p + i);
+          float4 v4 = load4(v + i);
+          const float4 g4 = load4<Stored>(g + i);
+          sgd_element(p4.x, v4.x, multiplier * g4.x, learning_rate, step);
+          sgd_element(p4.y, v4.y, multiplier * g4.y, learning_rate, step);
+          sgd_element(p4.z, v4.z, multiplier * g4.z, learning_rate, step);
+          sgd_element(p4.w, v4.w, multiplier * g4.w, learning_rate, step);
+          store4(p + i, p4);
+          store4(v + i, v4);
+        },
+        [&](std::int64_t i) {
+          sgd_element(p[i], v[i], multiplier * Stored::value(g[i]), learning_rate, step);
+        });
+  });
 }
 
 }  // namespace
 
 void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, SgdStep step, cudaStream_t stream) {
+                const StepControl* control, const LayerScale* scales, SgdStep step,
+                cudaStream_t stream) {
   launch_lists("sgd_update", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    sgd_kernel<<<blocks, kThreads, 0, stream>>>(list, learning_rates, control, step);
+    sgd_kernel<<<blocks, kThreads, 0, stream>>>(list, learning_rates, control, scales, step);
   });
 }
 

@@ -6,10 +6,21 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-__global__ void decide_kernel(StepControl* control, const LayerMoments* layers,
-                              std::int64_t layer_count, StepControlOptions options) {
+/// One warp, so that the layers' moments arrive side by side instead of one after the other; the
+/// order of the sum depends on the number of layers alone.
+__global__ void __launch_bounds__(32)
+    decide_kernel(StepControl* control, const LayerMoments* layers, std::int64_t layer_count,
+                  StepControlOptions options) {
+  StepTotals totals;
+  for (std::int64_t i = threadIdx.x; i < layer_count; i += 32) add_layer(totals, layers[i], i);
+  for (int distance = 16; distance > 0; distance /= 2) {
+    totals.sum_of_squares += __shfl_down_sync(~0u, totals.sum_of_squares, distance);
+    const std::int64_t other = __shfl_down_sync(~0u, totals.last_nonfinite_layer, distance);
+    if (other > totals.last_nonfinite_layer) totals.last_nonfinite_layer = other;
+  }
+  if (threadIdx.x != 0) return;
   StepControl decided = *control;
-  decide(decided, layers, layer_count, options);
+  decide(decided, totals, options);
   *control = decided;
 }
 
@@ -17,7 +28,7 @@ __global__ void decide_kernel(StepControl* control, const LayerMoments* layers,
 
 void decide_step(StepControl* control, const LayerMoments* layers, std::int64_t layer_count,
                  StepControlOptions options, cudaStream_t stream) {
-  decide_kernel<<<1, 1, 0, stream>>>(control, layers, layer_count, options);
+  decide_kernel<<<1, 32, 0, stream>>>(control, layers, layer_count, options);
   check_launch("decide_step");
 }
 

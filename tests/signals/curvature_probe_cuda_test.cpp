@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "tests/models/slim_models.h"
+#include "tests/signals/probe_case.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
+
+namespace triaccel {
+namespace {
+
+class CudaCurvatureProbe : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
+    set_arithmetic(/*deterministic=*/false);
+    torch::manual_seed(21);
+  }
+
+  static CurvatureReport probe(const Network& network, const CurvatureOptions& options,
+                               const at::Tensor& inputs, const at::Tensor& targets,
+                               c10::Device device) {
+    network.module->to(device);
+    return CurvatureProbe(probe_network(network), options, device)
+        .run(inputs.to(device), targets.to(device), 0.1, 0);
+  }
+
+  static void expect_as_on_the_cpu(const std::string& name, const CurvatureOptions& options) {
+    const ModelOptions model = slim(name);
+    const Network network = make_model(model);
+    const at::Tensor inputs = at::cat({sample_input(model), sample_input(model)});
+    const at::Tensor targets = name == "gpt-small" ? inputs : torch::arange(4);
+    const CurvatureReport cpu = probe(network, options, inputs, targets, at::kCPU);
+    const CurvatureReport cuda = probe(network, options, inputs, targets, at::kCUDA);
+    EXPECT_EQ(cuda.skipped, "");
+    ASSERT_EQ(cuda.layers.size(), cpu.layers.size());
+    for (std::size_t l = 0; l < cpu.layers.size(); ++l) {
+      const auto& expected = cpu.layers[l].eigenvalues;
+      ASSERT_EQ(cuda.layers[l].eigenvalues.size(), expected.size()) << name << " layer " << l;
+      if (expected.empty()) continue;
+      // A gate of ReLU that flips by rounding moves the gradients before it.
+      const double scale = std::max(std::abs(expected.front()), std::abs(expected.back()));
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(cuda.layers[l].eigenvalues[i], expected[i], 2e-2 * scale + 1e-12)
+            << name << " layer " << l;
+    }
+  }
+};
+
+TEST_F(CudaCurvatureProbe, FindsTheGramEigenvaluesOfTheCpu) {
+  for (const char* name : {"resnet18", "efficientnet-b0", "vit-small", "gpt-small", "pointnet"})
+    expect_as_on_the_cpu(name, {});
+}
+
+TEST_F(CudaCurvatureProbe, FindsTheHessianEigenvaluesOfTheCpu) {
+  expect_as_on_the_cpu(
+      "resnet18", {.mode = CurvatureMode::Hessian, .top = 2, .most_iterations = 3, .tolerance = 0});
+}
+
+TEST_F(CudaCurvatureProbe, OfAFullResidualNetworkCostsLessThanTwoPerCent) {
+  const Network network = make_model({.name = "resnet18"});
+  network.module->to(at::kCUDA);
+  CurvatureProbe probe(probe_network(network), {}, at::kCUDA);
+  const at::Tensor images = torch::randn({32, 3, 32, 32}, at::kCUDA);
+  const at::Tensor classes =
+      torch::randint(10, {32}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  probe.run(images, classes, 0, 0);  // loads kernels
+  const std::int64_t used = read_cuda_memory().used;
+  reset_cuda_memory_peak();
+  double fastest = 1e9;
+  for (int i = 0; i < 5; ++i) fastest = std::min(fastest, probe.run(images, classes, 0, 0).seconds);
+  RecordProperty("milliseconds", std::to_string(1e3 * fastest));
+  RecordProperty("peak_mib", std::to_string((read_cuda_memory().peak - used) >> 20));
+  EXPECT_LT(fastest, 0.026);  // of 200 steps of 6.6 ms, on an H200
+}
+
+}  // namespace
+}  // namespace triaccel

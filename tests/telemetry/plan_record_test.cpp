@@ -1,0 +1,157 @@
+#include "triaccel/telemetry/plan_record.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/telemetry/sample_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/telemetry/metrics_files.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+StepPlan plan_with_batch(std::int64_t batch) {
+  StepPlan plan = controlled_plan();
+  plan.batch_size = batch;
+  return plan;
+}
+
+std::vector<PlanRecord> plans_in(const std::string& text) {
+  ScratchDirectory scratch;
+  const fs::path path = scratch.path() / kPlansJsonl;
+  std::ofstream(path, std::ios::binary) << text;
+  return read_plans(path);
+}
+
+TEST(PlanRecord, ReadsBackEqual) {
+  const PlanRecord first{0, sample_plan()};
+  const PlanRecord second{25, controlled_plan()};
+  EXPECT_EQ(plans_in(to_jsonl(first) + '\n' + to_jsonl(second) + '\n'),
+            (std::vector{first, second}));
+}
+
+TEST(PlanRecord, IsShortAndReadableForPeople) {
+  EXPECT_EQ(to_jsonl({25, controlled_plan()}),
+            "{\"step\":25,\"batch\":128,\"micro_batch\":64,\"learning_rate_scale\":1.3333334,"
+            "\"precisions\":\"hb\",\"learning_rate_scales\":[0.1,0.7]}");
+}
+
+TEST(ReadPlans, TakesAFileWrittenByHand) {
+  const auto plans = plans_in("{\"step\":0,\"batch\":96,\"precisions\":\"fbhi\"}");
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].plan.micro_batch_size, 96);
+  EXPECT_EQ(plans[0].plan.layers[3].compute, Precision::Int8);
+  EXPECT_EQ(plans[0].plan.layers[3].learning_rate_scale, 1);
+}
+
+TEST(ReadPlans, KeepsThePlansThatCameIntoForce) {
+  const auto line = [](std::int64_t step, std::int64_t batch) {
+    return to_jsonl({step, plan_with_batch(batch)}) + '\n';
+  };
+  EXPECT_EQ(plans_in(line(0, 100) + line(0, 90)), (std::vector{PlanRecord{0, plan_with_batch(90)}}))
+      << "given up before its first step";
+  EXPECT_EQ(plans_in(line(0, 100) + line(25, 110) + line(50, 120) + line(30, 100)),
+            (std::vector<PlanRecord>{
+                {0, plan_with_batch(100)}, {25, plan_with_batch(110)}, {30, plan_with_batch(100)}}))
+      << "the run went back to step 30";
+}
+
+TEST(ReadPlans, LeavesOutATornLastLine) {
+  const std::string whole = to_jsonl({0, controlled_plan()});
+  for (std::size_t cut = 1; cut < whole.size(); ++cut)
+    EXPECT_EQ(plans_in(whole + '\n' + whole.substr(0, cut)).size(), 1u) << cut;
+}
+
+TEST(ReadPlans, NamesFileAndLineOfWhatIsWrong) {
+  const std::string good = "{\"step\":0,\"batch\":96,\"precisions\":\"fb\"}\n";
+  for (const std::string bad :
+       {"", "[]", "{\"batch\":96,\"precisions\":\"fb\"}",
+        "{\"step\":-1,\"batch\":96,\"precisions\":\"fb\"}", "{\"step\":1,\"precisions\":\"fb\"}",
+        "{\"step\":1,\"batch\":0,\"precisions\":\"fb\"}", "{\"step\":1,\"batch\":96}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fx\"}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fbb\"}",
+        "{\"step\":1,\"batch\":96,\"micro_batch\":97,\"precisions\":\"fb\"}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scales\":[1]}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scales\":[1,-1]}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scale\":null}"}) {
+    try {
+      plans_in(good + bad + '\n');
+      ADD_FAILURE() << "read " << bad;
+    } catch (const StorageError& error) {
+      EXPECT_NE(std::string(error.what()).find("plans.jsonl:2: "), std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_THROW(plans_in(good + "{\"step\":1}"), StorageError) << "whole, though the file ends here";
+  EXPECT_THROW(read_plans("/nonexistent/plans.jsonl"), StorageError);
+}
+
+TEST(MetricsFiles, WriteAPlanWheneverItChanges) {
+  ScratchDirectory scratch;
+  MetricsFiles files(scratch.path(), {});
+  files.start(sample_info());
+  files.plan(0, plan_with_batch(96));
+  files.interval(sample_report(10), plan_with_batch(96));
+  files.plan(10, plan_with_batch(112));
+  files.interval(sample_report(20), plan_with_batch(112));
+  files.plan(23, plan_with_batch(64));
+  files.interval(sample_report(30), plan_with_batch(64));
+  EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
+            (std::vector<PlanRecord>{
+                {0, plan_with_batch(96)}, {10, plan_with_batch(112)}, {23, plan_with_batch(64)}}));
+}
+
+TEST(MetricsFiles, TakePlansFromIntervalsWhereNobodyTellsOfThem) {
+  ScratchDirectory scratch;
+  MetricsFiles files(scratch.path(), {});
+  files.interval(sample_report(10), plan_with_batch(96));
+  files.interval(sample_report(20), plan_with_batch(96));
+  files.interval(sample_report(30), plan_with_batch(112));
+  EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
+            (std::vector<PlanRecord>{{0, plan_with_batch(96)}, {20, plan_with_batch(112)}}));
+}
+
+TEST(MetricsFiles, TellAPlanAgainWhenTheRunWentBackToBeforeIt) {
+  ScratchDirectory scratch;
+  MetricsFiles files(scratch.path(), {});
+  files.plan(0, plan_with_batch(96));
+  files.plan(30, plan_with_batch(112));
+  files.plan(50, plan_with_batch(96));
+  files.plan(20, plan_with_batch(96));
+  EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
+            (std::vector<PlanRecord>{{0, plan_with_batch(96)}, {20, plan_with_batch(96)}}));
+}
+
+TEST(MetricsFiles, ResumeCutsThePlansBackToTheCheckpoint) {
+  const auto play = [](MetricsFiles& files, std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step < to; step += 10)
+      files.plan(step, plan_with_batch(96 + step));
+  };
+  ScratchDirectory whole;
+  MetricsFiles uninterrupted(whole.path(), {});
+  play(uninterrupted, 0, 100);
+  ScratchDirectory cut;
+  {
+    MetricsFiles files(cut.path(), {});
+    play(files, 0, 80);
+  }
+  std::ofstream(cut.path() / kPlansJsonl, std::ios::app) << "{\"step\":80,\"ba";
+  MetricsFiles resumed(cut.path(), {.resume_after_step = 50});
+  play(resumed, 50, 100);
+  EXPECT_EQ(file_text(cut.path() / kPlansJsonl), file_text(whole.path() / kPlansJsonl));
+}
+
+TEST(MetricsFiles, ResumeDoesNotRepeatAPlanThatStillHolds) {
+  ScratchDirectory scratch;
+  {
+    MetricsFiles files(scratch.path(), {});
+    files.plan(0, sample_plan());
+  }
+  MetricsFiles files(scratch.path(), {.resume_after_step = 50});
+  files.plan(50, sample_plan());
+  EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl).size(), 1u);
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "triaccel/core/state_view.h"
+#include "triaccel/core/step_plan.h"
+
+namespace triaccel {
+
+/// A plan as a checkpoint keeps it.
+std::vector<StateView> plan_state(const StepPlan& plan);
+
+/// Reads what plan_state wrote; StorageError unless it is a plan of `layer_count` layers.
+StepPlan plan_from(const StateMap& saved, std::int64_t layer_count);
+
+}  // namespace triaccel

@@ -1,0 +1,170 @@
+#include "triaccel/layers/layer_nodes.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "triaccel/layers/linear_product.h"
+#include "triaccel/layers/rounding.h"
+#include "triaccel/ops/scaled_cast.h"
+
+namespace triaccel {
+namespace {
+
+namespace autograd = torch::autograd;
+
+bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
+
+/// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
+/// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
+at::Tensor kept_input(const at::Tensor& input, Precision precision) {
+  return is_low(precision) && input.scalar_type() == at::kFloat
+             ? input.to(scalar_type_of(precision))
+             : input;
+}
+
+/// Adds a weight gradient to what is there. 16-bit gradients stay as they are unless they are
+/// summed over passes.
+void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how) {
+  if (how.accumulate && gradient.scalar_type() == at::kHalf)
+    gradient = scaled_cast(gradient, at::kFloat, how.scales, how.layer, /*divide=*/true,
+                           /*record_maximum=*/false);
+  else if (how.accumulate)
+    gradient = gradient.to(at::kFloat);
+  at::Tensor& held = weight.mutable_grad();
+  if (!held.defined())
+    held = std::move(gradient);
+  else
+    held.add_(gradient);
+}
+
+/// Everything but the product itself, which `Product` computes: forward(input), then
+/// backward(output_gradient, input, types) -> {input gradient, weight gradient}.
+template <typename Product>
+class LayerNode final : public autograd::Node {
+ public:
+  LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight,
+            std::vector<std::int64_t> bias_sums_over, Product product, LayerArithmetic how)
+      : input_type_(input.scalar_type()),
+        kept_(kept, /*is_output=*/false),
+        weight_(std::move(weight)),
+        bias_sums_over_(std::move(bias_sums_over)),
+        product_(std::move(product)),
+        how_(std::move(how)) {}
+
+  autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    const at::NoGradGuard no_grad;  // once only: curvature is probed without plans
+    const at::Tensor& output = gradients[0];
+    if (!output.defined()) return {{}, {}};
+    const bool scaled = how_.precision == Precision::Fp16;
+    const bool want_input = task_should_compute_output(0);
+    const GradientTypes types{.want_input = want_input,
+                              .input = scaled ? at::kHalf : input_type_,
+                              .weight = scalar_type_of(how_.precision)};
+    const at::Tensor entering =
+        scaled ? scaled_cast(output, at::kHalf, how_.scales, how_.layer, /*divide=*/false,
+                             /*record_maximum=*/true)
+               : output;
+    const at::Tensor kept = kept_.unpack(shared_from_this());
+    auto [input, weight] = product_.backward(entering, kept, weight_, how_, types);
+    if (scaled && input.defined())
+      input = scaled_cast(input, input_type_, how_.scales, how_.layer, /*divide=*/true,
+                          /*record_maximum=*/false);
+    if (weight_.requires_grad()) give_gradient(weight_, std::move(weight), how_);
+    at::Tensor bias;
+    if (task_should_compute_output(1)) bias = output.sum(bias_sums_over_, false, at::kFloat);
+    return {std::move(input), std::move(bias)};
+  }
+
+  void release_variables() override { kept_.reset_data(); }
+  std::string name() const override { return "triaccel::LayerNode"; }
+
+ private:
+  at::ScalarType input_type_;
+  autograd::SavedVariable kept_;
+  at::Tensor weight_;
+  std::vector<std::int64_t> bias_sums_over_;
+  Product product_;
+  LayerArithmetic how_;
+};
+
+struct ConvolutionProduct {
+  ConvolutionGeometry geometry;
+
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight,
+                     const LayerArithmetic& how) const {
+    return convolution_forward(input, weight, geometry, how.precision, how.kernel, how.carrier);
+  }
+  std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
+                                             const at::Tensor& weight, const LayerArithmetic& how,
+                                             const GradientTypes& types) const {
+    ConvolutionGradients gradients =
+        convolution_backward(output, input, weight, geometry, how.precision, how.kernel, types);
+    return {std::move(gradients.input), std::move(gradients.weight)};
+  }
+};
+
+struct LinearProduct {
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight,
+                     const LayerArithmetic& how) const {
+    return linear_forward(input, weight, how.precision, how.kernel.arithmetic, how.carrier);
+  }
+  std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
+                                             const at::Tensor& weight, const LayerArithmetic& how,
+                                             const GradientTypes& types) const {
+    LinearGradients gradients =
+        linear_backward(output, input, weight, how.precision, how.kernel.arithmetic, types);
+    return {std::move(gradients.input), std::move(gradients.weight)};
+  }
+};
+
+/// `channel` is the dimension of the output that a bias runs along.
+template <typename Product>
+at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
+                     const std::optional<at::Tensor>& bias, std::int64_t channel, Product product,
+                     const LayerArithmetic& how) {
+  const bool has_bias = bias && bias->defined();
+  at::Tensor kept, output;
+  {
+    const at::NoGradGuard no_grad;
+    kept = kept_input(input, how.precision);
+    output = product.forward(kept, weight, how);
+    if (has_bias) {
+      std::vector<std::int64_t> shape(static_cast<std::size_t>(output.dim()), 1);
+      shape[static_cast<std::size_t>(channel)] = -1;
+      output.add_(bias->view(shape));
+    }
+  }
+  if (!at::GradMode::is_enabled()) return output;
+  const at::Tensor bias_or_none = has_bias ? *bias : at::Tensor();
+  if (!autograd::compute_requires_grad(input, weight, bias_or_none)) return output;
+  std::vector<std::int64_t> others;
+  for (std::int64_t d = 0; d < output.dim(); ++d)
+    if (d != channel) others.push_back(d);
+  const auto node = std::make_shared<LayerNode<Product>>(input, kept, weight, std::move(others),
+                                                         std::move(product), how);
+  node->set_next_edges(autograd::collect_next_edges(input, bias_or_none));
+  autograd::set_history(output, node);
+  return output;
+}
+
+}  // namespace
+
+at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
+                             const LayerArithmetic& how) {
+  return run_layer(call.input, weight, call.bias, /*channel=*/1, ConvolutionProduct{call.geometry},
+                   how);
+}
+
+at::Tensor linear_layer(const LinearCall& call, const at::Tensor& weight,
+                        const LayerArithmetic& how) {
+  return run_layer(call.input, weight, call.bias, call.input.dim() - 1, LinearProduct{}, how);
+}
+
+}  // namespace triaccel

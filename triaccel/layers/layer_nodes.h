@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "triaccel/layers/layer_execution.h"
+
+namespace triaccel {
+
+/// A convolution of the FP32 master `weight`, computed and differentiated as `how` says. The
+/// input's and the bias's gradients go on through autograd; the weight's is put into weight.grad()
+/// directly, since autograd would widen it.
+at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
+                             const LayerArithmetic& how);
+
+/// The same for a product with a matrix of weights.
+at::Tensor linear_layer(const LinearCall& call, const at::Tensor& weight,
+                        const LayerArithmetic& how);
+
+}  // namespace triaccel

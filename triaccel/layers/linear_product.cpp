@@ -1,0 +1,34 @@
+#include "triaccel/layers/linear_product.h"
+
+#include <ATen/ATen.h>
+
+#include "triaccel/layers/rounding.h"
+
+namespace triaccel {
+
+at::Tensor linear_forward(const at::Tensor& input, const at::Tensor& weight, Precision precision,
+                          Arithmetic arithmetic, at::ScalarType output) {
+  const at::Tensor rows = input.reshape({-1, input.size(-1)});
+  const at::Tensor product =
+      at::mm(operand(rows, precision, arithmetic), operand(weight, precision, arithmetic).t());
+  std::vector<std::int64_t> shape = input.sizes().vec();
+  shape.back() = weight.size(0);
+  // No view to autograd: whoever called may add a bias in place.
+  return at::_unsafe_view(product.to(output), shape);
+}
+
+LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                                const at::Tensor& weight, Precision precision,
+                                Arithmetic arithmetic, const GradientTypes& types) {
+  const at::Tensor rows =
+      operand(output_gradient.reshape({-1, output_gradient.size(-1)}), precision, arithmetic);
+  const at::Tensor inputs = operand(input.reshape({-1, input.size(-1)}), precision, arithmetic);
+  LinearGradients gradients;
+  gradients.weight = at::mm(rows.t(), inputs).to(types.weight);
+  if (types.want_input)
+    gradients.input =
+        at::mm(rows, operand(weight, precision, arithmetic)).to(types.input).view(input.sizes());
+  return gradients;
+}
+
+}  // namespace triaccel

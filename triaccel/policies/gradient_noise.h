@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/state_view.h"
+
+namespace triaccel {
+
+/// How much the gradients of single samples differ, as the probes of per-sample gradients saw it.
+/// Numerator and denominator of the noise scale are averaged apart: their ratio is too noisy.
+class GradientNoise {
+ public:
+  explicit GradientNoise(std::size_t layers);
+
+  /// Takes in a probe; one without per-sample gradients changes nothing.
+  void add(const CurvatureReport& probe);
+
+  /// Trace of the covariance of one sample's gradient, of one layer; 0: not measured.
+  double of_layer(std::size_t layer) const { return noise_[layer]; }
+
+  double noise() const;   // the same over all layers
+  double signal() const;  // squared norm of the mean gradient; not below 0
+
+  /// B_noise = noise / signal (McCandlish et al. 2018): beyond it a larger batch saves few steps.
+  /// Empty when not measured, or when no mean stands out of the noise.
+  std::optional<double> scale() const;
+
+  void save(std::vector<StateView>& state) const;
+  void restore(const StateMap& saved);
+
+ private:
+  std::vector<double> noise_;
+  double signal_ = 0;  // unbiased, so it may be negative
+};
+
+}  // namespace triaccel

@@ -1,0 +1,165 @@
+#include "triaccel/signals/tapped_layers.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <memory>
+#include <utility>
+
+namespace triaccel {
+namespace {
+
+namespace autograd = torch::autograd;
+using Optional = std::optional<at::Tensor>;
+
+/// Calls `work` with what arrives at a layer's output, once.
+class TapNode final : public autograd::Node {
+ public:
+  using Work = std::function<at::Tensor(const at::Tensor&, bool)>;
+  explicit TapNode(Work work) : work_(std::move(work)) {}
+
+  autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    const at::NoGradGuard no_grad;
+    const Work work = std::exchange(work_, nullptr);  // the input it holds goes with it
+    if (!work || !gradients[0].defined()) return {{}, {}};
+    return {work(gradients[0], task_should_compute_output(0)), {}};
+  }
+
+ private:
+  Work work_;
+};
+
+const std::byte* address(const at::Tensor& tensor) {
+  return static_cast<const std::byte*>(tensor.const_data_ptr());
+}
+
+Optional detached(const Optional& tensor) {
+  return tensor && tensor->defined() ? Optional(tensor->detach()) : Optional();
+}
+
+/// A weight's view [out, in] whose memory runs the other way: a tied matrix, used transposed.
+bool is_transposed(const at::Tensor& view) { return view.stride(0) < view.stride(1); }
+
+}  // namespace
+
+TappedLayers::TappedLayers(const std::vector<at::Tensor>& weights, bool with_bias,
+                           const GramSize& size)
+    : FrozenHooks(/*twice=*/false), with_bias_(with_bias), size_(size), layers_(weights.size()) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const at::Tensor& weight = weights[i];
+    if (weight.requires_grad())
+      spans_[address(weight)] = {address(weight) + weight.nbytes(), static_cast<std::int64_t>(i)};
+  }
+  root_ = at::zeros({}, weights.front().options().requires_grad(false)).requires_grad_();
+}
+
+std::int64_t TappedLayers::layer_of(const at::Tensor& weight) const {
+  auto after = spans_.upper_bound(address(weight));
+  if (after == spans_.begin()) return -1;
+  const auto& [end, layer] = std::prev(after)->second;
+  return address(weight) < end ? layer : -1;
+}
+
+std::int64_t TappedLayers::tappable(const at::Tensor& weight, const at::Tensor& input) const {
+  const bool samples_first = input.dim() >= 1 && input.size(0) % size_.samples == 0;
+  return samples_first && input.size(0) > 0 && at::GradMode::is_enabled() ? layer_of(weight) : -1;
+}
+
+at::Tensor TappedLayers::tap(std::int64_t layer, const at::Tensor& input, at::Tensor output,
+                             OutputGradient work) {
+  ++layers_[static_cast<std::size_t>(layer)].expected;
+  const std::shared_ptr<TapNode> node(new TapNode(std::move(work)), autograd::deleteNode);
+  node->set_next_edges(autograd::collect_next_edges(input, root_));
+  autograd::set_history(output, node);
+  return output;
+}
+
+at::Tensor TappedLayers::convolution(const ConvolutionCall& call) {
+  const std::int64_t layer = tappable(call.weight, call.input);
+  if (layer < 0) return FrozenHooks::convolution(call);
+  const at::Tensor input = call.input.detach(), weight = call.weight.detach();
+  const Optional bias = detached(call.bias);
+  const Optional measured = bias && with_bias_ && call.bias->requires_grad() ? bias : Optional();
+  const ConvolutionGeometry g = call.geometry;
+  return tap(layer, call.input, FrozenHooks::convolution({input, weight, bias, g}),
+             [=, this](const at::Tensor& gradient, bool want_input) {
+               add(layer, weight,
+                   convolution_gradients(input, gradient, weight.sizes().slice(2), g, size_));
+               add_bias(layer, measured, gradient, 1);
+               arrive(layer);
+               if (!want_input) return at::Tensor();
+               return std::get<0>(at::convolution_backward(
+                   gradient, input, weight, /*bias_sizes=*/{}, g.stride, g.padding, g.dilation,
+                   g.transposed, g.output_padding, g.groups, {true, false, false}));
+             });
+}
+
+at::Tensor TappedLayers::linear(const LinearCall& call) {
+  const std::int64_t layer = call.input.dim() >= 2 ? tappable(call.weight, call.input) : -1;
+  if (layer < 0) return FrozenHooks::linear(call);
+  const at::Tensor input = call.input.detach(), weight = call.weight.detach();
+  const Optional bias = detached(call.bias);
+  const Optional measured = bias && with_bias_ && call.bias->requires_grad() ? bias : Optional();
+  return tap(layer, call.input, FrozenHooks::linear({input, weight, bias}),
+             [=, this](const at::Tensor& gradient, bool want_input) {
+               const bool turned = is_transposed(weight);
+               add(layer, weight,
+                   product_gradients(turned ? input : gradient, turned ? gradient : input, size_));
+               add_bias(layer, measured, gradient, gradient.dim() - 1);
+               arrive(layer);
+               return want_input ? at::matmul(gradient, weight) : at::Tensor();
+             });
+}
+
+at::Tensor TappedLayers::embedding(const at::Tensor& weight, const at::Tensor& indices,
+                                   std::int64_t padding_index, bool scale_grad_by_freq,
+                                   bool sparse) {
+  const std::int64_t layer = scale_grad_by_freq ? -1 : tappable(weight, indices);
+  const at::Tensor table = weight.detach();
+  if (layer < 0)
+    return FrozenHooks::embedding(weight, indices, padding_index, scale_grad_by_freq, sparse);
+  return tap(layer, indices, at::embedding(table, indices, padding_index, false, false),
+             [=, this](const at::Tensor& gradient, bool) {
+               add(layer, table,
+                   table_gradients(indices, gradient, table.size(0), padding_index, size_));
+               arrive(layer);
+               return at::Tensor();
+             });
+}
+
+void TappedLayers::add(std::int64_t layer, const at::Tensor& weight, SampleGradients gradients) {
+  const Block block = {address(weight), weight.numel(), gradients.slices};
+  layers_[static_cast<std::size_t>(layer)].pending[block].push_back(std::move(gradients));
+}
+
+void TappedLayers::add_bias(std::int64_t layer, const Optional& bias, const at::Tensor& gradient,
+                            std::int64_t channels) {
+  if (bias) add(layer, *bias, bias_gradients(gradient, channels, size_));
+}
+
+void TappedLayers::arrive(std::int64_t id) {
+  Layer& layer = layers_[static_cast<std::size_t>(id)];
+  if (++layer.arrived == layer.expected) reduce(layer);
+}
+
+void TappedLayers::reduce(Layer& layer) const {
+  for (const auto& [block, uses] : layer.pending) {
+    at::Tensor gram = gram_of(uses, size_);
+    layer.gram = layer.gram.defined() ? layer.gram + gram : std::move(gram);
+  }
+  layer.pending.clear();
+}
+
+std::vector<at::Tensor> TappedLayers::finish() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> grams;
+  for (Layer& layer : layers_) {
+    reduce(layer);  // uses whose output the loss does not depend on never arrive
+    grams.push_back(layer.gram);
+  }
+  return grams;
+}
+
+}  // namespace triaccel

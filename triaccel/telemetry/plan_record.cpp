@@ -1,0 +1,106 @@
+#include "triaccel/telemetry/plan_record.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triaccel/base/error.h"
+#include "triaccel/telemetry/json_fields.h"
+#include "triaccel/telemetry/json_lines.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
+
+bool is_rate(float value) { return std::isfinite(value) && value >= 0; }
+
+PlanRecord plan_from(std::string_view line, std::string_view where) {
+  const nlohmann::json json = JsonFields::parse(line, where);
+  const JsonFields fields(json, where);
+  PlanRecord record{.step = -1};
+  StepPlan& plan = record.plan;
+  std::string letters;
+  std::vector<float> rates;
+  fields.read("step", record.step);
+  fields.read("batch", plan.batch_size);
+  plan.micro_batch_size = plan.batch_size;
+  fields.read("micro_batch", plan.micro_batch_size);
+  fields.read("learning_rate_scale", plan.learning_rate_scale);
+  fields.read("precisions", letters);
+  fields.read("learning_rate_scales", rates);
+
+  if (record.step < 0) fields.reject("step", "present and not negative");
+  if (plan.batch_size < 1) fields.reject("batch", "present and at least 1");
+  if (plan.micro_batch_size < 1 || plan.micro_batch_size > plan.batch_size)
+    fields.reject("micro_batch", "between 1 and the batch");
+  if (!is_rate(plan.learning_rate_scale)) fields.reject("learning_rate_scale", "0 or more");
+  if (!fields.has("precisions"))
+    fields.reject("precisions", "present, one letter of f, b, h, i a layer");
+  if (!rates.empty() && rates.size() != letters.size())
+    fields.reject("learning_rate_scales", "as long as 'precisions'");
+  if (!std::all_of(rates.begin(), rates.end(), is_rate))
+    fields.reject("learning_rate_scales", "a list of numbers that are 0 or more");
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const auto precision = precision_of(letters[i]);
+    if (!precision) fields.reject("precisions", "made of the letters f, b, h, i");
+    plan.layers.push_back(
+        {.compute = *precision, .learning_rate_scale = rates.empty() ? 1.0f : rates[i]});
+  }
+  return record;
+}
+
+}  // namespace
+
+char letter_of(Precision precision) {
+  switch (precision) {
+    case Precision::Fp32:
+      return 'f';
+    case Precision::Bf16:
+      return 'b';
+    case Precision::Fp16:
+      return 'h';
+    case Precision::Int8:
+      return 'i';
+  }
+  return '?';  // unreachable: a missing case is a build error
+}
+
+std::optional<Precision> precision_of(char letter) {
+  for (const Precision p : {Precision::Fp32, Precision::Bf16, Precision::Fp16, Precision::Int8})
+    if (letter_of(p) == letter) return p;
+  return std::nullopt;
+}
+
+std::string precision_letters(const StepPlan& plan) {
+  std::string letters;
+  for (const LayerPlan& layer : plan.layers) letters += letter_of(layer.compute);
+  return letters;
+}
+
+std::string to_jsonl(const PlanRecord& record) {
+  nlohmann::ordered_json json = {
+      {"step", record.step},
+      {"batch", record.plan.batch_size},
+      {"micro_batch", record.plan.micro_batch_size},
+      {"learning_rate_scale", short_double(record.plan.learning_rate_scale)},
+      {"precisions", precision_letters(record.plan)}};
+  nlohmann::ordered_json& rates = json["learning_rate_scales"] = nlohmann::ordered_json::array();
+  for (const LayerPlan& layer : record.plan.layers)
+    rates.push_back(short_double(layer.learning_rate_scale));
+  return dump_line(json);
+}
+
+std::vector<PlanRecord> read_plans(const std::filesystem::path& path) {
+  std::vector<PlanRecord> plans;
+  for_each_json_line(path, kMaxPlansBytes, [&](const std::string& line, const std::string& where) {
+    PlanRecord record = plan_from(line, where);
+    if (!plans.empty() && record.plan.layers.size() != plans.back().plan.layers.size())
+      throw StorageError(text(where, ": a plan for ", record.plan.layers.size(),
+                              " layers follows one for ", plans.back().plan.layers.size()));
+    while (!plans.empty() && plans.back().step >= record.step) plans.pop_back();
+    plans.push_back(std::move(record));
+  });
+  return plans;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,78 @@
+#include "triaccel/trainer/diagnosis.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "triaccel/base/error.h"
+#include "triaccel/trainer/evaluation_mode.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::size_t kMostNamed = 8;
+
+bool all_finite(const at::Tensor& tensor) {
+  return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
+}
+
+/// For each sample whether its input and its loss are finite. In evaluation mode, since batch
+/// statistics would spread one sample's fault over all.
+at::Tensor samples_in_order(const Network& network, const Batch& batch, const ForwardRules& rules) {
+  const std::int64_t count = batch.inputs.size(0);
+  at::Tensor fine = at::ones({count}, batch.inputs.options().dtype(at::kBool));
+  if (batch.inputs.is_floating_point())
+    fine = at::isfinite(batch.inputs).reshape({count, -1}).all(1);
+  at::Tensor logits;
+  {
+    const ForwardScope scope(rules, batch.inputs.device().type());
+    logits = network.forward(batch.inputs).to(at::kFloat);
+  }
+  const at::Tensor losses = at::cross_entropy_loss(
+      logits.reshape({-1, logits.size(-1)}), batch.targets.reshape({-1}), {}, at::Reduction::None);
+  return fine.logical_and(at::isfinite(losses).reshape({count, -1}).all(1));
+}
+
+template <typename Values>
+std::string listed(const Values& values) {
+  std::string all;
+  for (std::size_t i = 0; i < std::min(values.size(), kMostNamed); ++i)
+    all += text(i == 0 ? "" : ", ", values[i]);
+  if (values.size() > kMostNamed) all += text(" and ", values.size() - kMostNamed, " more");
+  return all;
+}
+
+}  // namespace
+
+std::string Diagnosis::text() const {
+  if (!tensors.empty()) return "the weights themselves are not finite: " + listed(tensors);
+  if (!samples.empty()) return "training samples " + listed(samples) + " give no finite loss";
+  return "weights and data are finite: the gradients overflowed";
+}
+
+std::vector<std::string> nonfinite_tensors(const Network& network) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  for (const auto& item : network.module->named_parameters())
+    if (!all_finite(item.value())) names.push_back(item.key());
+  for (const auto& item : network.module->named_buffers())
+    if (!all_finite(item.value())) names.push_back(item.key());
+  return names;
+}
+
+Diagnosis diagnose(const Network& network, const Dataset& data, std::span<const at::Tensor> ids,
+                   const ForwardRules& rules) {
+  const at::NoGradGuard no_grad;
+  Diagnosis found{.tensors = nonfinite_tensors(network)};
+  if (!found.tensors.empty()) return found;
+  const EvaluationMode mode(*network.module);
+  for (const at::Tensor& step : ids) {
+    const at::Tensor fine = samples_in_order(network, data.gather(step, {}), rules);
+    const at::Tensor bad = step.masked_select(fine.logical_not()).cpu();
+    found.samples.insert(found.samples.end(), bad.const_data_ptr<std::int64_t>(),
+                         bad.const_data_ptr<std::int64_t>() + bad.numel());
+  }
+  return found;
+}
+
+}  // namespace triaccel

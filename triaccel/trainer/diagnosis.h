@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "triaccel/data/dataset.h"
+#include "triaccel/models/network.h"
+#include "triaccel/step/forward_scope.h"
+
+namespace triaccel {
+
+/// Where numbers that are none came from, when a step had to be skipped.
+struct Diagnosis {
+  std::vector<std::string> tensors = {};   // parameters and buffers that hold some
+  std::vector<std::int64_t> samples = {};  // ids whose input holds some, or whose loss is none
+
+  /// In words, with at most a few of each.
+  std::string text() const;
+};
+
+/// Names of the parameters and buffers that hold a value which is no number.
+std::vector<std::string> nonfinite_tensors(const Network& network);
+
+/// Looks through weights, buffers and the samples of skipped steps. Changes nothing; waits for the
+/// device.
+Diagnosis diagnose(const Network& network, const Dataset& data, std::span<const at::Tensor> ids,
+                   const ForwardRules& rules);
+
+}  // namespace triaccel

@@ -1,0 +1,167 @@
+#include "triaccel/trainer/run_control.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/telemetry/plan_record.h"
+#include "triaccel/trainer/network_state.h"
+
+namespace triaccel {
+namespace {
+
+/// Batch norm needs two samples: where a map is a single pixel, one has no variance.
+std::int64_t smallest_pass_of(const Network& network) {
+  for (const auto& buffer : network.module->named_buffers())
+    if (buffer.key().ends_with("running_var")) return 2;
+  return 1;
+}
+
+RateRule rate_rule(const std::string& name) {
+  for (const RateRule rule : {RateRule::None, RateRule::Linear, RateRule::Sqrt, RateRule::AdaScale})
+    if (name_of(rule) == name) return rule;
+  throw UsageError(text("[--batch-rate] unknown value '", name, "'"));
+}
+
+BatchMode batch_mode(const std::string& name) {
+  for (const BatchMode mode : {BatchMode::Off, BatchMode::Elastic, BatchMode::Micro})
+    if (name_of(mode) == name) return mode;
+  throw UsageError(text("[--batch-control] unknown value '", name, "'"));
+}
+
+BatchOptions batch_options(const RunConfig& config, const RunParts& parts) {
+  const RunConfig::Control& control = config.control;
+  const MemoryReport memory = parts.on.gauge.read();
+  return {.mode = batch_mode(control.batch),
+          // The budget is what the device's allocator takes, cached blocks included.
+          .signal = parts.on.device.is_cuda() ? MemorySignal::Reserved : MemorySignal::Peak,
+          .device_bytes = parts.free_bytes_at_start + memory.used,
+          .rho_low = control.rho_low,
+          .rho_high = control.rho_high,
+          .smallest = control.smallest_batch,
+          .largest = control.largest_batch,
+          .delta_up = control.batch_up,
+          .delta_down = control.batch_down,
+          .kappa = control.noise_share,
+          .rate = rate_rule(control.batch_rate)};
+}
+
+ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
+  if (!parts.method.per_layer)
+    return {.precision_on = false, .curvature_on = false, .batch = {.mode = BatchMode::Off}};
+  const RunConfig::Control& control = config.control;
+  ControlOptions options =
+      default_options(control.policy == "paper" ? PolicySet::Paper : PolicySet::Robust);
+  options.precision_on = control.precision == "auto";
+  options.curvature_on = control.curvature != "off";
+  PrecisionOptions& precision = options.precision;
+  precision.beta = control.variance_decay;
+  precision.has_bf16 = parts.formats.bf16;
+  precision.has_fp16 = parts.formats.fp16;
+  precision.automatic = control.tau_high == 0;
+  precision.tau_low = control.tau_low;
+  precision.tau_high = control.tau_high;
+  precision.prefer_fp16 = control.prefer_fp16;
+  precision.dwell_ticks = control.dwell;
+  precision.changes_per_tick = control.most_changes;
+  CurvatureRules& curvature = options.curvature;
+  curvature.alpha = control.alpha;
+  curvature.rate_floor = control.smallest_rate;
+  curvature.momentum = config.train.optimizer == "sgd" ? config.train.momentum : 0;
+  curvature.automatic = control.tau_curvature == 0;
+  curvature.tau = std::max(0.0, control.tau_curvature);
+  options.batch = batch_options(config, parts);
+  return options;
+}
+
+std::vector<LayerKind> kinds_of(const Network& network) {
+  std::vector<LayerKind> kinds;
+  for (const LayerInfo& layer : network.layers.layers()) kinds.push_back(layer.kind);
+  return kinds;
+}
+
+PlanSchedule schedule_from(const std::filesystem::path& file) {
+  std::vector<ScheduledPlan> plans;
+  for (PlanRecord& record : read_plans(file))
+    plans.push_back({.first_step = record.step, .plan = std::move(record.plan)});
+  return PlanSchedule(std::move(plans));
+}
+
+CurvatureOptions curvature_options(const RunConfig& config) {
+  const RunConfig::Control& control = config.control;
+  CurvatureOptions options;
+  options.mode =
+      control.curvature == "hessian" ? CurvatureMode::Hessian : CurvatureMode::FisherGram;
+  options.top = control.curvature_top;
+  options.batch = control.curvature_batch;
+  options.whole_layer = control.curvature_block == "layer";
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  return options;
+}
+
+}  // namespace
+
+RunControl::RunControl(const RunConfig& config, RunParts& parts)
+    : parts_(parts),
+      curvature_(curvature_options(config)),
+      label_smoothing_(config.train.label_smoothing),
+      smallest_pass_(smallest_pass_of(parts.network)),
+      controller_(control_options(config, parts), kinds_of(parts.network), parts.plan) {
+  if (!parts.method.per_layer) return;
+  if (!config.control.replay.empty()) {
+    replayed_ = schedule_from(config.control.replay);
+    return;
+  }
+  if (config.control.curvature == "off") return;
+  probe_every_ = config.control.curvature_every;
+  probe_ = std::make_unique<CurvatureProbe>(ProbeNetwork{.forward = parts.network.forward,
+                                                         .parameters = parameters_of(parts.network),
+                                                         .weights = layer_weights(parts.network),
+                                                         .buffers = buffers_of(parts.network)},
+                                            curvature_, parts.on.device);
+}
+
+StepPlan RunControl::first_plan() const {
+  return replayed_ ? replayed_->plan_after(0, parts_.plan) : parts_.plan;
+}
+
+bool RunControl::probe_due(std::int64_t step) const {
+  return probe_every_ > 0 && step > 0 && step % probe_every_ == 0;
+}
+
+CurvatureReport RunControl::probe(const at::Tensor& ids, const Dataset& data, std::int64_t step) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
+  try {
+    const Batch batch = catching_out_of_memory([&] { return data.gather(ids, {}); });
+    return probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
+  } catch (const OutOfMemory& error) {
+    return {.mode = curvature_.mode, .step = step, .skipped = error.what()};
+  }
+}
+
+Decision RunControl::next(const StepReport& report, const StepPlan& current) {
+  if (replayed_) return {.plan = replayed_->plan_after(report.step, current)};
+  return controller_.next(report, current);
+}
+
+std::optional<StepPlan> RunControl::after_out_of_memory(const StepPlan& failed) {
+  return controller_.out_of_memory(failed, smallest_pass_);
+}
+
+std::vector<StateView> RunControl::state() const {
+  std::vector<StateView> all = controller_.state();
+  if (probe_)
+    for (StateView& view : probe_->state()) all.push_back(std::move(view));
+  return all;
+}
+
+void RunControl::restore(const StateMap& saved) {
+  controller_.restore(saved);
+  if (probe_) probe_->restore(saved);
+}
+
+}  // namespace triaccel

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "triaccel/core/state_view.h"
+#include "triaccel/policies/controller.h"
+#include "triaccel/policies/plan_schedule.h"
+#include "triaccel/signals/curvature_probe.h"
+#include "triaccel/trainer/run_parts.h"
+
+namespace triaccel {
+
+/// The control loop of one run: when curvature is probed, what the next plan is. For methods fp32
+/// and amp it keeps the plan.
+class RunControl final : public Stateful {
+ public:
+  RunControl(const RunConfig& config, RunParts& parts);
+
+  /// The plan of a fresh run.
+  StepPlan first_plan() const;
+
+  /// Whether a curvature probe is due after this step.
+  bool probe_due(std::int64_t step) const;
+  std::int64_t probe_batch() const { return curvature_.batch; }
+
+  /// Looks at the loss around every layer's weights from the samples `ids`. Its bytes count
+  /// against the budget; it shrinks or gives up rather than pass it.
+  CurvatureReport probe(const at::Tensor& ids, const Dataset& data, std::int64_t step);
+
+  /// The plan for the steps after `report`, and why it changed.
+  Decision next(const StepReport& report, const StepPlan& current);
+
+  /// The plan with which the same samples are tried again; empty when there is no smaller one.
+  std::optional<StepPlan> after_out_of_memory(const StepPlan& failed);
+
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
+
+ private:
+  RunParts& parts_;
+  std::int64_t probe_every_ = 0;  // steps; 0: never
+  CurvatureOptions curvature_;
+  double label_smoothing_;
+  std::int64_t smallest_pass_;
+  Controller controller_;
+  std::optional<PlanSchedule> replayed_;
+  std::unique_ptr<CurvatureProbe> probe_;
+};
+
+}  // namespace triaccel
