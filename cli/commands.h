@@ -10,6 +10,7 @@ void add_train(CLI::App& program, int& exit_code);
 void add_resume(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program);
 void add_demo(CLI::App& program, int& exit_code);
+void add_reproduce(CLI::App& program, int& exit_code);
 void add_doctor(CLI::App& program, int& exit_code);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);

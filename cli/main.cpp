@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   add_resume(program, exit_code);
   add_eval(program);
   add_demo(program, exit_code);
+  add_reproduce(program, exit_code);
   add_doctor(program, exit_code);
   add_inspect(program);
   add_bench(program);

@@ -121,7 +121,7 @@ struct CurvatureRules {
 struct BatchOptions {
   BatchMode mode = BatchMode::Elastic;
   MemorySignal signal = MemorySignal::Peak;
-  std::int64_t device_bytes = 0;  // free at the start; counts where the report has no limit
+  std::int64_t device_bytes = 0;  // ours at the start; the lower of it and the limit counts
 
   // Shares of the limit. Paper: grow below, shrink above. Robust: grow up to, shrink above.
   double rho_low = 0.85;

@@ -100,13 +100,14 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "batch_up", "--batch-up", "paper: samples added"}, o.batch_up);
   visit(ConfigField{"control", "batch_down", "--batch-down", "paper: samples taken off"},
         o.batch_down);
-  visit(ConfigField{"control", "smallest_batch", "--smallest-batch", "of an elastic batch"},
+  visit(ConfigField{"control", "smallest_batch", "--smallest-batch",
+                    "of an elastic batch (0: 8; of a pass in micro mode: 2)"},
         o.smallest_batch);
   visit(ConfigField{"control", "largest_batch", "--largest-batch",
                     "of an elastic batch (0: four times the first)"},
         o.largest_batch);
   visit(ConfigField{"control", "batch_rate", "--batch-rate",
-                    "learning rate for another batch: none, linear, sqrt or adascale"},
+                    "learning rate for another batch: none, linear, sqrt, adascale or auto"},
         o.batch_rate);
   visit(ConfigField{"control", "noise_share", "--noise-share",
                     "largest batch in gradient noise scales (0: no such limit)"},

@@ -52,7 +52,8 @@ void check_control(const RunConfig::Control& control) {
   require_one_of("--curvature", control.curvature, {"fisher_gram", "hessian", "off"});
   require_one_of("--batch-control", control.batch, {"elastic", "micro", "off"});
   require_one_of("--curvature-block", control.curvature_block, {"weight", "layer"});
-  require_one_of("--batch-rate", control.batch_rate, {"none", "linear", "sqrt", "adascale"});
+  require_one_of("--batch-rate", control.batch_rate,
+                 {"auto", "none", "linear", "sqrt", "adascale"});
   require(control.replay.empty() || std::filesystem::exists(control.replay), "--replay",
           "there is no file '", control.replay, "'");
   require(control.variance_decay >= 0 && control.variance_decay < 1, "--variance-decay",
@@ -72,7 +73,7 @@ void check_control(const RunConfig::Control& control) {
           control.rho_high);
   require_at_least("--batch-up", control.batch_up, 1);
   require_at_least("--batch-down", control.batch_down, 1);
-  require_at_least("--smallest-batch", control.smallest_batch, 1);
+  require_at_least("--smallest-batch", control.smallest_batch, 0);
   require_at_least("--largest-batch", control.largest_batch, 0);
   require_range("--noise-share", control.noise_share, 0, 1e9, "[0, 1e9]");
 }

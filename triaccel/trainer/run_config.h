@@ -53,9 +53,9 @@ struct RunConfig {
     double rho_high = 0.93;
     std::int64_t batch_up = 16;
     std::int64_t batch_down = 16;
-    std::int64_t smallest_batch = 8;
-    std::int64_t largest_batch = 0;  // 0: four times the first
-    std::string batch_rate = "adascale";
+    std::int64_t smallest_batch = 0;  // 0: 8 of a batch, 2 of a pass
+    std::int64_t largest_batch = 0;   // 0: four times the first
+    std::string batch_rate = "auto";
     double noise_share = 1;  // the batch stays below this times the gradient noise scale
   } control;
 

@@ -21,7 +21,9 @@ std::int64_t smallest_pass_of(const Network& network) {
   return 1;
 }
 
-RateRule rate_rule(const std::string& name) {
+/// "auto" leaves what the policy set has: the paper couples nothing, robust takes AdaScale's gain.
+RateRule rate_rule(const std::string& name, RateRule of_the_set) {
+  if (name == "auto") return of_the_set;
   for (const RateRule rule : {RateRule::None, RateRule::Linear, RateRule::Sqrt, RateRule::AdaScale})
     if (name_of(rule) == name) return rule;
   throw UsageError(text("[--batch-rate] unknown value '", name, "'"));
@@ -33,21 +35,24 @@ BatchMode batch_mode(const std::string& name) {
   throw UsageError(text("[--batch-control] unknown value '", name, "'"));
 }
 
-BatchOptions batch_options(const RunConfig& config, const RunParts& parts) {
+BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
+                           const BatchOptions& of_the_set) {
   const RunConfig::Control& control = config.control;
   const MemoryReport memory = parts.on.gauge.read();
-  return {.mode = batch_mode(control.batch),
+  const BatchMode mode = batch_mode(control.batch);
+  const std::int64_t smallest = mode == BatchMode::Micro ? 2 : of_the_set.smallest;
+  return {.mode = mode,
           // The budget is what the device's allocator takes, cached blocks included.
           .signal = parts.on.device.is_cuda() ? MemorySignal::Reserved : MemorySignal::Peak,
           .device_bytes = parts.free_bytes_at_start + memory.used,
           .rho_low = control.rho_low,
           .rho_high = control.rho_high,
-          .smallest = control.smallest_batch,
+          .smallest = control.smallest_batch > 0 ? control.smallest_batch : smallest,
           .largest = control.largest_batch,
           .delta_up = control.batch_up,
           .delta_down = control.batch_down,
           .kappa = control.noise_share,
-          .rate = rate_rule(control.batch_rate)};
+          .rate = rate_rule(control.batch_rate, of_the_set.rate)};
 }
 
 ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
@@ -74,7 +79,7 @@ ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   curvature.momentum = config.train.optimizer == "sgd" ? config.train.momentum : 0;
   curvature.automatic = control.tau_curvature == 0;
   curvature.tau = std::max(0.0, control.tau_curvature);
-  options.batch = batch_options(config, parts);
+  options.batch = batch_options(config, parts, options.batch);
   return options;
 }
 

@@ -165,10 +165,14 @@ void TrainingLoop::one_step() {
 void TrainingLoop::probe_curvature() {
   const Stopwatch watch;
   watchdog_.enter("curvature probe");
+  before_probe_ = parts_.on.gauge.read();
   const at::Tensor ids = order_.upcoming(sampler_, control_.probe_batch());
   curvature_ = control_.probe(ids, *parts_.data.train, progress_.step);
   progress_.curvature_probes += curvature_->skipped.empty();
   if (!curvature_->skipped.empty()) note("no curvature probe: " + curvature_->skipped);
+  // What the probe took counts for the run, but not for how a batch's memory grows.
+  parts_.on.gauge.release_cache();
+  start_new_peak();
   progress_.control_seconds += watch.seconds();
 }
 
@@ -183,6 +187,9 @@ StepReport TrainingLoop::interval_report() {
   report.learning_rate = learning_rate_;
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
   report.curvature = std::exchange(curvature_, std::nullopt);
+  const MemoryReport before = std::exchange(before_probe_, {});
+  report.memory.peak = std::max(report.memory.peak, before.peak);
+  report.memory.reserved = std::max(report.memory.reserved, before.reserved);
   return report;
 }
 
@@ -288,15 +295,16 @@ EvaluationReport TrainingLoop::evaluate_split(bool validation) {
   report.step = progress_.step;
   report.epoch = epoch_now();
   report.split = validation ? "validation" : "test";
-  note_peak();
+  start_new_peak();
   seconds_not_training_ += watch.seconds();
   return report;
 }
 
-void TrainingLoop::note_peak() {
+void TrainingLoop::start_new_peak() {
   const MemoryReport memory = parts_.on.gauge.read();
   progress_.peak_bytes = std::max(progress_.peak_bytes, memory.peak);
   progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, memory.reserved);
+  parts_.on.gauge.reset_peak();
 }
 
 void TrainingLoop::note(const std::string& message) {
@@ -356,7 +364,7 @@ void TrainingLoop::save() {
   // The last update itself may have gone wrong; a checkpoint is there to come back to.
   const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
   if (!broken.empty()) return roll_back("'" + broken.front() + "' is not finite any more");
-  note_peak();
+  start_new_peak();
   // Staging bytes for the disk is no part of what the budget is for.
   const BudgetLifted unlimited(parts_.on);
   const SavedCheckpoint saved =

@@ -55,7 +55,7 @@ class TrainingLoop {
   void end_epoch();
   void save();
   void note(const std::string& message);
-  void note_peak();
+  void start_new_peak();
   EvaluationReport evaluate_split(bool validation);
   RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
   double epoch_now() const;
@@ -72,6 +72,7 @@ class TrainingLoop {
   StepPlan plan_;
   RunProgress progress_;
   std::optional<CurvatureReport> curvature_;  // of a probe since the last control tick
+  MemoryReport before_probe_;                 // and the steps' own peaks before it
   std::vector<at::Tensor> interval_ids_;      // samples of the steps since then
   Watchdog watchdog_;
   Stopwatch session_;                // since this session's run() began
