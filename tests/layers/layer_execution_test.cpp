@@ -228,6 +228,20 @@ TEST(LayerExecution, KeepsTinyGradientsOfAnFp16LayerAsWellAsOrdinaryOnes) {
   EXPECT_LT(ordinary.error, 4 * kBf16Unit);
 }
 
+TEST(LayerExecution, HandsOnWhatAModuleMayChangeInPlace) {
+  torch::nn::Conv2d layer(torch::nn::Conv2dOptions(4, 4, 3).padding(1));
+  torch::nn::Linear product(4, 4);
+  for (const ConvolutionAlgorithm algorithm :
+       {ConvolutionAlgorithm::Stock, ConvolutionAlgorithm::Gemm}) {
+    LayerExecution execution({layer->weight, product->weight},
+                             {.layers = {2, LayerKernels{.fp32 = {.algorithm = algorithm}}}}, {},
+                             true);
+    const OperatorScope scope(execution);
+    EXPECT_NO_THROW(layer(at::randn({2, 4, 5, 5})).relu_().sum().backward());
+    EXPECT_NO_THROW(product(at::randn({2, 3, 4})).relu_().sum().backward());
+  }
+}
+
 TEST(LayerExecution, TrainsATransformerInSixteenBits) {
   torch::manual_seed(2);
   const Network network = make_model({.name = "gpt-small", .width = 64, .context_length = 8});

@@ -133,10 +133,36 @@ TEST(MemoryModel, NeverBelievesInANegativeSlope) {
 TEST(MemoryModel, TakesRisesAtOnceAndFallsSlowly) {
   MemoryModel model;
   model.add(8, 100, 1);
-  model.add(8, 200, 2);
-  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 200);
+  model.add(8, 104, 2);
+  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 104);
   model.add(8, 100, 3);
-  EXPECT_GT(model.line_at(8, 0, 0).bytes, 130);
+  EXPECT_GT(model.line_at(8, 0, 0).bytes, 101);
+}
+
+TEST(MemoryModel, MovesEverySizeWhenANeighbourTakesOrGivesMemory) {
+  MemoryModel model;
+  model.add(8, 180, 1);
+  model.add(16, 260, 2);
+  model.add(16, 460, 3);
+  EXPECT_DOUBLE_EQ(model.line_at(16, 0, 0).bytes, 460);
+  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 380);
+  model.forbid(24, 3, 100);
+  model.add(8, 180, 4);
+  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 180);
+  EXPECT_DOUBLE_EQ(model.line_at(16, 0, 0).slope, 10);
+  EXPECT_EQ(model.forbidden(), 0) << "what failed beside the neighbour may fit now";
+}
+
+TEST(MemoryModel, KnowsWhichSizesWereMeasuredAsTooLarge) {
+  MemoryModel model;
+  model.add(24, 570, 1);
+  model.add(32, 720, 2);
+  model.add(64, 820, 3);  // no line
+  model.add(16, 430, 4);
+  EXPECT_EQ(model.too_large_above(16, 560, 0), 24);
+  EXPECT_EQ(model.too_large_above(16, 600, 0), 32);
+  EXPECT_EQ(model.too_large_above(16, 600, 3), 64) << "what is long ago counts no more";
+  EXPECT_EQ(model.too_large_above(16, 900, 0), 0);
 }
 
 TEST(MemoryModel, ForgetsTheSizeNotSeenForLongest) {

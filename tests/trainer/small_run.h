@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "triaccel/base/random.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
+#include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/run_config.h"
 #include "triaccel/trainer/run_directory.h"
 
@@ -33,6 +37,84 @@ struct ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   std::filesystem::path path;
+};
+
+/// Writes images of a bright patch, whose place tells the class, on noise: a set that is there in
+/// milliseconds and can be learnt.
+inline void write_digits(const std::filesystem::path& folder, const std::string& split,
+                         std::uint8_t count) {
+  constexpr char kSide = 28;
+  std::ofstream images(folder / (split + "-images-idx3-ubyte"), std::ios::binary);
+  std::ofstream labels(folder / (split + "-labels-idx1-ubyte"), std::ios::binary);
+  const char size = static_cast<char>(count);
+  images.write("\0\0\x8\x3\0\0\0", 7).put(size);
+  images.write("\0\0\0", 3).put(kSide).write("\0\0\0", 3).put(kSide);
+  labels.write("\0\0\x8\x1\0\0\0", 7).put(size);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t label = i % 10;
+    labels.put(static_cast<char>(label));
+    for (std::uint64_t pixel = 0; pixel < kSide * kSide; ++pixel) {
+      const std::uint64_t row = pixel / kSide, column = pixel % kSide;
+      const bool bright = row / 6 == 1 + label / 4 && column / 6 == label % 4;
+      const std::uint32_t noise = random_words(i, pixel, split.size()).words[0] % 64;
+      images.put(static_cast<char>(noise + (bright ? 180 : 0)));
+    }
+  }
+}
+
+/// The folder of such a set with 240 samples to train and 40 to test on.
+inline const std::filesystem::path& digits_folder() {
+  static const ScratchFolder folder;
+  static const bool written = [] {
+    write_digits(folder.path, "train", 240);
+    write_digits(folder.path, "t10k", 40);
+    return true;
+  }();
+  (void)written;
+  return folder.path;
+}
+
+/// LeNet-5 on some of those digits, under the control loop, with kernels that need no measuring.
+inline RunConfig digits_run() {
+  RunConfig config = small_run();
+  config.data.name = "mnist";
+  config.data.root = digits_folder().string();
+  config.data.train_samples = 96;
+  config.train.batch = 16;
+  config.train.method = "triaccel";
+  config.train.control_interval = 2;
+  config.control.kernels = "gemm";
+  config.control.curvature_every = 4;
+  return config;
+}
+
+/// The same with every mechanism off and every layer in FP32.
+inline RunConfig plain_digits_run() {
+  RunConfig config = digits_run();
+  config.control.precision = config.control.curvature = config.control.batch = "off";
+  return config;
+}
+
+/// Keeps all that a run tells.
+struct Recorder : Sink {
+  std::vector<StepReport> reports;
+  std::vector<StepPlan> ran;  // with each report
+  std::vector<StepPlan> plans;
+  std::vector<EvaluationReport> evaluations;
+  std::vector<std::string> notices;
+  void plan(std::int64_t, const StepPlan& plan) override { plans.push_back(plan); }
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    reports.push_back(report);
+    ran.push_back(plan);
+  }
+  void evaluation(const EvaluationReport& report) override { evaluations.push_back(report); }
+  void notice(const std::string& message) override { notices.push_back(message); }
+
+  bool noticed(const std::string& words) const {
+    for (const std::string& notice : notices)
+      if (notice.find(words) != std::string::npos) return true;
+    return false;
+  }
 };
 
 /// The weights a run ended with, as bytes.

@@ -18,15 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Recorder final : Sink {
-  std::vector<StepReport> reports;
-  std::vector<EvaluationReport> evaluations;
-  std::vector<std::string> notices;
-  void interval(const StepReport& report, const StepPlan&) override { reports.push_back(report); }
-  void evaluation(const EvaluationReport& report) override { evaluations.push_back(report); }
-  void notice(const std::string& message) override { notices.push_back(message); }
-};
-
 TEST(Train, CountsEverySampleOnceAnEpoch) {
   Recorder recorder;
   const RunSummary summary =

@@ -26,11 +26,15 @@ struct Cropped {
   }
 };
 
+/// Below this many weights left out, cutting them out takes longer than multiplying by them: the
+/// small kernels of depthwise convolutions above all.
+constexpr std::int64_t kLeastLeftOut = 1 << 14;
+
 Cropped crop(const at::Tensor& input, const at::Tensor& weight,
              const ConvolutionGeometry& geometry) {
   Cropped cropped{.geometry = geometry, .taps = {}};
-  if (geometry.transposed) return cropped;
-  bool fewer = false;
+  if (geometry.transposed || weight.numel() < kLeastLeftOut) return cropped;
+  std::int64_t live_weights = weight.size(0) * weight.size(1);
   for (std::size_t i = 0; i < geometry.stride.size(); ++i) {
     const std::int64_t dimension = static_cast<std::int64_t>(i) + 2;
     const LiveTaps live = live_taps({.map = input.size(dimension),
@@ -38,12 +42,22 @@ Cropped crop(const at::Tensor& input, const at::Tensor& weight,
                                      .stride = geometry.stride[i],
                                      .padding = geometry.padding[i],
                                      .dilation = geometry.dilation[i]});
-    fewer = fewer || live.last - live.first < weight.size(dimension);
+    live_weights *= live.last - live.first;
     cropped.geometry.padding[i] = live.padding;
     cropped.taps.push_back(live);
   }
-  if (!fewer) cropped.taps.clear();
+  if (weight.numel() - live_weights < kLeastLeftOut) return {.geometry = geometry, .taps = {}};
   return cropped;
+}
+
+/// Whether every sample has one pixel of output, which the kernel covers the whole map for.
+bool is_one_product(const at::Tensor& input, const at::Tensor& weight,
+                    const ConvolutionGeometry& geometry) {
+  if (geometry.groups != 1 || geometry.transposed || input.dim() != 4) return false;
+  for (std::int64_t d = 2; d < 4; ++d)
+    if (input.size(d) != weight.size(d) || geometry.padding[static_cast<std::size_t>(d - 2)] != 0)
+      return false;
+  return true;
 }
 
 /// On a GPU only a convolution that is one plain product and has one pixel of output a sample is
@@ -52,8 +66,7 @@ bool runs_as_gemm(const at::Tensor& input, const at::Tensor& weight,
                   const ConvolutionGeometry& geometry, ConvolutionKernel kernel) {
   if (input.is_cpu())
     return kernel.algorithm == ConvolutionAlgorithm::Gemm && gemm_computes(geometry);
-  return gemm_needs_no_patches(input, weight, geometry) &&
-         input.numel() == input.size(0) * weight[0].numel();
+  return is_one_product(input, weight, geometry);
 }
 
 /// Copied into its own memory: libtorch's kernels would otherwise copy it each in their own way.

@@ -135,6 +135,8 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
     const at::NoGradGuard no_grad;
     kept = kept_input(input, how.precision);
     output = product.forward(kept, weight, how);
+    // The module may go on in place, which autograd refuses for views made without it.
+    if (output.is_view()) output = output.variable_data();
     if (has_bias) {
       std::vector<std::int64_t> shape(static_cast<std::size_t>(output.dim()), 1);
       shape[static_cast<std::size_t>(channel)] = -1;
@@ -150,6 +152,9 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
   const auto node = std::make_shared<LayerNode<Product>>(input, kept, weight, std::move(others),
                                                          std::move(product), how);
   node->set_next_edges(autograd::collect_next_edges(input, bias_or_none));
+  // A product may come as a view of its matrix, which autograd would not let anyone change in
+  // place; the output stands for itself.
+  if (output.is_view()) output = output.variable_data();
   autograd::set_history(output, node);
   return output;
 }

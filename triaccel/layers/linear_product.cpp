@@ -13,8 +13,7 @@ at::Tensor linear_forward(const at::Tensor& input, const at::Tensor& weight, Pre
       at::mm(operand(rows, precision, arithmetic), operand(weight, precision, arithmetic).t());
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.back() = weight.size(0);
-  // No view to autograd: whoever called may add a bias in place.
-  return at::_unsafe_view(product.to(output), shape);
+  return product.to(output).view(shape);
 }
 
 LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,

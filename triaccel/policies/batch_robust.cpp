@@ -85,10 +85,14 @@ std::int64_t RobustBatch::shrunk(const MemoryLine& line, double limit,
 
 std::int64_t RobustBatch::grown(const MemoryLine& line, const MemoryModel& memory,
                                 const BatchSight& sight, const PassSizes& sizes) const {
-  const double room = (options_.rho_low - reluctance()) * sight.limit_bytes - line.bytes;
+  const double most_bytes = (options_.rho_low - reluctance()) * sight.limit_bytes;
+  const double room = most_bytes - line.bytes;
   if (room <= 0) return line.pass;
   std::int64_t most = std::max(2 * line.pass, sizes.above(line.pass));
   most = std::min(most, sight.largest_pass);
+  const std::int64_t too_large =
+      memory.too_large_above(line.pass, most_bytes, tick_ - options_.retry_ticks);
+  if (too_large > 0) most = std::min(most, too_large - 1);
   if (memory.forbidden() > line.pass) {
     // Halve the way to the size that failed, and be content once within an eighth of it.
     const std::int64_t gap = memory.forbidden() - line.pass;

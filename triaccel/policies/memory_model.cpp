@@ -10,6 +10,8 @@ namespace {
 
 // A plain mean at first, then an average over about this many ticks.
 constexpr std::int64_t kMemory = 8;
+// Of a size's bytes: a change that is no noise.
+constexpr double kNewLevel = 0.05;
 // Of the measured bytes: a share of them always depends on the batch.
 constexpr double kMostFixed = 0.9;
 // A limit that rose by more than this makes old failures worthless.
@@ -31,6 +33,16 @@ void MemoryModel::add(std::int64_t pass, double bytes, std::int64_t tick) {
     slot = std::min_element(points_.begin(), points_.end(),
                             [](const Point& a, const Point& b) { return a.tick < b.tick; });
     *slot = {.pass = pass};
+  }
+  const double change = bytes - slot->mean;
+  if (slot->count > 0 && std::abs(change) > kNewLevel * slot->mean) {
+    for (Point& point : points_) {
+      point.mean = std::max(0.0, point.mean + change);
+      point.newest = std::max(0.0, point.newest + change);
+    }
+    slot->count = 0;
+    slot->mean = 0;
+    if (change < 0) forbidden_ = wait_ = 0;  // what failed may fit now
   }
   slot->tick = tick;
   slot->count = std::min(slot->count + 1, kMemory);
@@ -65,6 +77,17 @@ MemoryLine MemoryModel::line_at(std::int64_t pass, double fixed_bytes, double no
   if (!line.guessed)
     line.steepest = std::min(line.steepest, line.slope + noise * line.bytes / std::sqrt(spread));
   return line;
+}
+
+std::int64_t MemoryModel::too_large_above(std::int64_t pass, double bytes,
+                                          std::int64_t since_tick) const {
+  std::int64_t smallest = 0;
+  for (const Point& point : points_) {
+    const bool too_large = point.pass > pass && std::max(point.mean, point.newest) > bytes;
+    if (too_large && point.tick >= since_tick && (smallest == 0 || point.pass < smallest))
+      smallest = point.pass;
+  }
+  return smallest;
 }
 
 void MemoryModel::forbid(std::int64_t pass, std::int64_t tick, std::int64_t retry_ticks) {

@@ -22,12 +22,18 @@ struct MemoryLine {
 /// does not wash out what other sizes taught.
 class MemoryModel {
  public:
-  /// A tick at `pass` samples a pass took `bytes` at its peak. Rises count at once, falls slowly.
+  /// A tick at `pass` samples a pass took `bytes` at its peak. Rises count at once, falls slowly;
+  /// but a size that suddenly takes much more or less than before tells of bytes that do not depend
+  /// on the batch, and moves what is known of all sizes.
   void add(std::int64_t pass, double bytes, std::int64_t tick);
 
   /// `fixed_bytes` are known not to depend on the batch (weights, optimizer, data); `noise` is the
   /// relative error of one measurement, which decides how far two close sizes are believed.
   MemoryLine line_at(std::int64_t pass, double fixed_bytes, double noise) const;
+
+  /// The smallest size above `pass` that took more than `bytes` when last measured, in `since_tick`
+  /// or later; 0: none. Memory need not rise along a line, and what was measured beats a fit.
+  std::int64_t too_large_above(std::int64_t pass, double bytes, std::int64_t since_tick) const;
 
   /// Out of memory at this size. Until `retry_ticks` have gone by (twice as many each time it fails
   /// again), or the limit has risen, or the size has run after all, it is not tried again.

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/out_of_memory.h"
 #include "triaccel/trainer/evaluation_mode.h"
 
 namespace triaccel {
@@ -31,6 +33,15 @@ at::Tensor samples_in_order(const Network& network, const Batch& batch, const Fo
   const at::Tensor losses = at::cross_entropy_loss(
       logits.reshape({-1, logits.size(-1)}), batch.targets.reshape({-1}), {}, at::Reduction::None);
   return fine.logical_and(at::isfinite(losses).reshape({count, -1}).all(1));
+}
+
+/// Appends the numbers of those among `ids` that give no finite loss.
+void find_bad_samples(const Network& network, const Dataset& data, const at::Tensor& ids,
+                      const ForwardRules& rules, std::vector<std::int64_t>& found) {
+  const at::Tensor fine = samples_in_order(network, data.gather(ids, {}), rules);
+  const at::Tensor bad = ids.masked_select(fine.logical_not()).cpu();
+  found.insert(found.end(), bad.const_data_ptr<std::int64_t>(),
+               bad.const_data_ptr<std::int64_t>() + bad.numel());
 }
 
 template <typename Values>
@@ -61,16 +72,25 @@ std::vector<std::string> nonfinite_tensors(const Network& network) {
 }
 
 Diagnosis diagnose(const Network& network, const Dataset& data, std::span<const at::Tensor> ids,
-                   const ForwardRules& rules) {
+                   const ForwardRules& rules, std::int64_t batch) {
   const at::NoGradGuard no_grad;
+  const MemoryPurposeScope purpose(MemoryPurpose::Activations);
   Diagnosis found{.tensors = nonfinite_tensors(network)};
   if (!found.tensors.empty()) return found;
   const EvaluationMode mode(*network.module);
   for (const at::Tensor& step : ids) {
-    const at::Tensor fine = samples_in_order(network, data.gather(step, {}), rules);
-    const at::Tensor bad = step.masked_select(fine.logical_not()).cpu();
-    found.samples.insert(found.samples.end(), bad.const_data_ptr<std::int64_t>(),
-                         bad.const_data_ptr<std::int64_t>() + bad.numel());
+    for (std::int64_t first = 0; first < step.numel();) {
+      const std::int64_t count = std::min(batch, step.numel() - first);
+      try {
+        catching_out_of_memory([&] {
+          find_bad_samples(network, data, step.narrow(0, first, count), rules, found.samples);
+        });
+        first += count;
+      } catch (const OutOfMemory&) {
+        if (batch == 1) return found;
+        batch = (batch + 1) / 2;
+      }
+    }
   }
   return found;
 }

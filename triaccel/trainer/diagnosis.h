@@ -25,9 +25,9 @@ struct Diagnosis {
 /// Names of the parameters and buffers that hold a value which is no number.
 std::vector<std::string> nonfinite_tensors(const Network& network);
 
-/// Looks through weights, buffers and the samples of skipped steps. Changes nothing; waits for the
-/// device.
+/// Looks through weights, buffers and the samples of skipped steps, `batch` of them at a time or
+/// fewer where memory is short. Changes nothing; waits for the device.
 Diagnosis diagnose(const Network& network, const Dataset& data, std::span<const at::Tensor> ids,
-                   const ForwardRules& rules);
+                   const ForwardRules& rules, std::int64_t batch);
 
 }  // namespace triaccel

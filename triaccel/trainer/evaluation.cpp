@@ -38,8 +38,8 @@ EvaluationReport evaluate(const Network& network, const Dataset& data,
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(*network.module);
   const MemoryPurposeScope purpose(MemoryPurpose::Activations);
-  const at::Tensor all = ids_on_device(ids, device);
-  const at::Tensor score = make_running_score(device);
+  const at::Tensor all = catching_out_of_memory([&] { return ids_on_device(ids, device); });
+  const at::Tensor score = catching_out_of_memory([&] { return make_running_score(device); });
   for (std::int64_t first = 0; first < all.numel();) {
     const std::int64_t count = std::min(batch, all.numel() - first);
     try {

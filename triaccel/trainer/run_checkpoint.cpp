@@ -53,6 +53,7 @@ SavedCheckpoint save_run(CheckpointStore& store, const RunConfig& config, const 
   append(trainer.tensors, run.progress.state());
   append(trainer.tensors, run.sampler.state());
   append(trainer.tensors, run.control.state());
+  append(trainer.tensors, run.pending.state());
   append(trainer.tensors, plan_state(run.plan));
   for (const auto& [name, generator] : generators(run.parts))
     trainer.tensors.push_back(tensor_state(name, generator.get_state()));
@@ -76,6 +77,7 @@ void restore_run(const LoadedCheckpoint& checkpoint, const RunConfig& config, co
   run.progress.restore(trainer);
   run.sampler.restore(trainer);
   run.control.restore(trainer);
+  run.pending.restore(trainer);
   run.plan = plan_from(trainer, run.parts.network.layers.size());
   for (auto& [name, generator] : generators(run.parts)) {
     at::Tensor state = generator.get_state();

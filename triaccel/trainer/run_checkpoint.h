@@ -2,6 +2,7 @@
 
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/data/sampler.h"
+#include "triaccel/trainer/pending_interval.h"
 #include "triaccel/trainer/run_config.h"
 #include "triaccel/trainer/run_control.h"
 #include "triaccel/trainer/run_parts.h"
@@ -19,6 +20,7 @@ struct RunState {
   Sampler& sampler;
   RunProgress& progress;
   RunControl& control;
+  PendingInterval& pending;
   StepPlan& plan;  // in force
 };
 

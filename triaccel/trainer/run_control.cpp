@@ -138,18 +138,26 @@ bool RunControl::probe_due(std::int64_t step) const {
   return probe_every_ > 0 && step > 0 && step % probe_every_ == 0;
 }
 
-CurvatureReport RunControl::probe(const at::Tensor& ids, const Dataset& data, std::int64_t step) {
+CurvatureReport RunControl::probe(const std::function<at::Tensor()>& ids, std::int64_t step) {
   const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
   try {
-    const Batch batch = catching_out_of_memory([&] { return data.gather(ids, {}); });
+    const Batch batch =
+        catching_out_of_memory([&] { return parts_.data.train->gather(ids(), {}); });
     return probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
   } catch (const OutOfMemory& error) {
     return {.mode = curvature_.mode, .step = step, .skipped = error.what()};
   }
 }
 
+StepPlan RunControl::plan_for_step(std::int64_t step, const StepPlan& current) const {
+  if (!replayed_ || step == 0) return current;
+  // Only where the file changes its plan: what memory made smaller since then stays.
+  const StepPlan& scheduled = replayed_->plan_after(step, current);
+  return scheduled == replayed_->plan_after(step - 1, current) ? current : scheduled;
+}
+
 Decision RunControl::next(const StepReport& report, const StepPlan& current) {
-  if (replayed_) return {.plan = replayed_->plan_after(report.step, current)};
+  if (replayed_) return {.plan = current};
   return controller_.next(report, current);
 }
 

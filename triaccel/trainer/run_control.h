@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,9 +27,13 @@ class RunControl final : public Stateful {
   bool probe_due(std::int64_t step) const;
   std::int64_t probe_batch() const { return curvature_.batch; }
 
-  /// Looks at the loss around every layer's weights from the samples `ids`. Its bytes count
-  /// against the budget; it shrinks or gives up rather than pass it.
-  CurvatureReport probe(const at::Tensor& ids, const Dataset& data, std::int64_t step);
+  /// Looks at the loss around every layer's weights from the training samples `ids()`. Its bytes
+  /// count against the budget; it shrinks or gives up rather than pass it.
+  CurvatureReport probe(const std::function<at::Tensor()>& ids, std::int64_t step);
+
+  /// The plan for the next step once `step` steps are done: `current`, unless another one is
+  /// replayed from here on.
+  StepPlan plan_for_step(std::int64_t step, const StepPlan& current) const;
 
   /// The plan for the steps after `report`, and why it changed.
   Decision next(const StepReport& report, const StepPlan& current);

@@ -11,11 +11,12 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/telemetry/efficiency_score.h"
+#include "triaccel/device/out_of_memory.h"
 #include "triaccel/trainer/diagnosis.h"
 #include "triaccel/trainer/evaluation.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
+#include "triaccel/trainer/run_summary.h"
 
 namespace triaccel {
 namespace {
@@ -23,8 +24,11 @@ namespace {
 // A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
 constexpr std::int64_t kMostSkipsInARow = 30;
 
-// A fault that comes back after so many returns to the last checkpoint is not a passing one.
+// A fault that comes back after so many returns to one checkpoint is not a passing one.
 constexpr std::int64_t kMostRollbacks = 3;
+
+// A step that cannot be made smaller may still fit once another process has given memory back.
+constexpr std::int64_t kMostTries = 3;
 
 std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
   if (config.train.steps > 0) {
@@ -86,6 +90,13 @@ double TrainingLoop::epoch_now() const {
   return static_cast<double>(progress_.samples) / static_cast<double>(sampler_.samples_per_epoch());
 }
 
+/// In samples; where steps are counted, those of as many steps of the first plan, so that a batch
+/// that grows does not come to the end of the schedule before the run does.
+std::int64_t TrainingLoop::schedule_position() const {
+  return config_.train.steps == 0 ? progress_.samples
+                                  : total_samples_ * progress_.step / config_.train.steps;
+}
+
 bool TrainingLoop::finished() const {
   if (progress_.stopped_early) return true;
   return config_.train.steps > 0 ? progress_.step >= config_.train.steps
@@ -105,16 +116,14 @@ RunSummary TrainingLoop::run() {
     watchdog_.enter("step");
     const std::int64_t epoch = sampler_.epoch();
     one_step();
-    if (control_.probe_due(progress_.step)) probe_curvature();
-    const bool epoch_ended = sampler_.epoch() != epoch;
-    const bool stop = hooks_.stop_requested && hooks_.stop_requested();
-    if (epoch_ended || stop || finished() || progress_.step % config_.train.control_interval == 0)
-      control_tick();
-    if (epoch_ended) end_epoch();
-    const std::int64_t every = config_.run.checkpoint_every;
+    const Due due = due_after_step(sampler_.epoch() != epoch);
+    if (!due.decide && !due.save) continue;
+    if (!look_at_interval(due)) continue;  // back at an earlier step
+    if (due.decide) decide_next_plan();
+    if (due.end_of_epoch) end_epoch();
     if (finished()) break;  // saved below, once evaluated
-    if (stop || (every > 0 ? progress_.step % every == 0 : epoch_ended)) save();
-    if (stop) return summary("interrupted", {});
+    if (due.save) save();
+    if (due.stop) return summary("interrupted", {});
   }
   const EvaluationReport last = evaluate_split(/*validation=*/false);
   progress_.best_accuracy = std::max(progress_.best_accuracy, last.accuracy);
@@ -123,57 +132,77 @@ RunSummary TrainingLoop::run() {
   return summary(progress_.stopped_early ? "stopped early" : "finished", last);
 }
 
+TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
+  const std::int64_t step = progress_.step;
+  const std::int64_t every = config_.run.checkpoint_every;
+  Due due{.end_of_epoch = end_of_epoch,
+          .stop = hooks_.stop_requested && hooks_.stop_requested(),
+          .save = every > 0 ? step % every == 0 : end_of_epoch,
+          .probe = control_.probe_due(step),
+          .decide = false};
+  due.save |= due.stop;
+  // Decisions come at the same steps wherever the run is saved or cut.
+  due.decide =
+      end_of_epoch || due.probe || finished() || step % config_.train.control_interval == 0;
+  return due;
+}
+
 void TrainingLoop::one_step() {
+  change_plan(control_.plan_for_step(progress_.step, plan_));
   // What is left of the epoch, or of a run that ends inside one.
   std::int64_t left = sampler_.samples_per_epoch() - sampler_.cursor();
   if (config_.train.steps == 0) left = std::min(left, total_samples_ - progress_.samples);
   // A single last sample joins the step before it.
   const std::int64_t wanted =
       left == plan_.batch_size + 1 ? left : std::min(plan_.batch_size, left);
-  for (;;) {
-    const at::Tensor ids = order_.upcoming(sampler_, wanted);
-    const std::int64_t count = ids.numel();
-    learning_rate_ = learning_rate_at(schedule_, progress_.samples, count);
+  for (std::int64_t failures = 1;; ++failures) {
+    learning_rate_ = learning_rate_at(schedule_, schedule_position(), wanted);
     try {
+      const at::Tensor ids =
+          catching_out_of_memory([&] { return order_.upcoming(sampler_, wanted); });
       parts_.runner->run(plan_, *parts_.data.train, ids,
                          {.augment = config_.data.augment,
                           .epoch = sampler_.epoch(),
                           .seed = static_cast<std::uint64_t>(config_.train.seed)},
                          learning_rate_);
-      sampler_.take(count);
+      sampler_.take(wanted);
       interval_ids_.push_back(ids);
       progress_.step += 1;
-      progress_.samples += count;
+      progress_.samples += wanted;
       interval_steps_ += 1;
-      interval_samples_ += count;
+      interval_samples_ += wanted;
       return;
     } catch (const OutOfMemory& error) {
-      const auto smaller = control_.after_out_of_memory(plan_);
-      if (!smaller)
-        throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
-                               byte_text(parts_.on.budget_bytes), ": ", error.what(),
-                               "; raise --budget or choose a smaller model"));
-      plan_ = *smaller;
-      tell_plan();
-      ++interval_retries_;
-      note(text("out of memory: the same ", count, " samples are trained again, ",
-                plan_.micro_batch_size, " at a time"));
+      shrink_after(error, wanted, failures);
     }
   }
 }
 
-void TrainingLoop::probe_curvature() {
+void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
+                                std::int64_t failures) {
+  const auto smaller = control_.after_out_of_memory(plan_);
+  if (!smaller && failures >= kMostTries)
+    throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
+                           byte_text(parts_.on.budget_bytes), ": ", error.what(),
+                           "; raise --budget or choose a smaller model"));
+  if (smaller) change_plan(*smaller);
+  ++interval_retries_;
+  note(text("out of memory: the same ", samples, " samples are trained again, ",
+            plan_.micro_batch_size, " at a time"));
+}
+
+CurvatureReport TrainingLoop::probe_curvature() {
   const Stopwatch watch;
   watchdog_.enter("curvature probe");
-  before_probe_ = parts_.on.gauge.read();
-  const at::Tensor ids = order_.upcoming(sampler_, control_.probe_batch());
-  curvature_ = control_.probe(ids, *parts_.data.train, progress_.step);
-  progress_.curvature_probes += curvature_->skipped.empty();
-  if (!curvature_->skipped.empty()) note("no curvature probe: " + curvature_->skipped);
+  CurvatureReport report = control_.probe(
+      [this] { return order_.upcoming(sampler_, control_.probe_batch()); }, progress_.step);
+  progress_.curvature_probes += report.skipped.empty();
+  if (!report.skipped.empty()) note("no curvature probe: " + report.skipped);
   // What the probe took counts for the run, but not for how a batch's memory grows.
   parts_.on.gauge.release_cache();
   start_new_peak();
   progress_.control_seconds += watch.seconds();
+  return report;
 }
 
 StepReport TrainingLoop::interval_report() {
@@ -186,55 +215,59 @@ StepReport TrainingLoop::interval_report() {
   report.memory_retries = std::exchange(interval_retries_, 0);
   report.learning_rate = learning_rate_;
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
-  report.curvature = std::exchange(curvature_, std::nullopt);
-  const MemoryReport before = std::exchange(before_probe_, {});
-  report.memory.peak = std::max(report.memory.peak, before.peak);
-  report.memory.reserved = std::max(report.memory.reserved, before.reserved);
   return report;
 }
 
-void TrainingLoop::control_tick() {
-  const StepReport report = interval_report();
+bool TrainingLoop::look_at_interval(const Due& due) {
+  StepReport report = interval_report();
   watchdog_.alive();
+  start_new_peak();
+  // A probe of weights that just gave no finite gradient says nothing.
+  if (due.probe && report.consecutive_skips == 0) report.curvature = probe_curvature();
   progress_.epoch_seconds += report.seconds;
   progress_.seconds = seconds_before_ + session_.seconds();
   progress_.skipped_steps += report.skipped_steps;
   progress_.memory_retries += report.memory_retries;
   progress_.largest_batch = std::max(progress_.largest_batch, plan_.batch_size);
-  progress_.peak_bytes = std::max(progress_.peak_bytes, report.memory.peak);
-  progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, report.memory.reserved);
   for (Sink* sink : hooks_.sinks) sink->interval(report, plan_);
-  examine_skipped_steps(report);
+  const bool sound = is_sound(report, due.save || due.end_of_epoch || finished());
   interval_ids_.clear();
-  const Stopwatch watch;
-  decide_next_plan(report);
-  progress_.control_seconds += watch.seconds();
-  parts_.on.gauge.reset_peak();
+  start_new_peak();
+  if (sound) pending_.add(report);
+  return sound;
 }
 
-void TrainingLoop::decide_next_plan(const StepReport& report) {
-  Decision decision = control_.next(report, plan_);
+void TrainingLoop::decide_next_plan() {
+  const Stopwatch watch;
+  Decision decision = control_.next(pending_.take(), plan_);
   for (const std::string& event : decision.events) note(event);
-  if (shape_hash(decision.plan) != shape_hash(plan_)) {
+  change_plan(std::move(decision.plan));
+  progress_.control_seconds += watch.seconds();
+}
+
+void TrainingLoop::change_plan(StepPlan next) {
+  if (next == plan_) return;
+  if (shape_hash(next) != shape_hash(plan_)) {
     ++progress_.plan_changes;
     // Blocks cached for other sizes would count as taken, and the next peak with them.
     parts_.on.gauge.release_cache();
+    start_new_peak();
   }
-  const bool changed = decision.plan != plan_;
-  plan_ = std::move(decision.plan);
-  if (changed) tell_plan();
+  plan_ = std::move(next);
+  tell_plan();
 }
 
 void TrainingLoop::tell_plan() {
   for (Sink* sink : hooks_.sinks) sink->plan(progress_.step, plan_);
 }
 
-void TrainingLoop::examine_skipped_steps(const StepReport& report) {
-  if (report.skipped_steps == 0 && !finished()) return;
-  if (report.skipped_steps == 0) {  // a run must not end on weights that are no numbers
+bool TrainingLoop::is_sound(const StepReport& report, bool look_at_weights) {
+  if (report.skipped_steps == 0) {
+    if (!look_at_weights) return true;
+    // The last update itself may have gone wrong; what is evaluated and saved must be numbers.
     const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
     if (!broken.empty()) roll_back("'" + broken.front() + "' is not finite any more");
-    return;
+    return broken.empty();
   }
   const std::string layer =
       report.skipped_layer < 0
@@ -244,26 +277,33 @@ void TrainingLoop::examine_skipped_steps(const StepReport& report) {
   const bool expected = parts_.method.loss_scaling && report.consecutive_skips < kMostSkipsInARow;
   const Diagnosis found = diagnose(parts_.network, *parts_.data.train,
                                    expected ? std::span<const at::Tensor>() : interval_ids_,
-                                   parts_.runner->forward_rules());
+                                   parts_.runner->forward_rules(), plan_.micro_batch_size);
   if (!expected || !found.tensors.empty())
     note(text(report.skipped_steps, " step(s) up to step ", report.step,
               " skipped for gradients that are not finite", layer, ": ", found.text()));
-  if (!found.tensors.empty()) return roll_back(found.text());
+  if (!found.tensors.empty()) {
+    roll_back(found.text());
+    return false;
+  }
   if (report.consecutive_skips >= kMostSkipsInARow)
     throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
                                 " steps in a row were not finite (step ", report.step, ")", layer,
                                 ": ", found.text(), "; lower --lr, or look at the data"));
+  return true;
 }
 
 void TrainingLoop::roll_back(const std::string& why) {
-  const std::int64_t rollbacks = progress_.rollbacks + 1;
   std::optional<LoadedCheckpoint> checkpoint;
-  if (store_ != nullptr && rollbacks <= kMostRollbacks) checkpoint = store_->load_latest();
+  if (store_ != nullptr && rollbacks_to_checkpoint_ < kMostRollbacks)
+    checkpoint = store_->load_latest();
   if (!checkpoint)
     throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
-                                rollbacks - 1, " return(s) to an earlier state; lower --lr"));
+                                rollbacks_to_checkpoint_,
+                                " return(s) to an earlier state; lower --lr"));
+  const std::int64_t rollbacks = progress_.rollbacks + 1;
   restore(*checkpoint);
   progress_.rollbacks = rollbacks;
+  ++rollbacks_to_checkpoint_;
   tell_plan();
   note(text("back to step ", progress_.step, ", the last checkpoint: ", why));
 }
@@ -313,47 +353,7 @@ void TrainingLoop::note(const std::string& message) {
 
 RunSummary TrainingLoop::summary(std::string status,
                                  const std::optional<EvaluationReport>& last) const {
-  const std::vector<double>& epochs = progress_.last_epoch_seconds;
-  const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
-  const auto layers_in = [&](Precision precision) {
-    return std::ranges::count(plan_.layers, precision, &LayerPlan::compute);
-  };
-  RunSummary summary{.status = std::move(status),
-                     .method = config_.train.method,
-                     .model = parts_.network.name,
-                     .stem = config_.model.name.starts_with("resnet") ? config_.model.stem : "",
-                     .data = config_.data.name,
-                     .device = device_text(parts_.on.device),
-                     .commit = std::string(build_commit()),
-                     .seed = static_cast<std::uint64_t>(config_.train.seed),
-                     .accuracy = last ? 100 * last->accuracy : std::nan(""),
-                     .loss = last ? last->loss : std::nan(""),
-                     .best_accuracy = 100 * progress_.best_accuracy,
-                     .epochs = epoch_now(),
-                     .seconds = progress_.seconds,
-                     .seconds_per_epoch = epochs.empty()
-                                              ? progress_.epoch_seconds
-                                              : epoch_total / static_cast<double>(epochs.size()),
-                     .samples = progress_.samples,
-                     .steps = progress_.step,
-                     .peak_bytes = progress_.peak_bytes,
-                     .peak_reserved_bytes = progress_.peak_reserved_bytes,
-                     .data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes(),
-                     .budget_bytes = parts_.on.budget_bytes,
-                     .batch_final = plan_.batch_size,
-                     .batch_largest = progress_.largest_batch,
-                     .skipped_steps = progress_.skipped_steps,
-                     .memory_retries = progress_.memory_retries,
-                     .rollbacks = progress_.rollbacks,
-                     .plan_changes = progress_.plan_changes,
-                     .curvature_probes = progress_.curvature_probes,
-                     .control_seconds = progress_.control_seconds,
-                     .layers_fp32 = layers_in(Precision::Fp32),
-                     .layers_bf16 = layers_in(Precision::Bf16),
-                     .layers_fp16 = layers_in(Precision::Fp16),
-                     .parameters = parameter_count(parts_.network)};
-  summary.score = efficiency_score(summary);
-  return summary;
+  return run_summary(config_, parts_, progress_, plan_, std::move(status), last);
 }
 
 void TrainingLoop::save() {
@@ -361,20 +361,20 @@ void TrainingLoop::save() {
   watchdog_.enter("save");
   progress_.seconds = seconds_before_ + session_.seconds();
   const Stopwatch watch;
-  // The last update itself may have gone wrong; a checkpoint is there to come back to.
-  const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
-  if (!broken.empty()) return roll_back("'" + broken.front() + "' is not finite any more");
   start_new_peak();
   // Staging bytes for the disk is no part of what the budget is for.
   const BudgetLifted unlimited(parts_.on);
   const SavedCheckpoint saved =
-      save_run(*store_, config_, {parts_, sampler_, progress_, control_, plan_});
+      save_run(*store_, config_, {parts_, sampler_, progress_, control_, pending_, plan_});
+  rollbacks_to_checkpoint_ = 0;
   for (const std::string& message : saved.notices) note(message);
   seconds_not_training_ += watch.seconds();
 }
 
 void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
-  restore_run(checkpoint, config_, {parts_, sampler_, progress_, control_, plan_});
+  restore_run(checkpoint, config_, {parts_, sampler_, progress_, control_, pending_, plan_});
+  interval_steps_ = interval_samples_ = interval_retries_ = 0;
+  interval_ids_.clear();
 }
 
 }  // namespace triaccel

@@ -12,6 +12,7 @@
 #include "triaccel/data/sampler.h"
 #include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/pending_interval.h"
 #include "triaccel/trainer/run_control.h"
 #include "triaccel/trainer/run_parts.h"
 #include "triaccel/trainer/run_progress.h"
@@ -43,14 +44,26 @@ class TrainingLoop {
   RunInfo info() const;
 
  private:
+  /// What is due after a step.
+  struct Due {
+    bool end_of_epoch = false;
+    bool stop = false;
+    bool save = false;
+    bool probe = false;
+    bool decide = false;
+  };
+
   bool finished() const;
+  Due due_after_step(bool end_of_epoch) const;
   void one_step();
-  void probe_curvature();
-  void control_tick();
+  void shrink_after(const OutOfMemory& error, std::int64_t samples, std::int64_t failures);
+  CurvatureReport probe_curvature();
+  bool look_at_interval(const Due& due);
   StepReport interval_report();
-  void decide_next_plan(const StepReport& report);
+  void decide_next_plan();
+  void change_plan(StepPlan next);
   void tell_plan();
-  void examine_skipped_steps(const StepReport& report);
+  bool is_sound(const StepReport& report, bool look_at_weights);
   void roll_back(const std::string& why);
   void end_epoch();
   void save();
@@ -59,6 +72,7 @@ class TrainingLoop {
   EvaluationReport evaluate_split(bool validation);
   RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
   double epoch_now() const;
+  std::int64_t schedule_position() const;
 
   const RunConfig& config_;
   RunParts& parts_;
@@ -71,18 +85,18 @@ class TrainingLoop {
   RunControl control_;
   StepPlan plan_;
   RunProgress progress_;
-  std::optional<CurvatureReport> curvature_;  // of a probe since the last control tick
-  MemoryReport before_probe_;                 // and the steps' own peaks before it
-  std::vector<at::Tensor> interval_ids_;      // samples of the steps since then
+  PendingInterval pending_;
+  std::vector<at::Tensor> interval_ids_;  // samples of the steps since the last look
   Watchdog watchdog_;
   Stopwatch session_;                // since this session's run() began
-  Stopwatch interval_;               // since the last control tick
-  double seconds_not_training_ = 0;  // evaluating and saving since the last control tick
+  Stopwatch interval_;               // since the last look
+  double seconds_not_training_ = 0;  // evaluating and saving since the last look
   double seconds_before_ = 0;        // of earlier sessions
   double learning_rate_ = 0;         // of the last step
   std::int64_t interval_steps_ = 0;
   std::int64_t interval_samples_ = 0;
   std::int64_t interval_retries_ = 0;
+  std::int64_t rollbacks_to_checkpoint_ = 0;  // the newest one
 };
 
 }  // namespace triaccel

@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/trainer/watched_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+namespace {
+
+RunConfig budget_run(const std::string& model, std::int64_t budget_bytes) {
+  RunConfig config = digits_run();
+  config.model.name = model;
+  config.model.width = model == "lenet5" ? 0 : 8;
+  config.train.batch = 32;
+  config.device.budget = budget_bytes > 0 ? std::to_string(budget_bytes) : "none";
+  return config;
+}
+
+/// Empty where the budget is too small to train at all.
+std::optional<RunSummary> trained_within(const std::string& model, std::int64_t budget_bytes) {
+  try {
+    WatchedRun run(budget_run(model, budget_bytes));
+    const RunSummary summary = run.run();
+    EXPECT_TRUE(run.each_sample_once(2)) << model << " in " << budget_bytes;
+    EXPECT_EQ(summary.status, "finished");
+    if (budget_bytes > 0) {
+      EXPECT_LE(summary.peak_bytes, budget_bytes) << model;
+    }
+    return summary;
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("raise --budget"), std::string::npos);
+    return {};
+  }
+}
+
+class Budgets : public testing::TestWithParam<std::string> {};
+
+// From the smallest that can be trained in at all up to more than is ever used.
+TEST_P(Budgets, AreKeptAndEverySampleIsTrainedOnceAnEpoch) {
+  const std::string model = GetParam();
+  const std::int64_t base = read_cpu_memory().used;  // of whatever lives in this process
+  const std::optional<RunSummary> unlimited = trained_within(model, 0);
+  ASSERT_TRUE(unlimited);
+  std::int64_t too_small = base + 1, enough = unlimited->peak_bytes;
+  while (enough - too_small > enough / 100) {
+    const std::int64_t middle = (too_small + enough) / 2;
+    (trained_within(model, middle) ? enough : too_small) = middle;
+  }
+  EXPECT_LT(enough, 0.8 * static_cast<double>(unlimited->peak_bytes));
+  const double step = std::pow(
+      1.1 * static_cast<double>(unlimited->peak_bytes) / static_cast<double>(enough), 1.0 / 11);
+  std::int64_t retries = 0;
+  for (int i = 0; i < 12; ++i) {
+    const auto budget = static_cast<std::int64_t>(static_cast<double>(enough) * std::pow(step, i));
+    const std::optional<RunSummary> summary = trained_within(model, budget);
+    ASSERT_TRUE(summary) << "budget " << i << " of " << budget << " bytes";
+    retries += summary->memory_retries;
+  }
+  EXPECT_GT(retries, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Budgets, testing::Values("lenet5", "resnet18"));
+
+/// A neighbour that takes and gives memory between the steps of a run, by a random trace.
+struct CrowdedRun : WatchedRun {
+  CrowdedRun(const RunConfig& wanted, std::uint64_t number) : WatchedRun(wanted), seed(number) {}
+
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    over_the_cap |= report.memory.peak > report.memory.limit;
+    batches.push_back(plan.batch_size);
+    WatchedRun::interval(report, plan);
+    if (report.step > last_change || report.step % 6 != 0) return;
+    change(random_words(seed, static_cast<std::uint64_t>(report.step), 7));
+  }
+
+  /// Takes up to two thirds of the room, half of the time as a tenant of the same allocator, half
+  /// of the time by lowering the limit.
+  void change(const RandomWords& random) {
+    tenant = at::Tensor();
+    parts.on.gauge.set_limit(parts.on.budget_bytes);
+    const auto room = static_cast<double>(parts.on.budget_bytes - parts.on.gauge.used());
+    const auto bytes = static_cast<std::int64_t>(room * random.words[1] / 0x1p32 * 2 / 3);
+    if (random.words[0] % 2 == 0)
+      tenant = at::empty({bytes}, at::kByte);
+    else
+      parts.on.gauge.set_limit(parts.on.budget_bytes - bytes);
+  }
+
+  std::uint64_t seed;
+  std::int64_t last_change = 24;
+  at::Tensor tenant;
+  bool over_the_cap = false;
+  std::vector<std::int64_t> batches;  // of every tick
+};
+
+std::int64_t reversals(const std::vector<std::int64_t>& sizes) {
+  std::int64_t count = 0, direction = 0;
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    const std::int64_t now = sizes[i] > sizes[i - 1] ? 1 : sizes[i] < sizes[i - 1] ? -1 : direction;
+    count += direction != 0 && now != direction;
+    direction = now;
+  }
+  return count;
+}
+
+// R3 on the real allocator: every step is a tick.
+TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchSettles) {
+  RunConfig config = digits_run();
+  config.train.control_interval = 1;
+  config.train.steps = 48;
+  config.control.curvature = "off";
+  config.train.batch = 8;
+  config.data.train_samples = 240;
+  for (std::uint64_t trace = 0; trace < 20; ++trace) {
+    config.device.budget = std::to_string(read_cpu_memory().used + (15 << 19));
+    CrowdedRun run(config, trace);
+    const RunSummary summary = run.run();
+    EXPECT_EQ(summary.steps, 48);
+    EXPECT_FALSE(run.over_the_cap) << "trace " << trace;
+    const auto settled = run.batches.begin() + run.last_change + 10;
+    const std::vector<std::int64_t> steady(settled, run.batches.end());
+    EXPECT_LE(reversals(steady), 1) << "trace " << trace << testing::PrintToString(run.batches);
+    EXPECT_EQ(steady.front(), steady.back())
+        << "trace " << trace << testing::PrintToString(run.batches);
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "tests/trainer/watched_run.h"
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::uint64_t draw(std::uint64_t number, std::uint64_t what, std::uint64_t below) {
+  return random_words(number, what, 11).words[0] % below;
+}
+
+RunConfig faulty_run() {
+  RunConfig config = digits_run();
+  config.train.batch = 8;
+  config.data.train_samples = 48;
+  config.control.batch = "off";
+  config.control.curvature_every = 3;
+  return config;
+}
+
+// R12, data.
+TEST(ASpoiltSample, IsNamedAndNeverReachesTheWeights) {
+  WatchedRun run(faulty_run());
+  for (std::uint64_t number = 0; number < 15; ++number) {
+    run.start_over();
+    run.notices.clear();
+    run.data->spoilt = run.parts.data.training_ids[draw(number, 0, 48)];
+    const RunSummary summary = run.run();
+    EXPECT_EQ(summary.skipped_steps, 2) << "once an epoch";
+    EXPECT_EQ(summary.rollbacks, 0);
+    EXPECT_TRUE(run.is_finite());
+    EXPECT_TRUE(run.noticed("training samples " + std::to_string(run.data->spoilt) + " give"))
+        << testing::PrintToString(run.notices);
+    EXPECT_TRUE(run.each_sample_once(2));
+  }
+}
+
+TEST(ASpoiltSample, IsFoundWithinAnyBudget) {
+  RunConfig config = faulty_run();
+  config.model.name = "resnet18";
+  config.model.width = 8;
+  config.train.batch = 48;
+  config.control.batch = "micro";
+  const std::int64_t peak = WatchedRun(config).run().peak_bytes;
+  config.device.budget = std::to_string(peak * 7 / 10);
+  WatchedRun run(config);
+  run.data->spoilt = run.parts.data.training_ids[7];
+  const RunSummary summary = run.run();
+  EXPECT_GT(summary.memory_retries, 0);
+  EXPECT_LE(summary.peak_bytes, summary.budget_bytes);
+  EXPECT_TRUE(run.is_finite());
+  EXPECT_TRUE(run.noticed("training samples " + std::to_string(run.data->spoilt) + " give"));
+}
+
+/// LeNet-5 whose logits are no numbers in one forward pass of training.
+struct BrokenOnce {
+  BrokenOnce() : network(digits_lenet()) {
+    network.forward = [this, forward = network.forward](const at::Tensor& inputs) {
+      const at::Tensor logits = forward(inputs);
+      const bool broken = network.module->is_training() && --passes_left == 0;
+      return broken ? logits * kNan : logits;
+    };
+  }
+  Network network;
+  std::int64_t passes_left = 0;
+};
+
+// R12, loss.
+TEST(ALossThatIsNoNumber, CostsOneStepAndNamesTheLayer) {
+  BrokenOnce broken;
+  RunConfig config = faulty_run();
+  config.control.curvature = "off";
+  WatchedRun run(config, broken.network);
+  for (std::uint64_t number = 0; number < 15; ++number) {
+    run.start_over();
+    run.notices.clear();
+    broken.passes_left = static_cast<std::int64_t>(1 + draw(number, 1, 12));
+    const RunSummary summary = run.run();
+    EXPECT_EQ(summary.skipped_steps, 1);
+    EXPECT_EQ(summary.steps, 12);
+    EXPECT_TRUE(run.is_finite());
+    EXPECT_TRUE(run.noticed("layer 'fc3'")) << testing::PrintToString(run.notices);
+    EXPECT_TRUE(run.each_sample_once(2));
+  }
+}
+
+/// A run in which weights break while a control interval is told.
+struct PokedRun : WatchedRun {
+  using WatchedRun::WatchedRun;
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    WatchedRun::interval(report, plan);
+    ++intervals;
+    if (!poke || !poke(report.step)) return;
+    const at::NoGradGuard no_grad;
+    const auto named = parts.network.module->named_parameters();
+    const auto& victim = named[draw(seed, static_cast<std::uint64_t>(intervals), named.size())];
+    *victim.value().data_ptr<float>() = draw(seed, 5, 2) == 0 ? kNan : 1 / 0.0f;
+    poked = victim.key();
+  }
+  std::function<bool(std::int64_t step)> poke;
+  std::int64_t intervals = 0;
+  std::uint64_t seed = 0;
+  std::string poked;
+};
+
+std::vector<std::byte> bytes_of(const WatchedRun& run) {
+  std::vector<std::byte> bytes;
+  for (const StateView& view : network_state(run.parts.network))
+    bytes.insert(bytes.end(), view.bytes.begin(), view.bytes.end());
+  return bytes;
+}
+
+// R12, weights. What broke them is not part of the run: after the rollback it goes on as if nothing
+// had been.
+TEST(ABrokenWeight, IsNamedAndTheRunGoesBackToItsLastCheckpoint) {
+  const ScratchFolder scratch;
+  RunConfig config = faulty_run();
+  config.run.checkpoint_every = 3;
+  config.control.batch = "elastic";
+  PokedRun run(config);
+  const std::int64_t steps = run.run().steps;
+  const std::vector<std::byte> clean = bytes_of(run);
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    run.start_over();
+    run.notices.clear();
+    run.seed = number;
+    const auto after_first_checkpoint = static_cast<std::uint64_t>(steps - 3);
+    const auto step = static_cast<std::int64_t>(4 + draw(number, 6, after_first_checkpoint));
+    bool done = false;
+    run.poke = [&](std::int64_t now) { return now >= step && !std::exchange(done, true); };
+    CheckpointStore store(scratch.path / std::to_string(number));
+    const RunSummary summary = run.run(&store);
+    EXPECT_EQ(summary.rollbacks, 1) << "run " << number << testing::PrintToString(run.notices);
+    EXPECT_TRUE(run.noticed("back to step")) << number;
+    EXPECT_TRUE(run.noticed(run.poked)) << testing::PrintToString(run.notices);
+    EXPECT_EQ(bytes_of(run), clean) << "run " << number;
+  }
+}
+
+TEST(ABrokenWeight, EndsARunWithoutCheckpoints) {
+  PokedRun run(faulty_run());
+  run.poke = [](std::int64_t step) { return step == 4; };
+  try {
+    run.run();
+    FAIL() << "it went on";
+  } catch (const NumericalFailure& error) {
+    EXPECT_NE(std::string(error.what()).find(run.poked), std::string::npos) << error.what();
+  }
+}
+
+TEST(ABrokenWeight, EndsARunAfterThreeRollbacksToOneCheckpoint) {
+  const ScratchFolder scratch;
+  RunConfig config = faulty_run();
+  config.run.checkpoint_every = 4;
+  PokedRun run(config);
+  std::int64_t pokes = 0;
+  run.poke = [&](std::int64_t step) { return step == 6 && ++pokes > 0; };
+  CheckpointStore store(scratch.path);
+  EXPECT_THROW(run.run(&store), NumericalFailure);
+  EXPECT_EQ(pokes, 4);
+}
+
+TEST(ABrokenWeight, MayHappenAgainOnceThereIsAnotherCheckpoint) {
+  const ScratchFolder scratch;
+  RunConfig config = faulty_run();
+  config.run.checkpoint_every = 2;
+  PokedRun run(config);
+  std::map<std::int64_t, int> pokes;
+  run.poke = [&](std::int64_t step) { return step > 2 && step < 11 && ++pokes[step] <= 2; };
+  CheckpointStore store(scratch.path);
+  const RunSummary summary = run.run(&store);
+  EXPECT_GE(summary.rollbacks, 6);
+  EXPECT_EQ(summary.steps, 12);
+  EXPECT_TRUE(run.is_finite());
+}
+
+TEST(ADivergedRun, EndsWithADiagnosisWhateverIsProbed) {
+  for (const char* mode : {"fisher_gram", "hessian"}) {
+    RunConfig config = faulty_run();
+    config.train.lr = 1e8;
+    config.train.epochs = 20;
+    config.control.curvature = mode;
+    config.control.curvature_every = 1;
+    WatchedRun run(config);
+    EXPECT_THROW(run.run(), NumericalFailure) << mode;
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "triaccel/core/step_plan.h"
+#include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/run_config.h"
+#include "triaccel/trainer/run_parts.h"
+#include "triaccel/trainer/run_progress.h"
+
+namespace triaccel {
+
+/// What a run has come to. `last` is its last evaluation; without one accuracy and loss are not
+/// known.
+RunSummary run_summary(const RunConfig& config, const RunParts& parts, const RunProgress& progress,
+                       const StepPlan& plan, std::string status,
+                       const std::optional<EvaluationReport>& last);
+
+}  // namespace triaccel
