@@ -228,6 +228,36 @@ TEST(LayerExecution, KeepsTinyGradientsOfAnFp16LayerAsWellAsOrdinaryOnes) {
   EXPECT_LT(ordinary.error, 4 * kBf16Unit);
 }
 
+/// The gradient of a weight that two layers share, or that is also read outside of any layer.
+TEST(LayerExecution, AddsTheGradientsOfAWeightThatIsUsedTwice) {
+  torch::manual_seed(4);
+  torch::nn::Linear layer(torch::nn::LinearOptions(6, 6).bias(false));
+  const at::Tensor input = at::randn({5, 6});
+  for (const bool through_the_layer : {true, false}) {
+    const auto loss = [&] {
+      const at::Tensor once = at::tanh(layer(input));
+      const at::Tensor again = through_the_layer ? layer(once) : once * layer->weight.sum();
+      return again.to(at::kFloat).square().mean();
+    };
+    layer->weight.mutable_grad().reset();
+    loss().backward();
+    const at::Tensor truth = layer->weight.grad().to(at::kDouble);
+    for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
+      const at::Tensor scales = make_layer_scales(at::kCPU, 1);
+      scales[0][0] = 1024;
+      LayerExecution execution({layer->weight}, {}, scales, /*device_has_bf16=*/true);
+      execution.follow({LayerPlan{.compute = precision}}, 1);
+      layer->weight.mutable_grad().reset();
+      {
+        const OperatorScope scope(execution);
+        loss().backward();
+      }
+      EXPECT_EQ(layer->weight.grad().scalar_type(), at::kFloat);
+      EXPECT_LT(relative_error(layer->weight.grad().to(at::kDouble), truth), 4 * kBf16Unit);
+    }
+  }
+}
+
 TEST(LayerExecution, HandsOnWhatAModuleMayChangeInPlace) {
   torch::nn::Conv2d layer(torch::nn::Conv2dOptions(4, 4, 3).padding(1));
   torch::nn::Linear product(4, 4);

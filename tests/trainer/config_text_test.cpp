@@ -56,8 +56,21 @@ TEST(ApplyOverride, FindsTheTableOfABareKey) {
   EXPECT_EQ(config.model.name, "lenet5");
   EXPECT_THROW(apply_override(config, "name=x"), UsageError) << "in several tables";
   EXPECT_THROW(apply_override(config, "bacth=7"), UsageError);
-  EXPECT_THROW(apply_override(config, "batch=seven"), UsageError);
+  EXPECT_THROW(apply_override(config, "train.batch=seven"), UsageError);
   EXPECT_THROW(apply_override(config, "nonsense"), UsageError);
+}
+
+TEST(ApplyOverride, TellsASwitchFromANumberOfTheSameName) {
+  RunConfig config;
+  for (const char* assignment : {"precision=off", "curvature=off", "batch=off", "batch=64"})
+    apply_override(config, assignment);
+  EXPECT_EQ(config.control.precision, "off");
+  EXPECT_EQ(config.control.curvature, "off");
+  EXPECT_EQ(config.control.batch, "off");
+  EXPECT_EQ(config.train.batch, 64);
+  EXPECT_EQ(resolved(config).control.batch, "off");
+  apply_override(config, "batch=seven");
+  EXPECT_THROW(resolved(config), UsageError) << "no such switch";
 }
 
 TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {

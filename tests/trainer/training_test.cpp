@@ -152,12 +152,13 @@ TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {
 class ResumeExactly : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
-  RunConfig config = small_run();
+  RunConfig config = digits_run();
   std::tie(config.train.method, config.train.optimizer) = GetParam();
   config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
   config.model.width = 8;
   config.data.train_samples = 48;
   config.train.batch = 8;
+  config.train.control_interval = 4;
   config.train.ema = 0.9;
   config.train.clip = 1;
   const ScratchFolder scratch;
@@ -174,7 +175,8 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
                          testing::Values(std::tuple("fp32", "sgd"), std::tuple("fp32", "adamw"),
-                                         std::tuple("amp", "sgd")));
+                                         std::tuple("amp", "sgd"),
+                                         std::tuple("triaccel", "adamw")));
 
 TEST(LoadWeights, StartsFromAnotherRunsWeights) {
   const ScratchFolder scratch;

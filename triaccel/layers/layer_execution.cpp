@@ -20,7 +20,24 @@ LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices ke
   if (kernels_.layers.empty()) kernels_.layers.resize(weights_.size());
   for (std::size_t i = 0; i < weights_.size(); ++i)
     by_address_.emplace(weights_[i].const_data_ptr(), static_cast<std::int64_t>(i));
+  expect_other_gradients();
   follow({weights_.size(), LayerPlan{}}, 1);
+}
+
+LayerExecution::~LayerExecution() {
+  for (const auto& [index, hook] : hooks_) weights_[index].remove_hook(hook);
+}
+
+void LayerExecution::expect_other_gradients() {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (!weights_[i].requires_grad()) continue;
+    const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
+      at::Tensor& held = weights_[i].mutable_grad();
+      const at::NoGradGuard no_grad;
+      if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
+    });
+    hooks_.emplace_back(i, hook);
+  }
 }
 
 void LayerExecution::follow(const std::vector<LayerPlan>& layers, std::int64_t passes) {

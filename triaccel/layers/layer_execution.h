@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "triaccel/core/step_plan.h"
@@ -38,6 +39,9 @@ class LayerExecution final : public OperatorHooks {
   /// every layer computes by libtorch's own kernel in the plan's type.
   LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels, at::Tensor scales,
                  bool device_has_bf16);
+  ~LayerExecution() override;
+  LayerExecution(const LayerExecution&) = delete;
+  LayerExecution& operator=(const LayerExecution&) = delete;
 
   /// What the next passes do. `passes` of the step that follows.
   void follow(const std::vector<LayerPlan>& layers, std::int64_t passes);
@@ -55,10 +59,15 @@ class LayerExecution final : public OperatorHooks {
   /// The layer a weight or a view of it belongs to; -1 when it is none of ours.
   std::int64_t layer_of(const at::Tensor& weight) const;
 
+  /// A weight that something besides its layer reads gets a gradient from autograd too, in FP32:
+  /// what the layer left must be widened before the two are added.
+  void expect_other_gradients();
+
   std::vector<at::Tensor> weights_;
   std::unordered_map<const void*, std::int64_t> by_address_;
   KernelChoices kernels_;
   at::Tensor scales_;
+  std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
   bool device_has_bf16_;
   std::vector<LayerPlan> followed_;  // what the next three were made for
   bool accumulates_ = false;

@@ -29,19 +29,17 @@ at::Tensor kept_input(const at::Tensor& input, Precision precision) {
              : input;
 }
 
-/// Adds a weight gradient to what is there. 16-bit gradients stay as they are unless they are
-/// summed over passes.
+/// Adds a weight gradient to what is there. A 16-bit one stays as it is unless it is a sum: over
+/// passes, or over several uses of the weight.
 void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how) {
-  if (how.accumulate && gradient.scalar_type() == at::kHalf)
-    gradient = scaled_cast(gradient, at::kFloat, how.scales, how.layer, /*divide=*/true,
-                           /*record_maximum=*/false);
-  else if (how.accumulate)
-    gradient = gradient.to(at::kFloat);
   at::Tensor& held = weight.mutable_grad();
-  if (!held.defined())
+  if (!held.defined() && !how.accumulate) {
     held = std::move(gradient);
-  else
-    held.add_(gradient);
+    return;
+  }
+  at::Tensor wide = wide_gradient(gradient, how.scales, how.layer);
+  if (held.defined()) wide.add_(wide_gradient(held, how.scales, how.layer));
+  held = std::move(wide);
 }
 
 /// Everything but the product itself, which `Product` computes: forward(input), then
@@ -160,6 +158,12 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
 }
 
 }  // namespace
+
+at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, std::int64_t layer) {
+  if (gradient.scalar_type() != at::kHalf) return gradient.to(at::kFloat);
+  return scaled_cast(gradient, at::kFloat, scales, layer, /*divide=*/true,
+                     /*record_maximum=*/false);
+}
 
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
                              const LayerArithmetic& how) {

@@ -6,6 +6,10 @@
 
 namespace triaccel {
 
+/// A weight gradient in FP32, whatever type it is stored in; an FP16 one is divided by its layer's
+/// scale.
+at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, std::int64_t layer);
+
 /// A convolution of the FP32 master `weight`, computed and differentiated as `how` says. The
 /// input's and the bias's gradients go on through autograd; the weight's is put into weight.grad()
 /// directly, since autograd would widen it.

@@ -117,7 +117,7 @@ RunSummary TrainingLoop::run() {
     const std::int64_t epoch = sampler_.epoch();
     one_step();
     const Due due = due_after_step(sampler_.epoch() != epoch);
-    if (!due.decide && !due.save) continue;
+    if (!due.decide && !due.save && !finished()) continue;
     if (!look_at_interval(due)) continue;  // back at an earlier step
     if (due.decide) decide_next_plan();
     if (due.end_of_epoch) end_epoch();
@@ -143,7 +143,7 @@ TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   due.save |= due.stop;
   // Decisions come at the same steps wherever the run is saved or cut.
   due.decide =
-      end_of_epoch || due.probe || finished() || step % config_.train.control_interval == 0;
+      !finished() && (end_of_epoch || due.probe || step % config_.train.control_interval == 0);
   return due;
 }
 
