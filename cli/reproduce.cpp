@@ -145,6 +145,9 @@ int reproduce_command(ReproduceArguments& arguments) {
   RunConfig defaults;
   defaults.train.epochs = 30;
   defaults.run.out = "runs/reproduce";
+  // The budget is what FP32 took, to the byte: use it, and let steps that do not fit be redone.
+  defaults.control.rho_low = 0.94;
+  defaults.control.rho_high = 0.97;
   wanted.base = arguments.options->config(defaults);
   wanted.epochs = wanted.base.train.epochs;
   wanted.out = std::exchange(wanted.base.run.out, "");

@@ -31,6 +31,8 @@ std::pair<double, double> losses(RunConfig config, const ScratchFolder& scratch)
   EXPECT_GT(summary.layers_bf16, 0) << "the loss of FP32 alone proves nothing";
   EXPECT_GT(summary.curvature_probes, 0);
   EXPECT_EQ(summary.skipped_steps, 0);
+  testing::Test::RecordProperty("fp32", std::to_string(plain));
+  testing::Test::RecordProperty("triaccel", std::to_string(summary.loss));
   return {plain, summary.loss};
 }
 
@@ -58,14 +60,13 @@ TEST(GptSmall, LearnsTextUnderTheControlLoopAsInFp32) {
 
 TEST(VitSmall, LearnsImagesUnderTheControlLoopAsInFp32) {
   const ScratchFolder scratch;
-  RunConfig config = digits_run();
+  RunConfig config = small_run();
   config.model.name = "vit-small";
   config.model.width = 48;
-  config.data.train_samples = 200;
-  config.train.batch = 20;
-  config.train.epochs = 2;
+  config.train.batch = 16;
+  config.train.epochs = 1;
   config.train.optimizer = "adamw";
-  config.control.curvature_every = 8;
+  config.control.curvature_every = 16;
   config.control.curvature_batch = 8;
   const auto [plain, controlled] = losses(config, scratch);
   EXPECT_LT(plain, 2.2) << "it has learnt something";

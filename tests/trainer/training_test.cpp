@@ -159,6 +159,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
   config.data.train_samples = 48;
   config.train.batch = 8;
   config.train.control_interval = 4;
+  config.control.batch = "off";
   config.train.ema = 0.9;
   config.train.clip = 1;
   const ScratchFolder scratch;
