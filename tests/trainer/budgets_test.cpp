@@ -9,24 +9,26 @@
 namespace triaccel {
 namespace {
 
-RunConfig budget_run(const std::string& model, std::int64_t budget_bytes) {
-  RunConfig config = digits_run();
-  config.model.name = model;
-  config.model.width = model == "lenet5" ? 0 : 8;
-  config.train.batch = 32;
-  config.device.budget = budget_bytes > 0 ? std::to_string(budget_bytes) : "none";
-  return config;
-}
+struct Case {
+  std::string model;
+  std::string batch;  // how it follows the memory
+};
 
-/// Empty where the budget is too small to train at all.
-std::optional<RunSummary> trained_within(const std::string& model, std::int64_t budget_bytes) {
+/// Empty where the budget is too small to train at all; 0: none.
+std::optional<RunSummary> trained_within(const Case& test, std::int64_t budget_bytes) {
+  RunConfig config = digits_run();
+  config.model.name = test.model;
+  config.model.width = test.model == "lenet5" ? 0 : 8;
+  config.train.batch = 32;
+  config.control.batch = test.batch;
+  if (budget_bytes > 0) config.device.budget = std::to_string(budget_bytes);
   try {
-    WatchedRun run(budget_run(model, budget_bytes));
+    WatchedRun run(config);
     const RunSummary summary = run.run();
-    EXPECT_TRUE(run.each_sample_once(2)) << model << " in " << budget_bytes;
+    EXPECT_TRUE(run.each_sample_once(2)) << "in " << budget_bytes;
     EXPECT_EQ(summary.status, "finished");
     if (budget_bytes > 0) {
-      EXPECT_LE(summary.peak_bytes, budget_bytes) << model;
+      EXPECT_LE(summary.peak_bytes, budget_bytes);
     }
     return summary;
   } catch (const OutOfMemory& error) {
@@ -35,33 +37,33 @@ std::optional<RunSummary> trained_within(const std::string& model, std::int64_t 
   }
 }
 
-class Budgets : public testing::TestWithParam<std::string> {};
+class Budgets : public testing::TestWithParam<Case> {};
 
 // From the smallest that can be trained in at all up to more than is ever used.
 TEST_P(Budgets, AreKeptAndEverySampleIsTrainedOnceAnEpoch) {
-  const std::string model = GetParam();
-  const std::int64_t base = read_cpu_memory().used;  // of whatever lives in this process
-  const std::optional<RunSummary> unlimited = trained_within(model, 0);
+  const std::optional<RunSummary> unlimited = trained_within(GetParam(), 0);
   ASSERT_TRUE(unlimited);
-  std::int64_t too_small = base + 1, enough = unlimited->peak_bytes;
+  const auto used = static_cast<double>(unlimited->peak_bytes);
+  std::int64_t too_small = read_cpu_memory().used + 1, enough = unlimited->peak_bytes;
   while (enough - too_small > enough / 100) {
     const std::int64_t middle = (too_small + enough) / 2;
-    (trained_within(model, middle) ? enough : too_small) = middle;
+    (trained_within(GetParam(), middle) ? enough : too_small) = middle;
   }
-  EXPECT_LT(enough, 0.8 * static_cast<double>(unlimited->peak_bytes));
-  const double step = std::pow(
-      1.1 * static_cast<double>(unlimited->peak_bytes) / static_cast<double>(enough), 1.0 / 11);
+  EXPECT_LT(static_cast<double>(enough), 0.8 * used);
+  constexpr int kBudgets = 12;
+  const double factor = std::pow(1.1 * used / static_cast<double>(enough), 1.0 / (kBudgets - 1));
   std::int64_t retries = 0;
-  for (int i = 0; i < 12; ++i) {
-    const auto budget = static_cast<std::int64_t>(static_cast<double>(enough) * std::pow(step, i));
-    const std::optional<RunSummary> summary = trained_within(model, budget);
+  for (int i = 0; i < kBudgets; ++i) {
+    const double budget = static_cast<double>(enough) * std::pow(factor, i);
+    const auto summary = trained_within(GetParam(), static_cast<std::int64_t>(budget));
     ASSERT_TRUE(summary) << "budget " << i << " of " << budget << " bytes";
     retries += summary->memory_retries;
   }
   EXPECT_GT(retries, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Budgets, testing::Values("lenet5", "resnet18"));
+INSTANTIATE_TEST_SUITE_P(Models, Budgets,
+                         testing::Values(Case{"lenet5", "micro"}, Case{"resnet18", "elastic"}));
 
 /// A neighbour that takes and gives memory between the steps of a run, by a random trace.
 struct CrowdedRun : WatchedRun {
@@ -113,18 +115,21 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchSettles) {
   config.control.curvature = "off";
   config.train.batch = 8;
   config.data.train_samples = 240;
+  std::int64_t changes = 0;
   for (std::uint64_t trace = 0; trace < 20; ++trace) {
     config.device.budget = std::to_string(read_cpu_memory().used + (15 << 19));
     CrowdedRun run(config, trace);
     const RunSummary summary = run.run();
     EXPECT_EQ(summary.steps, 48);
     EXPECT_FALSE(run.over_the_cap) << "trace " << trace;
+    changes += summary.plan_changes;
     const auto settled = run.batches.begin() + run.last_change + 10;
     const std::vector<std::int64_t> steady(settled, run.batches.end());
     EXPECT_LE(reversals(steady), 1) << "trace " << trace << testing::PrintToString(run.batches);
     EXPECT_EQ(steady.front(), steady.back())
         << "trace " << trace << testing::PrintToString(run.batches);
   }
+  EXPECT_GT(changes, 60) << "the traces made it move";
 }
 
 }  // namespace

@@ -150,9 +150,6 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
   const auto node = std::make_shared<LayerNode<Product>>(input, kept, weight, std::move(others),
                                                          std::move(product), how);
   node->set_next_edges(autograd::collect_next_edges(input, bias_or_none));
-  // A product may come as a view of its matrix, which autograd would not let anyone change in
-  // place; the output stands for itself.
-  if (output.is_view()) output = output.variable_data();
   autograd::set_history(output, node);
   return output;
 }
