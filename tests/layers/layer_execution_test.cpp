@@ -191,41 +191,43 @@ TEST(LayerExecution, HalvesWhatIsSavedForBackward) {
   EXPECT_LT(saved_bytes(Precision::Bf16), 0.62 * saved_bytes(Precision::Fp32));
 }
 
-/// The error of an FP16 convolution's gradients for output gradients of a given variance, once its
-/// scale has adapted to them, and the share of weight gradients that became zero.
-struct ErrorAndZeros {
-  double error = 0;
-  std::int64_t zeros = 0;
-};
-ErrorAndZeros fp16_error_at(double variance) {
-  torch::manual_seed(9);
-  torch::nn::Conv2d layer(torch::nn::Conv2dOptions(8, 8, 3).padding(1).bias(false));
-  const at::Tensor scales = make_layer_scales(at::kCPU, 1);
-  LayerExecution execution({layer->weight}, {}, scales, /*device_has_bf16=*/true);
-  execution.follow({LayerPlan{.compute = Precision::Fp16}}, 1);
-  const at::Tensor input = at::randn({4, 8, 8, 8});
-  const at::Tensor output_gradient = at::randn({4, 8, 8, 8}) * std::sqrt(variance);
-  layer(input).backward(output_gradient);
-  const at::Tensor truth = layer->weight.grad().to(at::kDouble);
-  // What update_layer_scales would do: the largest value a few bits below FP16's largest.
-  const double largest =
-      std::max(output_gradient.abs().max().item<double>(), truth.abs().max().item<double>());
-  scales[0][0] = std::exp2(std::floor(std::log2(65504.0 / 8 / largest)));
-  layer->weight.mutable_grad().reset();
+TEST(LayerExecution, StoresGradientsInTheOrderOfTheirWeights) {
+  constexpr ConvolutionKernel gemm{.algorithm = ConvolutionAlgorithm::Gemm};
+  torch::nn::Conv2d image(torch::nn::Conv2dOptions(4, 8, 3));
+  torch::nn::Conv1d row(torch::nn::Conv1dOptions(4, 8, 3));
+  LayerExecution execution({image->weight, row->weight},
+                           {.layers = {2, LayerKernels{.fp32 = gemm}}}, {}, true);
   {
     const OperatorScope scope(execution);
-    layer(input).to(at::kFloat).backward(output_gradient);
+    (image(at::randn({2, 4, 6, 6})).sum() + row(at::randn({2, 4, 6})).sum()).backward();
   }
-  const at::Tensor stored = layer->weight.grad();
-  return {.error = relative_error(stored.to(at::kDouble) / scales[0][0].item<double>(), truth),
-          .zeros = (stored == 0).sum().item<std::int64_t>()};
+  EXPECT_EQ(image->weight.grad().strides(), image->weight.strides());
+  EXPECT_EQ(row->weight.grad().strides(), row->weight.strides());
 }
 
-TEST(LayerExecution, KeepsTinyGradientsOfAnFp16LayerAsWellAsOrdinaryOnes) {
-  const ErrorAndZeros ordinary = fp16_error_at(1e-6), tiny = fp16_error_at(1e-14);
-  EXPECT_LT(tiny.error, 1.1 * ordinary.error);
-  EXPECT_LE(tiny.zeros, ordinary.zeros);
-  EXPECT_LT(ordinary.error, 4 * kBf16Unit);
+TEST(LayerExecution, LeavesOtherViewsOfAWeightToLibtorch) {
+  torch::manual_seed(6);
+  torch::nn::Linear layer(torch::nn::LinearOptions(5, 5).bias(false));
+  const at::Tensor input = at::randn({3, 5});
+  const at::Tensor plain = at::linear(input, layer->weight.t());  // as a tied decoder does
+  LayerExecution execution({layer->weight}, {}, {}, true);
+  const OperatorScope scope(execution);
+  EXPECT_TRUE(at::allclose(at::linear(input, layer->weight.t()), plain));
+}
+
+TEST(LayerExecution, GivesNoGradientToAWeightThatIsFrozenOrDetached) {
+  torch::nn::Linear frozen(torch::nn::LinearOptions(5, 5).bias(false));
+  frozen->weight.set_requires_grad(false);
+  torch::nn::Linear detached(torch::nn::LinearOptions(5, 5).bias(false));
+  LayerExecution execution({frozen->weight, detached->weight}, {}, {}, true);
+  const at::Tensor input = at::randn({3, 5}).requires_grad_();
+  {
+    const OperatorScope scope(execution);
+    at::linear(frozen(input), detached->weight.detach()).sum().backward();
+  }
+  EXPECT_TRUE(input.grad().defined());
+  EXPECT_FALSE(frozen->weight.grad().defined());
+  EXPECT_FALSE(detached->weight.grad().defined());
 }
 
 /// The gradient of a weight that two layers share, or that is also read outside of any layer.

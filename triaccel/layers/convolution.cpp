@@ -107,13 +107,14 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   ConvolutionGradients gradients;
   if (runs_as_gemm(x, w, g, kernel)) {
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
-    gradients.weight = gemm_weight_gradient(dy, x, w, g);
+    if (types.want_weight) gradients.weight = gemm_weight_gradient(dy, x, w, g);
   } else {
     std::tie(gradients.input, gradients.weight, std::ignore) = at::convolution_backward(
         dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
-        g.groups, {types.want_input, true, false});
+        g.groups, {types.want_input, types.want_weight, false});
   }
   if (types.want_input) gradients.input = gradients.input.to(types.input);
+  if (!types.want_weight) return gradients;
   if (cropped.taps.empty()) {
     gradients.weight = gradients.weight.to(types.weight);
   } else {

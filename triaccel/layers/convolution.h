@@ -37,8 +37,8 @@ at::Tensor convolution_forward(const at::Tensor& input, const at::Tensor& weight
                                ConvolutionKernel kernel, at::ScalarType output);
 
 struct ConvolutionGradients {
-  at::Tensor input = {};  // undefined when not asked for
-  at::Tensor weight = {};
+  at::Tensor input = {};   // undefined when not asked for
+  at::Tensor weight = {};  // likewise
 };
 
 /// The gradients of convolution_forward, each rounded to the type asked for (the weight's with
@@ -46,6 +46,7 @@ struct ConvolutionGradients {
 /// first.
 struct GradientTypes {
   bool want_input = true;
+  bool want_weight = true;
   at::ScalarType input = at::kFloat;
   at::ScalarType weight = at::kFloat;
 };

@@ -65,28 +65,26 @@ std::int64_t LayerExecution::layer_of(const at::Tensor& weight) const {
   return found == by_address_.end() ? -1 : found->second;
 }
 
+bool LayerExecution::is_whole(const at::Tensor& view, std::int64_t layer) const {
+  const at::Tensor& weight = weights_[static_cast<std::size_t>(layer)];
+  return view.sizes() == weight.sizes() && view.strides() == weight.strides();
+}
+
 bool LayerExecution::owns(const at::Tensor& matrix) const {
   const std::int64_t layer = layer_of(matrix);
-  if (layer < 0) return false;
-  const at::Tensor& weight = weights_[static_cast<std::size_t>(layer)];
-  // A product may take any view of a parameter: only the whole weight, transposed, is a layer.
-  return weight.dim() == 2 && matrix.size(0) == weight.size(1) &&
-         matrix.size(1) == weight.size(0) && matrix.stride(0) == weight.stride(1) &&
-         matrix.stride(1) == weight.stride(0);
+  return layer >= 0 && matrix.dim() == 2 && is_whole(matrix.t(), layer);
 }
 
 at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
-  if (layer < 0 || call.weight.sizes() != weights_[static_cast<std::size_t>(layer)].sizes())
-    return OperatorHooks::convolution(call);
+  if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::convolution(call);
   return convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
                            arithmetic_[static_cast<std::size_t>(layer)]);
 }
 
 at::Tensor LayerExecution::linear(const LinearCall& call) {
   const std::int64_t layer = layer_of(call.weight);
-  if (layer < 0 || call.weight.sizes() != weights_[static_cast<std::size_t>(layer)].sizes())
-    return OperatorHooks::linear(call);
+  if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::linear(call);
   return linear_layer(call, weights_[static_cast<std::size_t>(layer)],
                       arithmetic_[static_cast<std::size_t>(layer)]);
 }

@@ -59,6 +59,9 @@ class LayerExecution final : public OperatorHooks {
   /// The layer a weight or a view of it belongs to; -1 when it is none of ours.
   std::int64_t layer_of(const at::Tensor& weight) const;
 
+  /// A module may take any view of a parameter: only the weight as it stands is the layer's.
+  bool is_whole(const at::Tensor& view, std::int64_t layer) const;
+
   /// A weight that something besides its layer reads gets a gradient from autograd too, in FP32:
   /// what the layer left must be widened before the two are added.
   void expect_other_gradients();

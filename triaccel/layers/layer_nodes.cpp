@@ -13,6 +13,7 @@
 #include "triaccel/layers/linear_product.h"
 #include "triaccel/layers/rounding.h"
 #include "triaccel/ops/scaled_cast.h"
+#include "triaccel/ops/tensor_check.h"
 
 namespace triaccel {
 namespace {
@@ -32,6 +33,8 @@ at::Tensor kept_input(const at::Tensor& input, Precision precision) {
 /// Adds a weight gradient to what is there. A 16-bit one stays as it is unless it is a sum: over
 /// passes, or over several uses of the weight.
 void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how) {
+  if (!same_memory_order(gradient, weight))  // what multi-tensor kernels walk side by side
+    gradient = at::empty_like(weight, weight.options().dtype(gradient.dtype())).copy_(gradient);
   at::Tensor& held = weight.mutable_grad();
   if (!held.defined() && !how.accumulate) {
     held = std::move(gradient);
@@ -47,9 +50,10 @@ void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerAri
 template <typename Product>
 class LayerNode final : public autograd::Node {
  public:
-  LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight,
+  LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight, bool want_weight,
             std::vector<std::int64_t> bias_sums_over, Product product, LayerArithmetic how)
       : input_type_(input.scalar_type()),
+        want_weight_(want_weight),
         kept_(kept, /*is_output=*/false),
         weight_(std::move(weight)),
         bias_sums_over_(std::move(bias_sums_over)),
@@ -61,8 +65,8 @@ class LayerNode final : public autograd::Node {
     const at::Tensor& output = gradients[0];
     if (!output.defined()) return {{}, {}};
     const bool scaled = how_.precision == Precision::Fp16;
-    const bool want_input = task_should_compute_output(0);
-    const GradientTypes types{.want_input = want_input,
+    const GradientTypes types{.want_input = task_should_compute_output(0),
+                              .want_weight = want_weight_,
                               .input = scaled ? at::kHalf : input_type_,
                               .weight = scalar_type_of(how_.precision)};
     const at::Tensor entering =
@@ -72,9 +76,10 @@ class LayerNode final : public autograd::Node {
     const at::Tensor kept = kept_.unpack(shared_from_this());
     auto [input, weight] = product_.backward(entering, kept, weight_, how_, types);
     if (scaled && input.defined())
+      // Recorded too: it may be larger than what came in, and it is this layer's scale to lower.
       input = scaled_cast(input, input_type_, how_.scales, how_.layer, /*divide=*/true,
-                          /*record_maximum=*/false);
-    if (weight_.requires_grad()) give_gradient(weight_, std::move(weight), how_);
+                          /*record_maximum=*/true);
+    if (want_weight_) give_gradient(weight_, std::move(weight), how_);
     at::Tensor bias;
     if (task_should_compute_output(1)) bias = output.sum(bias_sums_over_, false, at::kFloat);
     return {std::move(input), std::move(bias)};
@@ -85,6 +90,7 @@ class LayerNode final : public autograd::Node {
 
  private:
   at::ScalarType input_type_;
+  bool want_weight_;
   autograd::SavedVariable kept_;
   at::Tensor weight_;
   std::vector<std::int64_t> bias_sums_over_;
@@ -122,9 +128,10 @@ struct LinearProduct {
   }
 };
 
-/// `channel` is the dimension of the output that a bias runs along.
+/// `channel` is the dimension of the output that a bias runs along; `want_weight`: the call's own
+/// weight, which may be a detached view of the parameter, takes part in the gradient.
 template <typename Product>
-at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
+at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool want_weight,
                      const std::optional<at::Tensor>& bias, std::int64_t channel, Product product,
                      const LayerArithmetic& how) {
   const bool has_bias = bias && bias->defined();
@@ -143,12 +150,12 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight,
   }
   if (!at::GradMode::is_enabled()) return output;
   const at::Tensor bias_or_none = has_bias ? *bias : at::Tensor();
-  if (!autograd::compute_requires_grad(input, weight, bias_or_none)) return output;
+  if (!want_weight && !autograd::compute_requires_grad(input, bias_or_none)) return output;
   std::vector<std::int64_t> others;
   for (std::int64_t d = 0; d < output.dim(); ++d)
     if (d != channel) others.push_back(d);
-  const auto node = std::make_shared<LayerNode<Product>>(input, kept, weight, std::move(others),
-                                                         std::move(product), how);
+  const auto node = std::make_shared<LayerNode<Product>>(
+      input, kept, weight, want_weight, std::move(others), std::move(product), how);
   node->set_next_edges(autograd::collect_next_edges(input, bias_or_none));
   autograd::set_history(output, node);
   return output;
@@ -164,13 +171,14 @@ at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, s
 
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
                              const LayerArithmetic& how) {
-  return run_layer(call.input, weight, call.bias, /*channel=*/1, ConvolutionProduct{call.geometry},
-                   how);
+  return run_layer(call.input, weight, call.weight.requires_grad(), call.bias, /*channel=*/1,
+                   ConvolutionProduct{call.geometry}, how);
 }
 
 at::Tensor linear_layer(const LinearCall& call, const at::Tensor& weight,
                         const LayerArithmetic& how) {
-  return run_layer(call.input, weight, call.bias, call.input.dim() - 1, LinearProduct{}, how);
+  return run_layer(call.input, weight, call.weight.requires_grad(), call.bias, call.input.dim() - 1,
+                   LinearProduct{}, how);
 }
 
 }  // namespace triaccel

@@ -23,7 +23,7 @@ LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Ten
       operand(output_gradient.reshape({-1, output_gradient.size(-1)}), precision, arithmetic);
   const at::Tensor inputs = operand(input.reshape({-1, input.size(-1)}), precision, arithmetic);
   LinearGradients gradients;
-  gradients.weight = at::mm(rows.t(), inputs).to(types.weight);
+  if (types.want_weight) gradients.weight = at::mm(rows.t(), inputs).to(types.weight);
   if (types.want_input)
     gradients.input =
         at::mm(rows, operand(weight, precision, arithmetic)).to(types.input).view(input.sizes());

@@ -14,8 +14,8 @@ at::Tensor linear_forward(const at::Tensor& input, const at::Tensor& weight, Pre
                           Arithmetic arithmetic, at::ScalarType output);
 
 struct LinearGradients {
-  at::Tensor input = {};  // undefined when not asked for
-  at::Tensor weight = {};
+  at::Tensor input = {};   // undefined when not asked for
+  at::Tensor weight = {};  // likewise
 };
 
 /// The gradients of linear_forward, each rounded to the type asked for; `output_gradient` is

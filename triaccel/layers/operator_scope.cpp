@@ -17,6 +17,19 @@ constexpr c10::DispatchKey kKey = c10::DispatchKey::AutocastPrivateUse1;
 
 thread_local OperatorHooks* current_hooks = nullptr;
 
+/// What libtorch does.
+class NoHooks final : public OperatorHooks {
+ public:
+  bool owns(const at::Tensor&) const override { return false; }
+};
+
+/// Autograd hands a thread's dispatch keys to its own workers, but not our pointer: without a scope
+/// of their own they compute as ever.
+OperatorHooks& hooks() {
+  static NoHooks none;
+  return current_hooks != nullptr ? *current_hooks : none;
+}
+
 /// Inside a hook the operators are libtorch's own.
 using LibtorchAgain = c10::impl::ExcludeDispatchKeyGuard;
 
@@ -35,11 +48,11 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
                        Symbols stride, Symbols padding, Symbols dilation, bool transposed,
                        Symbols output_padding, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->convolution({input,
-                                     weight,
-                                     bias,
-                                     {integers(stride), integers(padding), integers(dilation),
-                                      transposed, integers(output_padding), groups.expect_int()}});
+  return hooks().convolution({input,
+                              weight,
+                              bias,
+                              {integers(stride), integers(padding), integers(dilation), transposed,
+                               integers(output_padding), groups.expect_int()}});
 }
 
 /// conv1d, conv2d and conv3d: one geometry value may stand for all dimensions, and the batch
@@ -60,18 +73,18 @@ at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, con
                                .groups = groups.expect_int()};
   const bool batched = input.dim() == kDims + 2;
   const at::Tensor whole = batched ? input : input.unsqueeze(0);
-  const at::Tensor output = current_hooks->convolution({whole, weight, bias, std::move(geometry)});
+  const at::Tensor output = hooks().convolution({whole, weight, bias, std::move(geometry)});
   return batched ? output : output.squeeze(0);
 }
 
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const Optional& bias) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->linear({input, weight, bias});
+  return hooks().linear({input, weight, bias});
 }
 
 /// The weight behind a product's right-hand side, as [out, in].
 std::optional<at::Tensor> weight_behind(const at::Tensor& matrix) {
-  if (matrix.dim() != 2 || !current_hooks->owns(matrix)) return {};
+  if (matrix.dim() != 2 || !hooks().owns(matrix)) return {};
   return matrix.t();
 }
 
@@ -84,7 +97,7 @@ at::Tensor product(const at::Tensor& left, const at::Tensor& right) {
 at::Tensor matmul(const at::Tensor& left, const at::Tensor& right) {
   const LibtorchAgain guard(kKey);
   if (left.dim() >= 2)
-    if (const auto weight = weight_behind(right)) return current_hooks->linear({left, *weight, {}});
+    if (const auto weight = weight_behind(right)) return hooks().linear({left, *weight, {}});
   return product(left, right);
 }
 
@@ -92,8 +105,7 @@ at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tens
                  const at::Scalar& beta, const at::Scalar& alpha) {
   const LibtorchAgain guard(kKey);
   if (added.dim() == 1 && beta.equal(1) && alpha.equal(1))
-    if (const auto weight = weight_behind(right))
-      return current_hooks->linear({left, *weight, added});
+    if (const auto weight = weight_behind(right)) return hooks().linear({left, *weight, added});
   const at::ScalarType type =
       wider(added.scalar_type(), wider(left.scalar_type(), right.scalar_type()));
   return at::addmm(added.to(type), left.to(type), right.to(type), beta, alpha);
@@ -102,34 +114,32 @@ at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tens
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx,
                      bool scale_grad_by_freq, bool sparse) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->embedding(weight, indices, padding_idx.expect_int(), scale_grad_by_freq,
-                                  sparse);
+  return hooks().embedding(weight, indices, padding_idx.expect_int(), scale_grad_by_freq, sparse);
 }
 
 at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Optional& bias,
                       const Optional& mean, const Optional& variance, bool training,
                       double momentum, double eps, bool) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->batch_norm({input, weight, bias, mean, variance, training, momentum, eps});
+  return hooks().batch_norm({input, weight, bias, mean, variance, training, momentum, eps});
 }
 
 at::Tensor dropout(const at::Tensor& input, double probability, bool training) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->dropout(input, probability, training);
+  return hooks().dropout(input, probability, training);
 }
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const Optional& mask, double dropout_p, bool causal,
                      std::optional<double> scale, bool grouped_queries) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->attention(
-      {query, key, value, mask, dropout_p, causal, scale, grouped_queries});
+  return hooks().attention({query, key, value, mask, dropout_p, causal, scale, grouped_queries});
 }
 
 at::Tensor& bernoulli(at::Tensor& mask, double probability,
                       std::optional<at::Generator> generator) {
   const LibtorchAgain guard(kKey);
-  return current_hooks->bernoulli(mask, probability, generator);
+  return hooks().bernoulli(mask, probability, generator);
 }
 
 /// Scale and shift in the input's own type: libtorch's CUDA kernel knows no mixed types, and an

@@ -98,7 +98,9 @@ struct Gpt : nn::Module {
     require(length <= context_length_, "gpt-small", "a sequence of ", length,
             " tokens does not fit in context_length ", context_length_);
     at::Tensor x = wte(tokens);
-    x = torch::dropout(x + wpe->weight.slice(0, 0, length), kDropout, is_training());
+    // In the type of the stream: an FP32 sum would widen everything after it.
+    const at::Tensor positions = wpe->weight.slice(0, 0, length).to(x.scalar_type());
+    x = torch::dropout(x + positions, kDropout, is_training());
     for (const std::shared_ptr<Block>& block : blocks_) x = block->forward(x);
     return torch::linear(ln_f(x), lm_head->weight);
   }

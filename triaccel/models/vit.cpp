@@ -106,7 +106,10 @@ struct Encoder : nn::Module {
     ln = register_module("ln", layer_norm(width));
   }
 
-  at::Tensor forward(const at::Tensor& x) { return ln(layers->forward(x + pos_embedding)); }
+  at::Tensor forward(const at::Tensor& x) {
+    // In the type of the stream: an FP32 sum would widen everything after it.
+    return ln(layers->forward(x + pos_embedding.to(x.scalar_type())));
+  }
 
  private:
   at::Tensor pos_embedding;
@@ -139,7 +142,7 @@ struct VisionTransformer : nn::Module {
             "made for images of ", image_size_, "x", image_size_, ", got ", x.size(2), "x",
             x.size(3), "; set image_size");
     x = conv_proj(x).flatten(2).transpose(1, 2);
-    x = torch::cat({class_token.expand({x.size(0), -1, -1}), x}, 1);
+    x = torch::cat({class_token.to(x.scalar_type()).expand({x.size(0), -1, -1}), x}, 1);
     return heads->forward(encoder->forward(x).select(1, 0));
   }
 
