@@ -21,7 +21,8 @@ struct CastScale {
   const float* scale = nullptr;  // a power of two; null: 1
   bool divide = false;
   float* absolute_maximum = nullptr;  // raised to the largest finite magnitude on the unscaled
-                                      // side, before rounding; null: not wanted
+                                      // side, before rounding; a divided infinity counts as
+                                      // 65504 / scale; null: not wanted
 };
 
 /// to = from * scale (or from / scale), rounded to nearest even. A finite element that is too large

@@ -14,7 +14,9 @@ TRIACCEL_HOST_DEVICE inline float cast_factor(CastScale scale) {
   return scale.divide ? 1.0f / *scale.scale : *scale.scale;
 }
 
-/// One element. `maximum` is raised by the magnitude on the unscaled side.
+/// One element. `maximum` is raised by the magnitude on the unscaled side. An infinity that is
+/// divided was an FP16 product too large for its scale: it counts as FP16's largest number, so that
+/// the scale comes down.
 template <typename From, typename To>
 TRIACCEL_HOST_DEVICE inline typename To::Word cast_element(typename From::Word word, float factor,
                                                            bool divide, float& maximum) {
@@ -24,7 +26,9 @@ TRIACCEL_HOST_DEVICE inline typename To::Word cast_element(typename From::Word w
   const std::uint32_t scaled_magnitude = scaled & 0x7fffffffu;
   const bool finite = magnitude < 0x7f800000u;
   const std::uint32_t recorded = chosen(divide, scaled_magnitude, magnitude);
-  const float candidate = float_from_bits(chosen(finite, recorded, 0u));
+  const bool overflowed = divide && magnitude == 0x7f800000u;
+  const std::uint32_t instead = chosen(overflowed, bits_of_float(65504.0f * factor), 0u);
+  const float candidate = float_from_bits(chosen(finite, recorded, instead));
   maximum = candidate > maximum ? candidate : maximum;
   const std::uint32_t limit = chosen(finite, To::kSaturation, 0x7fffffffu);
   const std::uint32_t kept = chosen(scaled_magnitude > limit, limit, scaled_magnitude);
