@@ -1,7 +1,8 @@
 #include "cli/config_options.h"
 
+#include <algorithm>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
@@ -19,13 +20,23 @@ std::string shown(Number value) {
   return text(value);
 }
 
+std::string value_of(const RunConfig& config, std::string_view flag) {
+  std::string found;
+  visit_config(config, [&](const ConfigField& field, const auto& value) {
+    if (field.flag == flag) found = shown(value);
+  });
+  return found;
+}
+
 }  // namespace
 
-ConfigOptions::ConfigOptions(CLI::App& command) : command_(command) {
+ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults,
+                             std::vector<LeftOut> left_out)
+    : command_(command), left_out_(std::move(left_out)) {
   command.allow_extras();
-  command.add_option("--config", file_, "TOML file; see --print-config for every key");
-  const RunConfig defaults;
+  command.add_option("--config", file_, "TOML file, with keys as in the config.toml of a run");
   visit_config(defaults, [&](const ConfigField& field, const auto& value) {
+    if (std::ranges::find(left_out_, field.flag, &LeftOut::flag) != left_out_.end()) return;
     Given& given = given_.emplace_back(
         Given{field.table, field.key, field.flag, "",
               std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>, nullptr});
@@ -40,7 +51,13 @@ ConfigOptions::ConfigOptions(CLI::App& command) : command_(command) {
   });
 }
 
+void ConfigOptions::require_untouched(const RunConfig& config, const RunConfig& defaults) const {
+  for (const LeftOut& field : left_out_)
+    require(value_of(config, field.flag) == value_of(defaults, field.flag), field.flag, field.hint);
+}
+
 RunConfig ConfigOptions::config(RunConfig config) const {
+  const RunConfig defaults = config;
   if (!file_.empty()) {
     constexpr std::int64_t most = 1 << 20;
     std::string toml;
@@ -71,8 +88,10 @@ RunConfig ConfigOptions::config(RunConfig config) const {
     std::vector<std::string> flags;
     for (const CLI::Option* option : command_.get_options()) flags.push_back(option->get_name());
     const std::string flag = extra.substr(0, extra.find('='));
+    for (const LeftOut& field : left_out_) require(flag != field.flag, flag, field.hint);
     throw UsageError(text("unknown option '", flag, "'", suggestion(flag, flags)));
   }
+  require_untouched(config, defaults);
   return resolved(std::move(config));
 }
 

@@ -59,9 +59,8 @@ fs::path demo_folder(const RunConfig& config) {
   return folder;
 }
 
-double step_ms(RunConfig config, const std::string& method) {
-  config.train.method = method;
-  return time_steps(resolved(config), {.warmup_steps = 3, .samples = 15}).ms;
+double step_ms(const RunConfig& config, const std::string& method) {
+  return time_steps(resolved(with_method(config, method)), {.warmup_steps = 3, .samples = 15}).ms;
 }
 
 /// Why a method is not worth its time on this machine; empty when it is.
@@ -89,8 +88,7 @@ int demo_command(const DemoArguments& arguments) {
     ComparisonRow row{.summary = {.method = method},
                       .left_out = reason_to_leave_out(config, method, fp32_ms)};
     if (row.left_out.empty()) {
-      RunConfig one = config;
-      one.train.method = method;
+      RunConfig one = with_method(config, method);
       one.run.name = method;
       one.run.out = (folder / method).string();
       row.summary = start_run(one, folder / method, console.hooks());

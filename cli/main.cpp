@@ -1,24 +1,18 @@
-#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
-#include <filesystem>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/failures.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
 
 namespace triaccel::cli {
 namespace {
-
-int report(const std::exception& error, ExitCode code) {
-  fmt::print(stderr, "triaccel: {}\n", error.what());
-  return code;
-}
 
 /// Names the nearest command when the first word is none.
 int report_parse_error(const CLI::App& program, const CLI::ParseError& error, int argc,
@@ -72,24 +66,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is a failed write, not a death
   try {
     return cli::run(argc, argv);
-  } catch (const UsageError& error) {
-    return report(error, kUsage);
-  } catch (const DataError& error) {
-    return report(error, kData);
-  } catch (const RunLocked& error) {
-    return report(error, kLocked);
-  } catch (const StorageError& error) {
-    return report(error, kStorage);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(error, kStorage);
-  } catch (const OutOfMemory& error) {
-    return report(error, kOutOfMemory);
-  } catch (const c10::OutOfMemoryError& error) {
-    fmt::print(stderr, "triaccel: {}; raise --budget\n", error.what_without_backtrace());
-    return kOutOfMemory;
-  } catch (const NumericalFailure& error) {
-    return report(error, kNumerical);
   } catch (const std::exception& error) {
-    return report(error, kInternal);
+    return report_failure(error);
   }
 }

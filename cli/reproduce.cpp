@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "cli/commands.h"
 #include "cli/config_options.h"
+#include "cli/exit_codes.h"
+#include "cli/failures.h"
 #include "cli/reproduction.h"
 #include "cli/run_console.h"
+#include "cli/stored_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/efficiency_score.h"
+#include "triaccel/telemetry/summary.h"
 #include "triaccel/telemetry/table_text.h"
 #include "triaccel/trainer/run_directory.h"
 #include "triaccel/trainer/training.h"
@@ -21,57 +26,23 @@ namespace fs = std::filesystem;
 
 struct ReproduceArguments {
   std::string table;
+  const CLI::App* command = nullptr;
   std::unique_ptr<ConfigOptions> options;
   Reproduction wanted;
 };
 
-/// Stops the command when the user stopped a run.
-struct Interrupted {
-  int exit_code;
-};
-
-/// Makes the run, goes on with it, or takes it as it is when it is done.
-RunSummary run_in(const fs::path& folder, const RunConfig& config, RunConsole& console) {
-  const RunSummary summary = holds_run(folder) ? resume_run(folder, console.hooks())
-                                               : start_run(config, folder, console.hooks());
-  if (summary.status == "interrupted") throw Interrupted{exit_code_of(summary)};
-  return summary;
-}
-
-/// The best learning rate and weight decay of a method by accuracy on held-out training samples,
-/// each combination trained for a few epochs under the first seed.
-RunConfig tuned(RunConfig config, const Reproduction& wanted, const fs::path& folder,
-                RunConsole& console) {
-  config.train.lr = wanted.rates.front();
-  config.train.weight_decay = wanted.decays.front();
-  if (wanted.rates.size() * wanted.decays.size() == 1) return config;
-  RunConfig best = config;
-  double best_accuracy = -1;
-  for (const double rate : wanted.rates)
-    for (const double decay : wanted.decays) {
-      RunConfig trial = config;
-      trial.train.lr = rate;
-      trial.train.weight_decay = decay;
-      trial.train.epochs = wanted.grid_epochs;
-      trial.train.seed = wanted.seeds.front();
-      trial.data.val_split = wanted.quick ? 128 : 5000;
-      const RunSummary summary =
-          run_in(folder / fmt::format("lr{}-wd{}", rate, decay), trial, console);
-      if (summary.best_accuracy <= best_accuracy) continue;
-      best_accuracy = summary.best_accuracy;
-      best.train.lr = rate;
-      best.train.weight_decay = decay;
-    }
-  return best;
-}
-
-/// The FP32 row that a Tri-Accel row is measured against, when it has been run.
+/// The FP32 row that a Tri-Accel row is measured against, when it has been run: of the same seed
+/// or, where there is none, of the lowest.
 const TableRow* baseline_of(const TableRow& row, const std::vector<TableRow>& rows) {
-  const auto found = std::ranges::find_if(rows, [&](const TableRow& other) {
-    return other.method == "fp32" && other.table == row.table && other.model == row.model &&
-           other.stem == row.stem && other.data == row.data;
-  });
-  return found == rows.end() ? nullptr : &*found;
+  const TableRow* found = nullptr;
+  for (const TableRow& other : rows) {
+    const bool same = other.method == "fp32" && other.table == row.table &&
+                      other.model == row.model && other.stem == row.stem &&
+                      other.data == row.data && other.epochs == row.epochs;
+    if (!same || (found != nullptr && found->seed == row.seed)) continue;
+    if (found == nullptr || other.seed == row.seed || other.seed < found->seed) found = &other;
+  }
+  return found;
 }
 
 class Table {
@@ -80,51 +51,90 @@ class Table {
     rows_ = read_rows(wanted.out / kResultFile);
   }
 
-  void make(PlannedRow planned) {
-    const fs::path folder = wanted_.out / "runs" / planned.name();
-    const std::string group = planned.name().substr(0, planned.name().rfind('-'));
+  /// Refuses, before anything is trained, what the folder's runs contradict.
+  void check(const PlannedRow& planned) const {
+    std::vector<std::string_view> open = {"device.budget"};
     RunConfig config = planned.config;
-    limit(config, planned.row);
-    config = tuned(config, wanted_, wanted_.out / "grid" / group, console_);
+    config.train.lr = wanted_.grid.rates.front();
+    config.train.weight_decay = wanted_.grid.decays.front();
+    resolved(config);
+    if (wanted_.grid.rates.size() > 1) open.push_back("train.lr");
+    if (wanted_.grid.decays.size() > 1) open.push_back("train.weight_decay");
+    require_same_run(folder_of(planned), config, open);
+  }
+
+  /// Makes a row. One that fails is reported and left out; the user's mistake ends the command.
+  void make(const PlannedRow& planned) {
+    try {
+      add(planned);
+    } catch (const UsageError&) {
+      throw;
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{} failed:\n", planned.name());
+      const int code = report_failure(error);
+      if (exit_code_ == kOk) exit_code_ = code;
+    }
+  }
+
+  /// The table of what there is; answers with the exit code of the first row that failed.
+  int finish() {
+    write_table_files(wanted_.out, rows_, wanted_.table, runs_);
+    fmt::print("\n{}\nfiles: {}\n", table_text(rows_, wanted_.table), wanted_.out.string());
+    return exit_code_;
+  }
+
+ private:
+  fs::path folder_of(const PlannedRow& planned) const {
+    return wanted_.out / "runs" / planned.name();
+  }
+
+  void add(const PlannedRow& planned) {
+    const fs::path folder = folder_of(planned);
+    const RunConfig config = tuned(limited(planned), planned.group(), wanted_.grid, console_);
     fmt::print(stderr, "{}: lr {}, weight decay {}, budget {}\n", planned.name(), config.train.lr,
                config.train.weight_decay, config.device.budget);
+    const bool was_done = is_finished(folder);
     const RunSummary summary = run_in(folder, config, console_);
     TableRow row = table_row(summary);
+    const RunConfig own = read_run_config(folder);
     row.table = planned.row.table;
     row.configuration = planned.row.configuration;
-    row.epochs = planned.row.epochs;
+    row.epochs = own.train.epochs;
     row.timed = planned.row.timed;
-    row.learning_rate = config.train.lr;
-    row.weight_decay = config.train.weight_decay;
+    row.learning_rate = own.train.lr;
+    row.weight_decay = own.train.weight_decay;
+    // Whether its time counts was known when it ran.
+    const auto recorded =
+        std::ranges::find_if(rows_, [&](const TableRow& other) { return same_run(other, row); });
+    if (was_done && recorded != rows_.end()) row = *recorded;
     if (wanted_.timing_epochs > 0) time_alone(row, config, folder);
     rows_ = record_rows(wanted_.out / kResultFile, std::vector{row});
     runs_.push_back({row, read_run_record(folder)});
   }
 
-  void finish() {
-    write_table_files(wanted_.out, rows_, wanted_.table, runs_);
-    fmt::print("\n{}\nfiles: {}\n", table_text(rows_, wanted_.table), wanted_.out.string());
-  }
-
- private:
   /// Tri-Accel trains within a share of what FP32 took, the resident data set not counted.
-  void limit(RunConfig& config, const TableRow& row) const {
-    if (config.train.method != "triaccel" || config.device.budget != "none") return;
-    const TableRow* baseline = baseline_of(row, rows_);
-    if (baseline == nullptr) return;
-    const PlannedRow fp32{.row = *baseline};
-    const RunSummary summary = outcome_of(read_run_record(wanted_.out / "runs" / fp32.name()));
+  RunConfig limited(const PlannedRow& planned) const {
+    RunConfig config = planned.config;
+    if (config.train.method != "triaccel" || config.device.budget != "none") return config;
+    const TableRow* baseline = baseline_of(planned.row, rows_);
+    if (baseline == nullptr && exit_code_ != kOk)
+      throw std::runtime_error("its budget is what FP32 took, and FP32 has failed");
+    require(baseline != nullptr, "--methods", planned.name(),
+            ": its budget is what FP32 took, and there is no such row; name fp32 before triaccel, "
+            "or give --budget");
+    const fs::path fp32 = folder_of({.row = *baseline});
+    const RunSummary summary = read_summary(fp32 / kSummaryFile);
     const double own = static_cast<double>(summary.peak_reserved_bytes - summary.data_bytes);
     config.device.budget = fmt::format(
         "{}", static_cast<std::int64_t>(wanted_.budget_share * own) + summary.data_bytes);
+    return config;
   }
 
   /// Seconds and memory from a short run that has the machine to itself.
-  void time_alone(TableRow& row, RunConfig config, const fs::path& folder) {
-    config.train.epochs = wanted_.timing_epochs;
+  void time_alone(TableRow& row, const RunConfig& config, const fs::path& folder) {
     fs::path alone = folder;
     alone += "-timing";
-    const RunSummary summary = run_in(alone, config, console_);
+    const RunSummary summary = run_in(alone, of_length(config, wanted_.timing_epochs), console_);
     const TableRow timing = table_row(summary);
     row.seconds_per_epoch = timing.seconds_per_epoch;
     row.peak_allocated_mb = std::max(row.peak_allocated_mb, timing.peak_allocated_mb);
@@ -137,32 +147,71 @@ class Table {
   RunConsole console_;
   std::vector<TableRow> rows_;
   std::vector<TableRun> runs_;
+  int exit_code_ = kOk;
 };
 
-int reproduce_command(ReproduceArguments& arguments) {
-  Reproduction& wanted = arguments.wanted;
-  wanted.table = arguments.table == "table1" ? PaperTable::Table1 : PaperTable::Table2;
-  RunConfig defaults;
-  defaults.train.epochs = 30;
-  defaults.run.out = "runs/reproduce";
+RunConfig defaults() {
+  RunConfig config;
+  config.train.method = "triaccel";  // takes every control option; each row sets its own
+  config.train.epochs = 30;
+  config.run.out = "runs/reproduce";
   // The budget is what FP32 took, to the byte: use it, and let steps that do not fit be redone.
-  defaults.control.rho_low = 0.94;
-  defaults.control.rho_high = 0.97;
-  wanted.base = arguments.options->config(defaults);
-  wanted.epochs = wanted.base.train.epochs;
+  config.control.rho_low = 0.94;
+  config.control.rho_high = 0.97;
+  return config;
+}
+
+/// What the table itself sets.
+std::vector<LeftOut> set_by_the_table() {
+  return {{"--method", "reproduce takes --methods"},
+          {"--model", "reproduce takes --models"},
+          {"--stem", "reproduce takes the stem with the network: --models resnet18-cifar"},
+          {"--data", "reproduce takes --sets"},
+          {"--seed", "reproduce takes --seeds"},
+          {"--lr", "reproduce takes --rates"},
+          {"--weight-decay", "reproduce takes --decays"},
+          {"--batch", "every row of the paper's tables begins with a batch of 96"},
+          {"--steps", "reproduce takes --epochs"},
+          {"--replay", "every row decides its own plans; 'train' replays those of a run"},
+          {"--name", "reproduce names its runs itself, below --out"}};
+}
+
+/// Checks what was asked for and fills in what follows from it.
+void complete(Reproduction& wanted, const ReproduceArguments& arguments) {
+  wanted.table = arguments.table == "table1" ? PaperTable::Table1 : PaperTable::Table2;
+  require(wanted.table == PaperTable::Table1 || arguments.command->count("--methods") == 0,
+          "--methods", "the rows of table 2 are fixed; --methods goes with table1");
+  require(!wanted.shared || wanted.timing_epochs == 0, "--shared",
+          "times taken on a shared machine do not count; leave out --timing-epochs, and make the "
+          "timed runs later with the machine to themselves");
+  wanted.base = arguments.options->config(defaults());
+  wanted.epochs = wanted.quick ? std::min(wanted.base.train.epochs, 2.0) : wanted.base.train.epochs;
   wanted.out = std::exchange(wanted.base.run.out, "");
   wanted.base.run.name.clear();
-  if (wanted.table == PaperTable::Table2) wanted.data = {wanted.data.front()};
-  if (wanted.quick) wanted.epochs = std::min(wanted.epochs, 2.0);
-  Table table(wanted);
+  if (wanted.table == PaperTable::Table2) wanted.data.resize(1);
+  RateGrid& grid = wanted.grid;
+  grid.out = wanted.out;
+  if (grid.rates.empty())
+    grid.rates = wanted.quick ? std::vector{0.1} : std::vector{0.05, 0.1, 0.2};
+  if (grid.decays.empty()) grid.decays = {5e-4};
+  require(std::ranges::all_of(grid.rates, [](double rate) { return rate > 0; }), "--rates",
+          "learning rates must be positive");
+  require(std::ranges::all_of(grid.decays, [](double decay) { return decay >= 0; }), "--decays",
+          "weight decays must not be negative");
+}
+
+int reproduce_command(ReproduceArguments& arguments) {
+  complete(arguments.wanted, arguments);
+  Table table(arguments.wanted);
+  const std::vector<PlannedRow> rows = planned_rows(arguments.wanted);
+  for (const PlannedRow& row : rows) table.check(row);
   try {
-    for (PlannedRow& row : planned_rows(wanted)) table.make(std::move(row));
+    for (const PlannedRow& row : rows) table.make(row);
   } catch (const Interrupted& interrupted) {
     fmt::print(stderr, "interrupted; the same command goes on where it stopped\n");
     return interrupted.exit_code;
   }
-  table.finish();
-  return 0;
+  return table.finish();
 }
 
 }  // namespace
@@ -187,13 +236,19 @@ void add_reproduce(CLI::App& program, int& exit_code) {
       ->add_option("--budget-share", wanted.budget_share,
                    "Tri-Accel's budget as a share of what FP32 took")
       ->capture_default_str();
-  command->add_option("--rates", wanted.rates, "learning rates to choose from")->delimiter(',');
-  command->add_option("--decays", wanted.decays, "weight decays to choose from")->delimiter(',');
-  command->add_option("--grid-epochs", wanted.grid_epochs, "of a run that chooses between them")
+  command
+      ->add_option("--rates", wanted.grid.rates, "learning rates to choose from, for each method")
+      ->delimiter(',')
+      ->default_str("0.05,0.1,0.2; --quick: 0.1");
+  command->add_option("--decays", wanted.grid.decays, "weight decays to choose from, likewise")
+      ->delimiter(',')
+      ->default_str("5e-4");
+  command->add_option("--grid-epochs", wanted.grid.epochs, "of a run that chooses between them")
       ->capture_default_str();
   command->add_flag("--quick", wanted.quick, "small networks, few samples: a minute in all");
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
-  arguments->options = std::make_unique<ConfigOptions>(*command);
+  arguments->command = command;
+  arguments->options = std::make_unique<ConfigOptions>(*command, defaults(), set_by_the_table());
   command->callback([arguments, &exit_code] { exit_code = reproduce_command(*arguments); });
 }
 

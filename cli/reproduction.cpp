@@ -37,13 +37,12 @@ std::vector<Line> lines_of(const Reproduction& wanted) {
 
 RunConfig config_of(const Reproduction& wanted, const Line& line, const std::string& model,
                     const std::string& data, std::int64_t seed) {
-  RunConfig config = wanted.base;
+  RunConfig config = of_length(wanted.base, wanted.epochs);
   config.model.name = model.substr(0, model.find("-cifar"));
   config.model.stem = model.ends_with("-cifar") ? "cifar" : "imagenet";
   config.data.name = data;
   config.train.method = line.method;
   config.train.seed = seed;
-  config.train.epochs = wanted.epochs;
   config.train.batch = 96;
   config.control.precision = line.precision;
   config.control.curvature = line.curvature;
@@ -59,12 +58,14 @@ RunConfig config_of(const Reproduction& wanted, const Line& line, const std::str
 
 }  // namespace
 
-std::string PlannedRow::name() const {
+std::string PlannedRow::group() const {
   std::string name = fmt::format("{}-{}-{}-{}", name_of(row.table), row.model, row.stem, row.data);
   for (const std::string& part : {row.method, row.configuration})
     if (!part.empty()) name += "-" + part;
-  return fmt::format("{}-{}", name, row.seed);
+  return name;
 }
+
+std::string PlannedRow::name() const { return fmt::format("{}-{}", group(), row.seed); }
 
 std::vector<PlannedRow> planned_rows(const Reproduction& wanted) {
   std::vector<PlannedRow> rows;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/rate_grid.h"
 #include "triaccel/telemetry/paper_figures.h"
 #include "triaccel/telemetry/table_rows.h"
 #include "triaccel/trainer/run_config.h"
@@ -21,13 +22,11 @@ struct Reproduction {
   double epochs = 0;
   double timing_epochs = 0;  // > 0: times come from runs of this length
   double budget_share = 1;   // Tri-Accel's budget: this share of what FP32 took, the data aside
-  std::vector<double> rates = {0.1};
-  std::vector<double> decays = {5e-4};
-  double grid_epochs = 5;
   bool quick = false;   // small networks and few samples: whether everything works, in a minute
   bool shared = false;  // other work runs on the machine: times do not count
   std::filesystem::path out = {};
   RunConfig base = {};  // data root, device, control options
+  RateGrid grid = {};
 };
 
 /// One run of the table: how its row is named and how it is configured. The learning rate and the
@@ -35,7 +34,8 @@ struct Reproduction {
 struct PlannedRow {
   TableRow row = {};
   RunConfig config = {};
-  std::string name() const;  // of its folder
+  std::string group() const;  // its name without the seed
+  std::string name() const;   // of its folder
 };
 
 /// Every run, in the order in which they must be made: FP32 before what is measured against it.

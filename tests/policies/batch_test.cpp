@@ -297,6 +297,52 @@ TEST(BatchPolicy, StandsStillWhenOffOrWithoutALimit) {
   EXPECT_EQ(unlimited.tick(10), plan_of(96, 96));
 }
 
+TEST(BatchPolicy, ReturnsToItsFirstPassesWhenOffAndLaterEachTimeThatFails) {
+  PolicyCase c{.options = {.batch = {.mode = BatchMode::Off, .retry_ticks = 4}}};
+  const auto fail = [&] {
+    c.policy.out_of_memory(c.plan);
+    c.plan.micro_batch_size /= 2;
+  };
+  const auto ticks_until = [&](std::int64_t pass) {
+    int ticks = 1;
+    while (c.tick(10).micro_batch_size != pass && ticks < 100) ++ticks;
+    return ticks;
+  };
+  fail();
+  fail();
+  EXPECT_EQ(ticks_until(48), 4);
+  EXPECT_EQ(c.events.size(), 1u);
+  EXPECT_EQ(ticks_until(96), 4);
+  fail();
+  EXPECT_EQ(ticks_until(96), 8);
+  EXPECT_EQ(c.tick(10), plan_of(96, 96));
+}
+
+TEST(BatchPolicy, RemembersTheDeviceAndTheWaitAcrossARestart) {
+  PolicyCase before{.options = {.batch = {.mode = BatchMode::Off, .retry_ticks = 4}}};
+  before.policy.out_of_memory(before.plan);
+  before.plan.micro_batch_size = 48;
+  before.tick(10);
+  std::vector<StateView> state;
+  before.policy.save(state);
+  StateMap saved;
+  for (const StateView& view : state) saved.emplace(view.name, view);
+  PolicyCase after{.options = before.options};
+  after.policy.restore(saved);
+  after.plan = before.plan;
+  for (const std::int64_t pass : {48, 48, 96}) EXPECT_EQ(after.tick(10).micro_batch_size, pass);
+
+  PolicyCase device{.options = paper({.device_bytes = 500})};
+  state.clear();
+  device.policy.save(state);
+  saved.clear();
+  for (const StateView& view : state) saved.emplace(view.name, view);
+  PolicyCase resumed{.options = paper({.device_bytes = 90000})};
+  resumed.policy.restore(saved);
+  resumed.report.memory.limit = 0;
+  EXPECT_EQ(resumed.tick(480).batch_size, 80) << "as where the run began";
+}
+
 TEST(BatchPolicy, TakesTheDeviceForALimitAndTheSmallerOfTheTwo) {
   PolicyCase device{.options = paper({.device_bytes = 500})};
   device.report.memory.limit = 0;

@@ -35,6 +35,14 @@ TEST(RobustRateShare, CapsTheStepAtWhatIsStable) {
   EXPECT_DOUBLE_EQ(robust_rate_share(5, 0, rules), 1);
 }
 
+// The Fisher of a few samples overstates the curvature.
+TEST(CurvatureCap, LeavesTheFisherTenTimesTheRoomOfTheHessian) {
+  CurvatureRules rules{.cap = curvature_cap(CurvatureMode::Hessian), .momentum = 0};
+  EXPECT_DOUBLE_EQ(robust_rate_share(20, 1, rules), 0.1);
+  rules.cap = curvature_cap(CurvatureMode::FisherGram);
+  EXPECT_DOUBLE_EQ(robust_rate_share(20, 1, rules), 1);
+}
+
 TEST(SmoothedCurvature, AveragesInLogSpaceAndMovesByABoundedFactor) {
   const CurvatureRules rules{.smoothing = 0.5, .most_change = 4};
   EXPECT_DOUBLE_EQ(smoothed_curvature(0, 7, rules), 7);

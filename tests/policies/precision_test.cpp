@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "triaccel/policies/order_statistics.h"
 #include "triaccel/policies/precision_policy.h"
@@ -351,6 +350,32 @@ TEST(NonfiniteWatch, LiftsTheLayerThatBeganItAndTheOthersOnlyWhenThatDidNotHelp)
   EXPECT_EQ(c.plan.layers[1].compute, kFp32);
   c.tick();
   EXPECT_EQ(c.layers_in(kFp32), 3);
+}
+
+// A forward overflow makes every gradient non-finite, that of the last layer first.
+TEST(NonfiniteWatch, SuspectsEveryFp16LayerWhenTheLossItselfIsNoNumber) {
+  PolicyCase c{.options = paper_with_thresholds(2, 5), .layers = 3};
+  c.tick();
+  EXPECT_EQ(c.layers_in(kFp16), 3);
+  c.plan.layers[2].compute = kFp32;
+  for (LayerSignals& layer : c.report.layers) layer.nonfinite = 1;
+  c.report.layers[2] = with_variance(10);
+  c.report.skipped_steps = c.report.consecutive_skips = 3;
+  c.report.skipped_layer = 1;
+  c.report.nonfinite_losses = 3;
+  c.tick();
+  EXPECT_EQ(c.layers_in(kBf16), 2);
+  EXPECT_EQ(c.plan.layers[2].compute, kFp32);
+}
+
+TEST(NonfiniteWatch, LeavesALossScaleThatCanStillFallToItsWork) {
+  PolicyCase c{.options = {}};
+  c.report.layers[0].nonfinite = 1;
+  c.report.skipped_steps = c.report.consecutive_skips = 5;
+  c.report.loss_scale = 2048;
+  EXPECT_EQ(c.tick(), kBf16);
+  c.report.loss_scale = 1;
+  EXPECT_EQ(c.tick(), kFp32);
 }
 
 TEST(NonfiniteWatch, IsAGuardOfThePapersSet) {

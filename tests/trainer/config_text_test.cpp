@@ -5,6 +5,9 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
 #include "triaccel/trainer/config_fields.h"
+#include "triaccel/trainer/run_parts.h"
+#include "triaccel/trainer/run_progress.h"
+#include "triaccel/trainer/run_schedule.h"
 
 namespace triaccel {
 namespace {
@@ -80,6 +83,11 @@ TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
   EXPECT_EQ(config_hash(config), config_hash(other));
   other.train.seed = 2;
   EXPECT_NE(config_hash(config), config_hash(other));
+  RunConfig here, there;
+  here.control.replay = "here/replayed_plans.jsonl";
+  there.control.replay = "/there/replayed_plans.jsonl";
+  EXPECT_EQ(config_hash(here), config_hash(there));
+  EXPECT_NE(config_hash(here), config_hash(config));
 }
 
 TEST(Resolved, FillsInWhatDependsOnOthers) {
@@ -90,6 +98,76 @@ TEST(Resolved, FillsInWhatDependsOnOthers) {
   config.train.optimizer = "adamw";
   EXPECT_EQ(resolved(config).train.lr, 1e-3);
   EXPECT_EQ(resolved(config).run.name, "resnet18-synthetic-fp32");
+}
+
+TEST(Resolved, RefusesWhatOnlyTheControlLoopCanDoWhereThereIsNone) {
+  for (const char* method : {"fp32", "amp"}) {
+    for (const char* wish : {"precision=bf16", "policy=paper", "curvature=hessian",
+                             "control.batch=micro", "prefer_fp16=true"}) {
+      RunConfig config;
+      config.train.method = method;
+      apply_override(config, wish);
+      EXPECT_THROW(resolved(config), UsageError) << method << " " << wish;
+      EXPECT_NO_THROW(resolved(with_method(config, method))) << "a baseline of a comparison";
+      EXPECT_NO_THROW(resolved(with_method(config, "triaccel")));
+    }
+    RunConfig config;
+    config.train.method = method;
+    for (const char* harmless : {"curvature=off", "rho_low=0.5", "kernels=gemm"})
+      apply_override(config, harmless);
+    EXPECT_NO_THROW(resolved(config));
+  }
+}
+
+TEST(Resolved, NamesTheFlagOfABatchThatIsSmallerThanTheSmallest) {
+  RunConfig config;
+  config.control.smallest_batch = 16;
+  config.control.largest_batch = 8;
+  try {
+    resolved(config);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("[--largest-batch]"), std::string::npos);
+  }
+}
+
+TEST(ScheduleOf, CutsOnlyAWarmUpThatNobodyAskedFor) {
+  RunConfig config;
+  config.train.batch = 10;
+  config.train.steps = 60;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).total_samples, 600);
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 100);
+  EXPECT_EQ(schedule_of(resolved(config), 10).warmup_samples, 50) << "five epochs";
+  config.train.warmup_epochs = 0.5;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 500);
+  config.train.steps = 0;
+  config.train.epochs = 2;
+  config.train.warmup_epochs = 1;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 1000);
+}
+
+TEST(WantsChannelsLast, NotForDepthwiseConvolutionsOnAGpu) {
+  RunConfig config;
+  config.train.method = "triaccel";
+  EXPECT_TRUE(wants_channels_last(config, c10::kCUDA));
+  config.model.name = "efficientnet-b0";
+  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
+  EXPECT_TRUE(wants_channels_last(config, c10::kCPU));
+}
+
+TEST(RunProgress, KeepsWhatARunHasCostAcrossARollback) {
+  RunProgress earlier, later;
+  earlier.step = 10;
+  earlier.peak_bytes = 500;
+  later.step = 20;
+  later.peak_bytes = 400;
+  later.peak_reserved_bytes = 900;
+  later.memory_retries = 3;
+  earlier.keep_costs_of(later);
+  EXPECT_EQ(earlier.step, 10);
+  EXPECT_EQ(earlier.peak_bytes, 500);
+  EXPECT_EQ(earlier.peak_reserved_bytes, 900);
+  EXPECT_EQ(earlier.memory_retries, 3);
 }
 
 // R15: every mutation of a sound configuration that makes it wrong is answered with a message.

@@ -263,6 +263,24 @@ TEST(AReplay, RepeatsThePlansAndTheWeightsOfTheRecordedRun) {
   EXPECT_EQ(final_weights(replayed), final_weights(recorded));
 }
 
+TEST(AReplay, GoesOnWithItsOwnCopyOfThePlansWhereverItIsMoved) {
+  const ScratchFolder scratch;
+  RunConfig config = digits_run();
+  config.control.curvature = "off";
+  start_run(config, scratch.path / "recorded");
+  config.control.replay = (scratch.path / "recorded" / kPlansJsonl).string();
+  int steps = 0;
+  start_run(config, scratch.path / "replayed", {.stop_requested = [&] { return ++steps == 3; }});
+  const auto wanted = final_weights(scratch.path / "recorded");
+  fs::remove_all(scratch.path / "recorded");
+  const fs::path moved = scratch.path / "moved";
+  fs::rename(scratch.path / "replayed", moved);
+  EXPECT_EQ(resume_run(moved).status, "finished");
+  EXPECT_EQ(final_weights(moved), wanted);
+  fs::remove(moved / kReplayedPlansFile);
+  EXPECT_GT(evaluate_run(moved).samples, 0) << "the plan of the checkpoint is all it needs";
+}
+
 TEST(AReplay, RefusesPlansOfAnotherNetwork) {
   const ScratchFolder scratch;
   RunConfig config = digits_run();

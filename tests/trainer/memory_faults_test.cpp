@@ -105,6 +105,18 @@ TEST(OutOfMemoryInAStep, IsTriedAgainWhenNothingSmallerIsLeft) {
   EXPECT_TRUE(failing.each_sample_once(2));
 }
 
+TEST(EpochOrder, IsUploadedAgainWhenTheRunGoesBackAfterAnUploadThatFailed) {
+  const Sampler first({0, 1, 2, 3, 4, 5, 6, 7}, 1);
+  Sampler second = first;
+  second.take(8);
+  install_cpu_memory();
+  EpochOrder order{c10::Device(c10::kCPU)};
+  const at::Tensor before = order.upcoming(first, 3).clone();
+  fail_cpu_allocation(0);
+  EXPECT_THROW(order.upcoming(second, 3), c10::OutOfMemoryError);
+  EXPECT_TRUE(order.upcoming(first, 3).equal(before));
+}
+
 TEST(OutOfMemoryInAProbe, LeavesTheProbeOut) {
   RunConfig config = digits_run();
   config.control.curvature_every = 3;

@@ -5,6 +5,7 @@
 
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
+#include "triaccel/trainer/diagnosis.h"
 
 namespace triaccel {
 namespace {
@@ -178,6 +179,118 @@ TEST(ABrokenWeight, MayHappenAgainOnceThereIsAnotherCheckpoint) {
   EXPECT_GE(summary.rollbacks, 6);
   EXPECT_EQ(summary.steps, 12);
   EXPECT_TRUE(run.is_finite());
+}
+
+/// LeNet-5 whose logits overflow for as long as its first layer computes in FP16, or for good.
+struct OverflowingForward : WatchedRun {
+  explicit OverflowingForward(const RunConfig& wanted)
+      : WatchedRun(wanted, wrapped(digits_lenet())) {}
+
+  Network wrapped(Network network) {
+    network.forward = [this, forward = network.forward](const at::Tensor& inputs) {
+      const at::Tensor logits = forward(inputs);
+      return overflows && parts.network.module->is_training() && at::GradMode::is_enabled()
+                 ? logits * kNan
+                 : logits;
+    };
+    return network;
+  }
+  void plan(std::int64_t step, const StepPlan& next) override {
+    WatchedRun::plan(step, next);
+    overflows = for_good || next.layers[0].compute == Precision::Fp16;
+  }
+  bool overflows = false;
+  bool for_good = false;
+};
+
+/// The paper's rule with every layer below tau_low: FP16 from the first decision on.
+RunConfig all_fp16_run() {
+  RunConfig config = faulty_run();
+  config.control.policy = "paper";
+  config.control.tau_low = config.control.tau_high = 1e30;
+  config.control.curvature = "off";
+  config.train.control_interval = 40;
+  return config;
+}
+
+TEST(AForwardOverflow, LiftsEveryFp16LayerLongBeforeTheNextDecisionIsDue) {
+  RunConfig config = all_fp16_run();
+  config.train.epochs = 8;
+  OverflowingForward run(config);
+  const RunSummary summary = run.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_EQ(summary.skipped_steps, 3) << testing::PrintToString(run.notices);
+  EXPECT_EQ(summary.layers_fp16, 0);
+  EXPECT_TRUE(run.is_finite());
+}
+
+TEST(AForwardOverflow, IsAnsweredAlikeWhenTheRunIsCutWhileStepsAreSkipped) {
+  RunConfig config = all_fp16_run();
+  config.train.control_interval = 2;
+  OverflowingForward whole(config);
+  whole.run();
+  for (const std::int64_t cut : {3, 4, 5}) {
+    const ScratchFolder scratch;
+    CheckpointStore store(scratch.path);
+    OverflowingForward first(config), second(config);
+    std::int64_t steps = 0;
+    const TrainingHooks cut_short{.sinks = {&first},
+                                  .stop_requested = [&] { return ++steps == cut; }};
+    EXPECT_EQ(TrainingLoop(first.config, first.parts, cut_short, &store).run().status,
+              "interrupted");
+    const TrainingHooks go_on{.sinks = {&second}};
+    TrainingLoop loop(second.config, second.parts, go_on, nullptr);
+    loop.restore(*store.load_latest());
+    EXPECT_EQ(loop.run().skipped_steps, 3) << cut;
+    EXPECT_EQ(bytes_of(second), bytes_of(whole)) << cut;
+  }
+}
+
+TEST(AFaultForGood, EndsTheRunOnceNoLayerCanBeLiftedAnyMore) {
+  RunConfig config = faulty_run();
+  config.control.curvature = "off";
+  config.train.control_interval = 1000;
+  config.train.epochs = 20;
+  OverflowingForward run(config);
+  run.for_good = true;
+  EXPECT_THROW(run.run(), NumericalFailure);
+  for (const LayerPlan& layer : run.ran.back().layers) EXPECT_EQ(layer.compute, Precision::Fp32);
+  EXPECT_LT(run.reports.back().step, 40);
+}
+
+TEST(NonfiniteTensors, AreFoundWithoutMemoryToSpeakOf) {
+  Network network;
+  network.module = std::make_shared<torch::nn::LinearImpl>(1024, 1024);
+  MemoryGauge gauge{c10::Device(c10::kCPU)};
+  gauge.reset_peak();
+  const std::int64_t before = gauge.used();
+  EXPECT_TRUE(nonfinite_tensors(network).empty());
+  EXPECT_LT(gauge.read().peak - before, 1024);
+  const at::NoGradGuard no_grad;
+  for (const float broken : {kNan, 1 / 0.0f, -1 / 0.0f}) {
+    at::Tensor bias = network.module->named_parameters()["bias"];
+    bias[17] = broken;
+    EXPECT_EQ(nonfinite_tensors(network), std::vector<std::string>{"bias"});
+    bias.zero_();
+  }
+}
+
+// What a GPU without BF16 units trains like: FP16 between layers, under a scale of the loss.
+TEST(ADeviceWithoutBf16, TrainsInFp16UnderALossScale) {
+  RunConfig config = digits_run();
+  config.train.epochs = 4;
+  config.control.batch = "off";
+  config = resolved(config);
+  RunParts parts(config, digits_lenet(), DeviceFormats{.bf16 = false});
+  EXPECT_TRUE(parts.method.loss_scaling);
+  Recorder recorder;
+  const TrainingHooks hooks{.sinks = {&recorder}};
+  const RunSummary summary = TrainingLoop(config, parts, hooks, nullptr).run();
+  EXPECT_EQ(summary.layers_bf16, 0);
+  EXPECT_GT(recorder.reports.back().loss_scale, 1);
+  EXPECT_LT(recorder.reports.back().loss, 0.8 * recorder.reports.front().loss);
+  EXPECT_FALSE(recorder.noticed("guard")) << "the scale finds its place without lifting a layer";
+  EXPECT_FALSE(recorder.noticed("not finite")) << "what it skips on the way is expected";
 }
 
 TEST(ADivergedRun, EndsWithADiagnosisWhateverIsProbed) {

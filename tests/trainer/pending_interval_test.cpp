@@ -11,6 +11,7 @@ StepReport first_half() {
   report.memory_retries = 1;
   report.memory.peak = 900;
   report.memory.reserved = 1000;
+  report.nonfinite_losses = 2;
   return report;
 }
 
@@ -39,6 +40,7 @@ TEST(PendingInterval, IsOneIntervalAlsoAcrossARestart) {
     EXPECT_EQ(whole.memory_retries, 1);
     EXPECT_EQ(whole.memory.peak, 900);
     EXPECT_EQ(whole.memory.reserved, 1200);
+    EXPECT_EQ(whole.nonfinite_losses, 2);
     EXPECT_EQ(pending->take().interval_samples, 0) << "a new interval begins";
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/trainer/small_run.h"
@@ -99,6 +100,32 @@ TEST(Train, StopsEarlyWhenNothingImproves) {
   EXPECT_LT(summary.epochs, 50);
 }
 
+TEST(Train, CallsBestWhatWasBestOnTheHeldOutSamplesUpToTheLastEpoch) {
+  RunConfig config = small_run();
+  config.data.val_split = 100;
+  Recorder recorder;
+  const RunSummary summary = train(make_model({.name = "lenet5"}), config, {.sinks = {&recorder}});
+  ASSERT_EQ(recorder.evaluations.size(), 3u);
+  double best = 0;
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(recorder.evaluations[i].split, "validation");
+    best = std::max(best, 100 * recorder.evaluations[i].accuracy);
+  }
+  EXPECT_EQ(recorder.evaluations[1].step, summary.steps);
+  EXPECT_EQ(recorder.evaluations[2].split, "test");
+  EXPECT_DOUBLE_EQ(summary.best_accuracy, best);
+  EXPECT_DOUBLE_EQ(summary.accuracy, 100 * recorder.evaluations[2].accuracy);
+}
+
+TEST(Train, TakesALargestBatchBelowTheUsualSmallest) {
+  RunConfig config = digits_run();
+  config.train.batch = config.control.largest_batch = 4;
+  config.train.steps = 3;
+  EXPECT_EQ(train(make_model({.name = "lenet5", .input_channels = 1, .image_size = 28}), config)
+                .batch_largest,
+            4);
+}
+
 TEST(StartRun, WritesAllThatItPromises) {
   const ScratchFolder scratch;
   const fs::path run = scratch.path / "run";
@@ -137,6 +164,15 @@ TEST(ResumeRun, DoesNotNeedTheWeightsItStartedFromAnyMore) {
   start_run(config, scratch.path / "run", {.stop_requested = [&] { return ++steps == 5; }});
   fs::remove_all(scratch.path / "first");
   EXPECT_EQ(resume_run(scratch.path / "run").steps, 16);
+}
+
+TEST(ResumeRun, EvaluatesAFinishedStateUnderItsPlan) {
+  RunConfig config = digits_run();
+  config.control.precision = "bf16";
+  const ScratchFolder scratch;
+  const RunSummary first = start_run(config, scratch.path);
+  fs::remove(scratch.path / kSummaryFile);  // as if cut after the last checkpoint
+  EXPECT_EQ(resume_run(scratch.path).loss, first.loss);
 }
 
 TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {

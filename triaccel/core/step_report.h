@@ -37,7 +37,7 @@ struct StepReport {
   std::int64_t interval_steps = 0;
   std::int64_t interval_samples = 0;
   double seconds = 0;        // wall time of the interval
-  double loss = 0;           // mean over the interval's samples
+  double loss = 0;           // mean over the interval's samples whose loss was finite
   double accuracy = 0;       // share of the interval's predictions that were right, in [0, 1]
   double learning_rate = 0;  // of the last step, before per-layer scales
   double gradient_norm = 0;  // of the last step, before clipping
@@ -45,7 +45,8 @@ struct StepReport {
   std::int64_t skipped_steps = 0;      // in the interval, because a gradient was not finite
   std::int64_t consecutive_skips = 0;  // up to the last step
   std::int64_t skipped_layer = -1;  // of the first skip: the layer nearest the loss that caused it
-  std::int64_t memory_retries = 0;  // steps of the interval redone smaller after out of memory
+  std::int64_t nonfinite_losses = 0;  // forward passes of the interval whose loss was no number
+  std::int64_t memory_retries = 0;    // steps of the interval redone smaller after out of memory
   MemoryReport memory = {};
   std::vector<LayerSignals> layers = {};          // index = LayerId
   std::optional<CurvatureReport> curvature = {};  // when a probe ran in the interval

@@ -17,6 +17,7 @@ at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) 
 at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
   if (epoch_ != sampler.epoch()) {
     MemoryPurposeScope purpose(MemoryPurpose::Data);
+    epoch_ = -1;  // until the new order is there
     order_.reset();
     order_ = ids_on_device(sampler.order(), device_);
     epoch_ = sampler.epoch();

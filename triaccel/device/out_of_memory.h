@@ -2,19 +2,31 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 
-/// Runs `work`; when a device's allocator gives up in it, throws our own OutOfMemory instead.
+/// Whether an error's text tells of memory: libraries beside libtorch's allocator (cuBLAS, cuDNN,
+/// the CUDA driver) take some of their own and report its lack as any other failure.
+bool tells_of_memory(std::string_view what);
+
+/// Runs `work`; when memory runs out in it, the device's or the host's, throws our own OutOfMemory
+/// instead.
 template <typename Work>
 decltype(auto) catching_out_of_memory(Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    if (!tells_of_memory(error.what_without_backtrace())) throw;
+    throw OutOfMemory(error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    throw OutOfMemory(text("the host has no memory left (", error.what(), ")"));
   }
 }
 

@@ -39,8 +39,10 @@ BatchPolicy::BatchPolicy(const ControlOptions& options, const StepPlan& start)
       guards_(options.guards),
       sizes_(options.batch, start),
       start_batch_(start.batch_size),
+      start_pass_(start.micro_batch_size),
       start_scale_(start.learning_rate_scale),
-      robust_(options.batch) {}
+      robust_(options.batch),
+      retry_wait_(options.batch.retry_ticks) {}
 
 double BatchPolicy::limit_bytes(const StepReport& report) const {
   const std::int64_t budget = report.memory.limit;
@@ -56,7 +58,7 @@ double BatchPolicy::used_bytes(const StepReport& report) const {
 
 void BatchPolicy::apply(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
                         StepPlan& plan, PolicyEvents& events) {
-  if (options_.mode == BatchMode::Off) return;
+  if (options_.mode == BatchMode::Off) return grow_back(plan, events);
   const double limit = limit_bytes(report);
   if (limit > 0) {
     if (set_ == PolicySet::Paper)
@@ -132,12 +134,39 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
   if (!as_before) sizes_.set(plan, next);
 }
 
-void BatchPolicy::out_of_memory(const StepPlan& failed) {
-  if (options_.mode != BatchMode::Off && set_ == PolicySet::Robust)
-    robust_.out_of_memory(mix_of(failed), samples_per_pass(failed));
+void BatchPolicy::grow_back(StepPlan& plan, PolicyEvents& events) {
+  if (plan.micro_batch_size >= start_pass_ || --retry_in_ > 0) return;
+  plan.micro_batch_size = std::min(2 * plan.micro_batch_size, start_pass_);
+  grown_back_to_ = plan.micro_batch_size;
+  retry_in_ = retry_wait_;
+  events.push_back(text("forward passes of ", plan.micro_batch_size,
+                        " samples are tried again, long after an out of memory"));
 }
 
-void BatchPolicy::save(std::vector<StateView>& state) const { robust_.save(state); }
-void BatchPolicy::restore(const StateMap& saved) { robust_.restore(saved); }
+void BatchPolicy::out_of_memory(const StepPlan& failed) {
+  if (options_.mode == BatchMode::Off) {
+    // One out-of-memory may halve the passes several times; only a return that failed waits longer.
+    if (failed.micro_batch_size == grown_back_to_) retry_wait_ *= 2;
+    grown_back_to_ = 0;
+    retry_in_ = retry_wait_;
+  } else if (set_ == PolicySet::Robust) {
+    robust_.out_of_memory(mix_of(failed), samples_per_pass(failed));
+  }
+}
+
+void BatchPolicy::save(std::vector<StateView>& state) const {
+  robust_.save(state);
+  state.push_back(number_state<std::int64_t>(
+      "batch.memory", {options_.device_bytes, retry_wait_, retry_in_, grown_back_to_}));
+}
+
+void BatchPolicy::restore(const StateMap& saved) {
+  robust_.restore(saved);
+  const auto memory = numbers_from<std::int64_t>(saved, "batch.memory", 4);
+  options_.device_bytes = memory[0];
+  retry_wait_ = memory[1];
+  retry_in_ = memory[2];
+  grown_back_to_ = memory[3];
+}
 
 }  // namespace triaccel

@@ -14,7 +14,8 @@
 namespace triaccel {
 
 /// Fits the samples of a step, or of its forward passes, to the memory, and the learning rate to
-/// the samples of a step.
+/// the samples of a step. Off, it only returns to passes of the first size some while after an
+/// out-of-memory.
 class BatchPolicy {
  public:
   BatchPolicy(const ControlOptions& options, const StepPlan& start);
@@ -36,14 +37,20 @@ class BatchPolicy {
                    PolicyEvents& events) const;
   void apply_robust(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
                     StepPlan& plan);
+  void grow_back(StepPlan& plan, PolicyEvents& events);
 
   BatchOptions options_;
   PolicySet set_;
   PaperGuards guards_;
   PassSizes sizes_;
   std::int64_t start_batch_;
+  std::int64_t start_pass_;
   float start_scale_;
   RobustBatch robust_;
+  // Off, after an out-of-memory.
+  std::int64_t retry_wait_;         // ticks before the passes double again
+  std::int64_t retry_in_ = 0;       // ticks still to wait
+  std::int64_t grown_back_to_ = 0;  // the pass such a doubling led to; 0: none did
 };
 
 }  // namespace triaccel

@@ -16,6 +16,13 @@ NonfiniteWatch::NonfiniteWatch(std::size_t layers, const PrecisionOptions& optio
 
 void NonfiniteWatch::add(const StepReport& report, const StepPlan& current,
                          const PrecisionLadder& ladder, PolicyEvents& events) {
+  const bool loss_broke = report.nonfinite_losses > 0;
+  // A loss scale that can still fall is on its way to where gradients fit.
+  const bool scale_acts = report.loss_scale > 1 && !loss_broke;
+  // Forward overflow shows in the loss, and then in every gradient: whichever layer it began in
+  // computes in FP16, whose range alone is so small.
+  const bool overflow_forward =
+      loss_broke && std::ranges::count(current.layers, Precision::Fp16, &LayerPlan::compute) > 0;
   // Non-finite values flow from one layer to all before it: where the first one is known, it alone
   // is lifted, and the others once that cannot help any more.
   const std::int64_t first = report.skipped_layer;
@@ -24,10 +31,12 @@ void NonfiniteWatch::add(const StepReport& report, const StepPlan& current,
       current.layers[static_cast<std::size_t>(first)].compute != Precision::Fp32;
   for (std::size_t l = 0; l < bad_steps_.size(); ++l) {
     ticks_left_[l] = std::max<std::int64_t>(0, ticks_left_[l] - 1);
-    const bool bad = culprit_known ? static_cast<std::int64_t>(l) == first
-                                   : l < report.layers.size() && report.layers[l].nonfinite > 0;
-    bad_steps_[l] = bad ? bad_steps_[l] + report.skipped_steps : 0;
     const Precision now = current.layers[l].compute;
+    bool bad = l < report.layers.size() && report.layers[l].nonfinite > 0;
+    if (culprit_known) bad = static_cast<std::int64_t>(l) == first;
+    if (overflow_forward) bad = now == Precision::Fp16;
+    bad &= !scale_acts;
+    bad_steps_[l] = bad ? bad_steps_[l] + report.skipped_steps : 0;
     const bool enough =
         bad_steps_[l] >= most_steps_ || (bad && report.consecutive_skips >= most_steps_);
     if (!enough || rung_of(now) < 0 || now == Precision::Fp32) continue;

@@ -13,7 +13,8 @@
 namespace triaccel {
 
 /// The safety rung: a layer whose gradients keep being non-finite goes up one rung and stays there
-/// for a long while. A single overflow is the business of the gradient scale.
+/// for a long while. A single overflow is the business of the gradient scale. Where the loss itself
+/// was not finite, every FP16 layer is suspected.
 class NonfiniteWatch {
  public:
   NonfiniteWatch(std::size_t layers, const PrecisionOptions& options);

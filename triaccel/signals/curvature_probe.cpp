@@ -1,7 +1,6 @@
 #include "triaccel/signals/curvature_probe.h"
 
 #include <ATen/ATen.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/tensor_state.h"
 #include "triaccel/signals/fisher_gram.h"
 
@@ -61,13 +61,14 @@ CurvatureReport CurvatureProbe::run(const at::Tensor& inputs, const at::Tensor& 
   CurvatureReport report;
   for (;; samples = std::max(fewest, samples / 2)) {
     try {
-      report = measure({.inputs = inputs.narrow(0, 0, samples),
+      report = catching_out_of_memory([&] {
+        return measure({.inputs = inputs.narrow(0, 0, samples),
                         .targets = targets.narrow(0, 0, samples),
                         .label_smoothing = label_smoothing});
+      });
       break;
-    } catch (const c10::OutOfMemoryError& error) {
-      report.skipped =
-          text("out of memory, even with ", samples, " samples: ", error.what_without_backtrace());
+    } catch (const OutOfMemory& error) {
+      report.skipped = text("out of memory, even with ", samples, " samples: ", error.what());
     }
     bases_.clear();
     if (device_.is_cuda()) release_cuda_cache();

@@ -188,6 +188,7 @@ StepReport StepRunner::collect() {
       gradients.skipped_steps - std::exchange(skipped_before_, gradients.skipped_steps);
   report.consecutive_skips = gradients.consecutive_skips;
   report.skipped_layer = gradients.first_skipped_layer;
+  report.nonfinite_losses = score.nonfinite_losses;
   gradients_.clear_diagnosis();
   report.layers = std::move(gradients.layers);
   report.memory = gauge_.read();

@@ -25,6 +25,13 @@ std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers,
   return chosen;
 }
 
+/// A network on a GPU may draw on the host too.
+std::vector<at::Generator> generators_for(c10::Device device) {
+  std::vector<at::Generator> all = {at::globalContext().defaultGenerator(at::Device(at::kCPU))};
+  if (!device.is_cpu()) all.push_back(at::globalContext().defaultGenerator(device));
+  return all;
+}
+
 }  // namespace
 
 StepSnapshot::StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device)
@@ -32,18 +39,22 @@ StepSnapshot::StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device)
       copies_(empty_copies(buffers_)),
       pairs_("StepSnapshot", statistics_among(buffers_, buffers_),
              statistics_among(buffers_, copies_)),
-      generator_(at::globalContext().defaultGenerator(device)) {}
+      generators_(generators_for(device)),
+      generator_states_(generators_.size()) {}
 
 void StepSnapshot::take() {
   at::NoGradGuard no_grad;
-  generator_state_ = generator_.get_state();  // the one thing here that allocates, so it is first
+  // The one thing here that allocates, so it is first.
+  for (std::size_t i = 0; i < generators_.size(); ++i)
+    generator_states_[i] = generators_[i].get_state();
   if (!buffers_.empty()) at::_foreach_copy_(copies_, buffers_, /*non_blocking=*/true);
 }
 
 void StepSnapshot::put_back() {
   at::NoGradGuard no_grad;
   if (!buffers_.empty()) at::_foreach_copy_(buffers_, copies_, /*non_blocking=*/true);
-  generator_.set_state(generator_state_);
+  for (std::size_t i = 0; i < generators_.size(); ++i)
+    generators_[i].set_state(generator_states_[i]);
 }
 
 void StepSnapshot::put_back_if_skipped(const at::Tensor& step_control) const {

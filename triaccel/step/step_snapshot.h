@@ -10,7 +10,7 @@
 namespace triaccel {
 
 /// What a forward pass changes beside gradients: the network's buffers (running statistics of
-/// norms) and the random generator. Taken before a step, put back when the step fails, so that the
+/// norms) and the random generators. Taken before a step, put back when the step fails, so that the
 /// step can be tried again as if it had never been.
 class StepSnapshot {
  public:
@@ -28,8 +28,8 @@ class StepSnapshot {
   std::vector<at::Tensor> buffers_;
   std::vector<at::Tensor> copies_;
   RestorePairs pairs_;
-  at::Generator generator_;
-  at::Tensor generator_state_;
+  std::vector<at::Generator> generators_;  // of the CPU, and of the device where it is another
+  std::vector<at::Tensor> generator_states_;
 };
 
 }  // namespace triaccel

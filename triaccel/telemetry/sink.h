@@ -49,11 +49,13 @@ struct RunSummary {
   std::uint64_t seed = 0;
   double accuracy = 0;  // per cent, on the test split, after the last step
   double loss = 0;
-  double best_accuracy = 0;  // per cent
+  // Per cent: the best seen after an epoch or at the end, on the validation samples where there are
+  // some, and on the test split only where there are none.
+  double best_accuracy = 0;
   double epochs = 0;
   double seconds = 0;            // of training, over all sessions of the run
   double seconds_per_epoch = 0;  // mean of the last five (or fewer) epochs, evaluation left out
-  double score = 0;              // efficiency_score.h; 0: not known
+  double score = 0;              // efficiency_score.h; NaN: not known
   std::int64_t samples = 0;
   std::int64_t steps = 0;
   std::int64_t peak_bytes = 0;
@@ -64,10 +66,13 @@ struct RunSummary {
   std::int64_t batch_largest = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t memory_retries = 0;
-  std::int64_t rollbacks = 0;  // to the last snapshot, after numbers that were not finite
+  std::int64_t rollbacks = 0;  // to the last checkpoint, after numbers that were not finite
   std::int64_t plan_changes = 0;
   std::int64_t curvature_probes = 0;
-  double control_seconds = 0;    // of `seconds`: controller, reading of signals, probes
+  // Of `seconds`: reading the measurements once an interval (without the wait for the steps that
+  // are under way), curvature probes, and deciding. The statistics that every step gathers on the
+  // device are part of the step.
+  double control_seconds = 0;
   std::int64_t layers_fp32 = 0;  // in the last plan
   std::int64_t layers_bf16 = 0;
   std::int64_t layers_fp16 = 0;

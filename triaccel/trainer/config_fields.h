@@ -48,7 +48,8 @@ void visit_config(Config& c, Visit&& visit) {
         t.deterministic);
 
   auto& o = c.control;
-  visit(ConfigField{"control", "policy", "--policy", "robust, or paper: its equations as printed"},
+  visit(ConfigField{"control", "policy", "--policy",
+                    "robust, or paper: its equations (its curvature: --curvature hessian)"},
         o.policy);
   visit(ConfigField{"control", "precision", "--precision",
                     "auto (a layer at a time), off, fp32, bf16 or fp16"},
@@ -58,7 +59,8 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "batch", "--batch-control",
                     "elastic, micro (the optimizer's batch stays) or off"},
         o.batch);
-  visit(ConfigField{"control", "replay", "--replay", "follow the plans in this plans.jsonl"},
+  visit(ConfigField{"control", "replay", "--replay",
+                    "follow the plans in this plans.jsonl (a copy is kept)"},
         o.replay);
   visit(ConfigField{"control", "kernels", "--kernels",
                     "code of each layer: auto (measured at the start), stock, gemm or a list"},
@@ -66,9 +68,11 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "variance_decay", "--variance-decay",
                     "of the moving average of gradient variances, in [0, 1)"},
         o.variance_decay);
-  visit(ConfigField{"control", "tau_low", "--tau-low", "paper: FP16 below (0: from the layers)"},
+  visit(ConfigField{"control", "tau_low", "--tau-low",
+                    "paper: FP16 below (0 with --tau-high set: no FP16)"},
         o.tau_low);
-  visit(ConfigField{"control", "tau_high", "--tau-high", "paper: FP32 above (0: from the layers)"},
+  visit(ConfigField{"control", "tau_high", "--tau-high",
+                    "paper: FP32 above (0: both from the layers)"},
         o.tau_high);
   visit(ConfigField{"control", "prefer_fp16", "--prefer-fp16",
                     "robust: FP16 instead of BF16 where its range suffices"},
@@ -84,12 +88,15 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "curvature_top", "--curvature-top", "eigenvalues a layer"},
         o.curvature_top);
   visit(ConfigField{"control", "curvature_block", "--curvature-block",
-                    "weight, or layer: with bias and norms"},
+                    "weight, or layer: with its bias and, with hessian, its norm"},
         o.curvature_block);
   visit(ConfigField{"control", "alpha", "--alpha", "paper: rate / (1 + alpha lambda)"}, o.alpha);
   visit(ConfigField{"control", "tau_curvature", "--tau-curvature",
                     "more curvature lifts a layer a rung (0: automatic, negative: off)"},
         o.tau_curvature);
+  visit(ConfigField{"control", "curvature_cap", "--curvature-cap",
+                    "robust: a layer's rate in steps its curvature bears (0: 1 with hessian, 10)"},
+        o.curvature_cap);
   visit(ConfigField{"control", "smallest_rate", "--smallest-rate",
                     "floor of a layer's rate, as a share of the schedule's"},
         o.smallest_rate);

@@ -1,6 +1,7 @@
 #include "triaccel/trainer/config_text.h"
 
 #include <charconv>
+#include <filesystem>
 #include <type_traits>
 #include <variant>
 
@@ -162,6 +163,10 @@ std::uint64_t config_hash(const RunConfig& config) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget";
   });
+  // A run keeps its own copy of the plans it replays, and may be moved.
+  for (TomlEntry& entry : entries)
+    if (entry.key == "replay")
+      entry.value = std::filesystem::path(std::get<std::string>(entry.value)).filename().string();
   const std::string toml = to_toml(entries);
   return xxh3(toml);
 }

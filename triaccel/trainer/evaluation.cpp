@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
@@ -54,11 +55,17 @@ EvaluationReport evaluate(const Network& network, const Dataset& data,
     }
   }
   const RunningScore total = read_score(score);
-  return {.samples = total.samples,
-          .loss = total.loss_sum / static_cast<double>(std::max<std::int64_t>(1, total.samples)),
-          .accuracy = static_cast<double>(total.correct) /
-                      static_cast<double>(std::max<std::int64_t>(1, total.predictions)),
-          .seconds = watch.seconds()};
+  const auto samples = static_cast<double>(ids.size());
+  const auto scored = static_cast<double>(total.samples);
+  const double accuracy = static_cast<double>(total.correct) /
+                          static_cast<double>(std::max<std::int64_t>(1, total.predictions));
+  // Samples without a finite loss are not scored: they count as wrong, and the loss as no better
+  // than any other.
+  return {
+      .samples = total.samples,
+      .loss = scored < samples ? std::numeric_limits<double>::infinity() : total.loss_sum / samples,
+      .accuracy = accuracy * scored / samples,
+      .seconds = watch.seconds()};
 }
 
 }  // namespace triaccel

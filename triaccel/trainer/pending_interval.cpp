@@ -15,6 +15,7 @@ void PendingInterval::add(const StepReport& report) {
   so_far_.interval_samples += before.interval_samples;
   so_far_.seconds += before.seconds;
   so_far_.skipped_steps += before.skipped_steps;
+  so_far_.nonfinite_losses += before.nonfinite_losses;
   so_far_.memory_retries += before.memory_retries;
   so_far_.memory.peak = std::max(so_far_.memory.peak, before.memory.peak);
   so_far_.memory.reserved = std::max(so_far_.memory.reserved, before.memory.reserved);
@@ -25,11 +26,11 @@ std::vector<StateView> PendingInterval::state() const {
   return {number_state<std::int64_t>(
       kState, {so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
                so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
-               so_far_.memory.reserved})};
+               so_far_.memory.reserved, so_far_.nonfinite_losses})};
 }
 
 void PendingInterval::restore(const StateMap& saved) {
-  const auto numbers = numbers_from<std::int64_t>(saved, kState, 7);
+  const auto numbers = numbers_from<std::int64_t>(saved, kState, 8);
   so_far_ = {};
   so_far_.interval_steps = numbers[0];
   so_far_.interval_samples = numbers[1];
@@ -38,6 +39,7 @@ void PendingInterval::restore(const StateMap& saved) {
   so_far_.memory_retries = numbers[4];
   so_far_.memory.peak = numbers[5];
   so_far_.memory.reserved = numbers[6];
+  so_far_.nonfinite_losses = numbers[7];
 }
 
 }  // namespace triaccel

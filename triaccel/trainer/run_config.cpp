@@ -65,6 +65,7 @@ void check_control(const RunConfig::Control& control) {
   require_at_least("--curvature-every", control.curvature_every, 1);
   require_at_least("--curvature-batch", control.curvature_batch, 2);
   require_at_least("--curvature-top", control.curvature_top, 1);
+  require_range("--curvature-cap", control.curvature_cap, 0, 1e9, "[0, 1e9]");
   require_range("--alpha", control.alpha, 0, 1e9, "[0, 1e9]");
   require(control.smallest_rate > 0 && control.smallest_rate <= 1, "--smallest-rate",
           "must lie in (0, 1], got ", control.smallest_rate);
@@ -75,7 +76,31 @@ void check_control(const RunConfig::Control& control) {
   require_at_least("--batch-down", control.batch_down, 1);
   require_at_least("--smallest-batch", control.smallest_batch, 0);
   require_at_least("--largest-batch", control.largest_batch, 0);
+  require(control.largest_batch == 0 || control.largest_batch >= control.smallest_batch,
+          "--largest-batch", "must not lie below --smallest-batch, got ", control.largest_batch,
+          " and ", control.smallest_batch);
   require_range("--noise-share", control.noise_share, 0, 1e9, "[0, 1e9]");
+}
+
+/// What only the control loop can do is refused where there is none, not ignored. Its numbers may
+/// stand, and anything may where every mechanism is switched off by name.
+void check_method(const RunConfig& config) {
+  const RunConfig::Control& control = config.control;
+  const std::string& method = config.train.method;
+  if (method == "triaccel") return;
+  if (control.precision == "off" && control.curvature == "off" && control.batch == "off") return;
+  const auto refuse = [&](std::string_view flag, const std::string& value, bool allowed) {
+    require(allowed, flag, "'", value, "' is the control loop's, and method '", method,
+            "' has none; add --method triaccel");
+  };
+  const std::string& precision = control.precision;
+  refuse("--precision", precision,
+         precision == "auto" || precision == "off" || precision == method);
+  refuse("--policy", control.policy, control.policy != "paper");
+  refuse("--curvature", control.curvature, control.curvature != "hessian");
+  refuse("--batch-control", control.batch, control.batch != "micro");
+  refuse("--replay", control.replay, control.replay.empty());
+  refuse("--prefer-fp16", "true", !control.prefer_fp16);
 }
 
 void check_numbers(const RunConfig& config) {
@@ -136,15 +161,23 @@ void check_fit(const RunConfig& config) {
 RunConfig resolved(RunConfig config) {
   check_words(config);
   check_control(config.control);
+  check_method(config);
   check_numbers(config);
   check_fit(config);
   const bool sgd = config.train.optimizer == "sgd";
   if (config.train.lr == 0) config.train.lr = sgd ? 0.05 : 1e-3;
   if (config.train.weight_decay < 0) config.train.weight_decay = sgd ? 5e-4 : 0.05;
-  if (config.train.warmup_epochs < 0)
+  if (config.train.warmup_epochs < 0 && config.train.steps == 0)
     config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
   if (config.run.name.empty())
     config.run.name = config.model.name + "-" + config.data.name + "-" + config.train.method;
+  return config;
+}
+
+RunConfig with_method(RunConfig config, const std::string& method) {
+  config.train.method = method;
+  if (method != "triaccel")
+    config.control.precision = config.control.curvature = config.control.batch = "off";
   return config;
 }
 

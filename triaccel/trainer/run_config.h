@@ -18,7 +18,7 @@ struct RunConfig {
     double lr = 0;  // 0: 0.05 for sgd, 0.001 for adamw
     double momentum = 0.9;
     double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw
-    double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run
+    double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run; run_schedule.h
     double label_smoothing = 0;
     double clip = 0;
     double ema = 0;
@@ -34,7 +34,7 @@ struct RunConfig {
     std::string precision = "auto";  // or off, fp32, bf16, fp16: the same for every layer
     std::string curvature = "fisher_gram";
     std::string batch = "elastic";
-    std::string replay = "";       // plans.jsonl of a run
+    std::string replay = "";       // plans.jsonl of a run; copied into the run's folder
     std::string kernels = "auto";  // resolved once, then stored: which code computes which layer
     double variance_decay = 0.9;   // beta of the gradient variance's moving average
     double tau_low = 0;            // 0: from the layers' own variances
@@ -48,12 +48,13 @@ struct RunConfig {
     std::string curvature_block = "weight";
     double alpha = 0.01;         // of 1 / (1 + alpha lambda), policy "paper"
     double tau_curvature = 0;    // 0: from the layers' own; negative: none is promoted
+    double curvature_cap = 0;    // on a layer's rate, policy "robust"; 0: curvature_cap(mode)
     double smallest_rate = 0.1;  // floor of a layer's rate, as a share of the schedule's
     double rho_low = 0.85;
     double rho_high = 0.93;
     std::int64_t batch_up = 16;
     std::int64_t batch_down = 16;
-    std::int64_t smallest_batch = 0;  // 0: 8 of a batch, 2 of a pass
+    std::int64_t smallest_batch = 0;  // 0: 8 of a batch, 2 of a pass, or what there is
     std::int64_t largest_batch = 0;   // 0: four times the first
     std::string batch_rate = "auto";
     double noise_share = 1;  // the batch stays below this times the gradient noise scale
@@ -96,5 +97,9 @@ struct RunConfig {
 /// Fills in what depends on other fields: learning rate, weight decay, warm-up. Throws UsageError
 /// for values and combinations that cannot work, before any data is touched.
 RunConfig resolved(RunConfig config);
+
+/// The same run by another method, for a comparison: where that method has no control loop, every
+/// mechanism of it is switched off.
+RunConfig with_method(RunConfig config, const std::string& method);
 
 }  // namespace triaccel

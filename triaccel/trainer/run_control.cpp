@@ -7,6 +7,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/telemetry/plan_record.h"
 #include "triaccel/trainer/network_state.h"
@@ -35,16 +36,32 @@ BatchMode batch_mode(const std::string& name) {
   throw UsageError(text("[--batch-control] unknown value '", name, "'"));
 }
 
+CurvatureOptions curvature_options(const RunConfig& config) {
+  const RunConfig::Control& control = config.control;
+  CurvatureOptions options;
+  options.mode =
+      control.curvature == "hessian" ? CurvatureMode::Hessian : CurvatureMode::FisherGram;
+  options.top = control.curvature_top;
+  options.batch = control.curvature_batch;
+  options.whole_layer = control.curvature_block == "layer";
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  return options;
+}
+
 BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
                            const BatchOptions& of_the_set) {
   const RunConfig::Control& control = config.control;
   const MemoryReport memory = parts.on.gauge.read();
   const BatchMode mode = batch_mode(control.batch);
-  const std::int64_t smallest = mode == BatchMode::Micro ? 2 : of_the_set.smallest;
+  std::int64_t smallest = mode == BatchMode::Micro ? 2 : of_the_set.smallest;
+  smallest = std::min(smallest, parts.plan.batch_size);
+  if (control.largest_batch > 0) smallest = std::min(smallest, control.largest_batch);
   return {.mode = mode,
           // The budget is what the device's allocator takes, cached blocks included.
           .signal = parts.on.device.is_cuda() ? MemorySignal::Reserved : MemorySignal::Peak,
-          .device_bytes = parts.free_bytes_at_start + memory.used,
+          // What is free, and what we hold already, weights and data among it.
+          .device_bytes = device_free_bytes(parts.on.device) +
+                          (parts.on.device.is_cuda() ? memory.reserved : memory.used),
           .rho_low = control.rho_low,
           .rho_high = control.rho_high,
           .smallest = control.smallest_batch > 0 ? control.smallest_batch : smallest,
@@ -74,6 +91,8 @@ ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   precision.dwell_ticks = control.dwell;
   precision.changes_per_tick = control.most_changes;
   CurvatureRules& curvature = options.curvature;
+  curvature.cap = control.curvature_cap > 0 ? control.curvature_cap
+                                            : curvature_cap(curvature_options(config).mode);
   curvature.alpha = control.alpha;
   curvature.rate_floor = control.smallest_rate;
   curvature.momentum = config.train.optimizer == "sgd" ? config.train.momentum : 0;
@@ -94,18 +113,6 @@ PlanSchedule schedule_from(const std::filesystem::path& file) {
   for (PlanRecord& record : read_plans(file))
     plans.push_back({.first_step = record.step, .plan = std::move(record.plan)});
   return PlanSchedule(std::move(plans));
-}
-
-CurvatureOptions curvature_options(const RunConfig& config) {
-  const RunConfig::Control& control = config.control;
-  CurvatureOptions options;
-  options.mode =
-      control.curvature == "hessian" ? CurvatureMode::Hessian : CurvatureMode::FisherGram;
-  options.top = control.curvature_top;
-  options.batch = control.curvature_batch;
-  options.whole_layer = control.curvature_block == "layer";
-  options.seed = static_cast<std::uint64_t>(config.train.seed);
-  return options;
 }
 
 }  // namespace

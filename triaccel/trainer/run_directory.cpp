@@ -29,11 +29,28 @@ RunConfig read_run_config(const fs::path& directory) {
   RunConfig config;
   apply_toml(config, read_text_file(file, most), file.string());
   config.run.out = directory.string();
+  // Our own copy is named without its folder.
+  if (config.control.replay == kReplayedPlansFile)
+    config.control.replay = (directory / kReplayedPlansFile).string();
   return config;
 }
 
 void write_run_config(const fs::path& directory, const RunConfig& config) {
-  write_atomically(directory / kConfigFile, to_toml(config));
+  RunConfig stored = config;
+  if (stored.control.replay == directory / kReplayedPlansFile)
+    stored.control.replay = kReplayedPlansFile;
+  write_atomically(directory / kConfigFile, to_toml(stored));
+}
+
+void keep_replayed_plans(const fs::path& directory, RunConfig& config) {
+  if (config.control.replay.empty()) return;
+  const fs::path copy = directory / kReplayedPlansFile;
+  std::error_code error;
+  fs::copy_file(config.control.replay, copy, fs::copy_options::overwrite_existing, error);
+  if (error)
+    throw StorageError(
+        text(copy.string(), ": cannot copy '", config.control.replay, "' here: ", error.message()));
+  config.control.replay = copy.string();
 }
 
 std::vector<fs::path> list_runs(const fs::path& root) {

@@ -10,6 +10,7 @@ namespace triaccel {
 
 // Names inside a run directory.
 inline constexpr const char* kConfigFile = "config.toml";
+inline constexpr const char* kReplayedPlansFile = "replayed_plans.jsonl";
 inline constexpr const char* kReportFile = "report.html";
 inline constexpr const char* kCheckpointFolder = "checkpoints";
 
@@ -25,6 +26,10 @@ RunConfig read_run_config(const std::filesystem::path& directory);
 
 /// Writes config.toml, all or nothing.
 void write_run_config(const std::filesystem::path& directory, const RunConfig& config);
+
+/// Copies the plans that config.control.replay names into the run directory and lets it name the
+/// copy: a run goes on wherever it is moved and whatever becomes of the recorded one.
+void keep_replayed_plans(const std::filesystem::path& directory, RunConfig& config);
 
 /// The run directories below `root`, at most two folders down, by name.
 std::vector<std::filesystem::path> list_runs(const std::filesystem::path& root);

@@ -54,14 +54,14 @@ DeviceFormats formats_on(c10::Device device);
 /// What a run is made of, built from its configuration. Not movable: the runner keeps a reference
 /// to the gauge.
 struct RunParts {
-  /// A built-in model, or the user's own network when one is given. Throws OutOfMemory when not
-  /// even weights and data fit the budget.
-  explicit RunParts(const RunConfig& config, std::optional<Network> own = {});
+  /// A built-in model, or the user's own network when one is given; in the device's formats, or as
+  /// if it had those given. Throws OutOfMemory when not even weights and data fit the budget.
+  explicit RunParts(const RunConfig& config, std::optional<Network> own = {},
+                    std::optional<DeviceFormats> as_if = {});
   RunParts(const RunParts&) = delete;
   RunParts& operator=(const RunParts&) = delete;
 
   RunDevice on;
-  std::int64_t free_bytes_at_start;
   Method method;
   DeviceFormats formats;
   bool channels_last;
@@ -81,7 +81,7 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
                          bool channels_last);
 
 /// Whether images and weights are best kept channels-last: what `memory_format` says, or for
-/// "auto" what is fastest with libtorch's own kernels on this kind of device.
+/// "auto" what is fastest on this kind of device.
 bool wants_channels_last(const RunConfig& config, c10::Device device);
 
 }  // namespace triaccel

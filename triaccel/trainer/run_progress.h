@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,10 +21,11 @@ struct RunProgress final : Stateful {
   std::int64_t plan_changes = 0;
   std::int64_t curvature_probes = 0;
   std::int64_t rollbacks = 0;
-  double seconds = 0;          // of training, evaluation included, over all sessions
-  double epoch_seconds = 0;    // of training alone, in the epoch under way
-  double control_seconds = 0;  // of probes, of reading measurements and of deciding
-  double best_accuracy = 0;    // in [0, 1]
+  std::int64_t look_again_at = 0;  // step of a decision out of turn, while steps are being skipped
+  double seconds = 0;              // of training, evaluation included, over all sessions
+  double epoch_seconds = 0;        // of training alone, in the epoch under way
+  double control_seconds = 0;      // of probes, of reading measurements and of deciding
+  double best_accuracy = 0;        // in [0, 1]; as RunSummary has it
   bool stopped_early = false;
   std::vector<double> last_epoch_seconds = {};  // of at most five whole epochs
   EarlyStopping early_stopping = {};
@@ -34,19 +36,28 @@ struct RunProgress final : Stateful {
     epoch_seconds = 0;
   }
 
+  /// After a return to an earlier state: what the run cost until then is not undone.
+  void keep_costs_of(const RunProgress& later) {
+    memory_retries = std::max(memory_retries, later.memory_retries);
+    peak_bytes = std::max(peak_bytes, later.peak_bytes);
+    peak_reserved_bytes = std::max(peak_reserved_bytes, later.peak_reserved_bytes);
+    control_seconds = std::max(control_seconds, later.control_seconds);
+    rollbacks = std::max(rollbacks, later.rollbacks);
+  }
+
   std::vector<StateView> state() const override {
-    return {number_state<std::int64_t>(
-                "progress/counters",
-                {step, samples, skipped_steps, memory_retries, peak_bytes, peak_reserved_bytes,
-                 largest_batch, plan_changes, curvature_probes, rollbacks,
-                 std::int64_t{stopped_early}, early_stopping.evaluations_since_best}),
+    return {number_state<std::int64_t>("progress/counters",
+                                       {step, samples, skipped_steps, memory_retries, peak_bytes,
+                                        peak_reserved_bytes, largest_batch, plan_changes,
+                                        curvature_probes, rollbacks, std::int64_t{stopped_early},
+                                        early_stopping.evaluations_since_best, look_again_at}),
             number_state<double>("progress/measures", {seconds, epoch_seconds, control_seconds,
                                                        best_accuracy, early_stopping.best_loss}),
             number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
   }
 
   void restore(const StateMap& saved) override {
-    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 12);
+    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 13);
     const auto measures = numbers_from<double>(saved, "progress/measures", 5);
     last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
     step = counters[0];
@@ -61,6 +72,7 @@ struct RunProgress final : Stateful {
     rollbacks = counters[9];
     stopped_early = counters[10] != 0;
     early_stopping.evaluations_since_best = counters[11];
+    look_again_at = counters[12];
     seconds = measures[0];
     epoch_seconds = measures[1];
     control_seconds = measures[2];

@@ -83,6 +83,7 @@ RunSummary start_run(const RunConfig& config, const fs::path& directory,
           "', or choose another folder");
   RunParts parts(complete);  // before anything is written: a wrong path must not leave a run behind
   if (parts.method.per_layer) complete.control.kernels = parts.kernels;
+  keep_replayed_plans(directory, complete);
   write_run_config(directory, complete);
   return train_in(directory, complete, parts, hooks);
 }
@@ -101,7 +102,10 @@ RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
 }
 
 EvaluationReport evaluate_run(const fs::path& directory) {
-  const RunConfig config = config_to_go_on(directory);
+  RunConfig config = read_run_config(directory);
+  config.control.replay.clear();  // the plan of the checkpoint counts
+  config.model.init_from.clear();
+  config = resolved(config);
   RunParts parts(config);
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
   require(checkpoint.has_value(), "eval", "'", directory.string(),

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -12,10 +11,12 @@
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
+#include "triaccel/policies/precision_ladder.h"
 #include "triaccel/trainer/diagnosis.h"
 #include "triaccel/trainer/evaluation.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
+#include "triaccel/trainer/run_schedule.h"
 #include "triaccel/trainer/run_summary.h"
 
 namespace triaccel {
@@ -24,23 +25,22 @@ namespace {
 // A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
 constexpr std::int64_t kMostSkipsInARow = 30;
 
+// On a CPU, where looking costs nothing, so many skips in a row are looked into at once. A GPU is
+// read only now and then; but while it skips, and on either while skips go on, after a few steps.
+constexpr std::int64_t kSkipsToLookInto = 3;
+constexpr std::int64_t kStepsWhileSkipping = 4;
+
 // A fault that comes back after so many returns to one checkpoint is not a passing one.
 constexpr std::int64_t kMostRollbacks = 3;
 
 // A step that cannot be made smaller may still fit once another process has given memory back.
 constexpr std::int64_t kMostTries = 3;
 
-std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
-  if (config.train.steps > 0) {
-    // The last step of an epoch is a short one.
-    const std::int64_t batch =
-        std::min(config.train.batch * config.train.accumulate, samples_per_epoch);
-    const std::int64_t steps_per_epoch = (samples_per_epoch + batch - 1) / batch;
-    return config.train.steps / steps_per_epoch * samples_per_epoch +
-           config.train.steps % steps_per_epoch * batch;
-  }
-  return std::max<std::int64_t>(
-      1, std::llround(config.train.epochs * static_cast<double>(samples_per_epoch)));
+/// Whether a layer computes in more bits than before.
+bool lifts_a_layer(const StepPlan& from, const StepPlan& to) {
+  return !std::ranges::equal(to.layers, from.layers, [](const LayerPlan& a, const LayerPlan& b) {
+    return rung_of(a.compute) <= rung_of(b.compute);
+  });
 }
 
 }  // namespace
@@ -53,17 +53,10 @@ TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const Train
       store_(store),
       sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
       order_(parts.on.device),
-      total_samples_(samples_in_run(config, sampler_.samples_per_epoch())),
+      schedule_(schedule_of(config, sampler_.samples_per_epoch())),
       control_(config, parts),
       plan_(control_.first_plan()),
       watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
-  const double warmup_samples =
-      config.train.warmup_epochs * static_cast<double>(sampler_.samples_per_epoch());
-  schedule_ = {.peak = config.train.lr,
-               // `--steps` may end inside the warm-up its epochs would ask for.
-               .warmup_samples =
-                   std::min<std::int64_t>(std::llround(warmup_samples), (total_samples_ + 5) / 6),
-               .total_samples = total_samples_};
   progress_.early_stopping.patience = config.train.patience;
 }
 
@@ -75,10 +68,10 @@ RunInfo TrainingLoop::info() const {
                .device = device_text(parts_.on.device),
                .commit = std::string(build_commit()),
                .seed = static_cast<std::uint64_t>(config_.train.seed),
-               .epochs = static_cast<double>(total_samples_) /
+               .epochs = static_cast<double>(schedule_.total_samples) /
                          static_cast<double>(sampler_.samples_per_epoch()),
                .training_samples = sampler_.samples_per_epoch(),
-               .total_samples = total_samples_,
+               .total_samples = schedule_.total_samples,
                .budget_bytes = parts_.on.budget_bytes,
                .first_step = progress_.step};
   for (const LayerInfo& layer : parts_.network.layers.layers())
@@ -94,13 +87,13 @@ double TrainingLoop::epoch_now() const {
 /// that grows does not come to the end of the schedule before the run does.
 std::int64_t TrainingLoop::schedule_position() const {
   return config_.train.steps == 0 ? progress_.samples
-                                  : total_samples_ * progress_.step / config_.train.steps;
+                                  : schedule_.total_samples * progress_.step / config_.train.steps;
 }
 
 bool TrainingLoop::finished() const {
   if (progress_.stopped_early) return true;
   return config_.train.steps > 0 ? progress_.step >= config_.train.steps
-                                 : progress_.samples >= total_samples_;
+                                 : progress_.samples >= schedule_.total_samples;
 }
 
 RunSummary TrainingLoop::run() {
@@ -125,9 +118,9 @@ RunSummary TrainingLoop::run() {
     if (due.save) save();
     if (due.stop) return summary("interrupted", {});
   }
+  // Where samples are held out they alone choose; a run that stopped early has just seen them.
+  if (has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
   const EvaluationReport last = evaluate_split(/*validation=*/false);
-  progress_.best_accuracy = std::max(progress_.best_accuracy, last.accuracy);
-  for (Sink* sink : hooks_.sinks) sink->evaluation(last);
   save();
   return summary(progress_.stopped_early ? "stopped early" : "finished", last);
 }
@@ -135,6 +128,10 @@ RunSummary TrainingLoop::run() {
 TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   const std::int64_t step = progress_.step;
   const std::int64_t every = config_.run.checkpoint_every;
+  const bool skipping =
+      step == progress_.look_again_at ||
+      (parts_.on.device.is_cpu() &&
+       parts_.runner->gradient_control().read().consecutive_skips == kSkipsToLookInto);
   Due due{.end_of_epoch = end_of_epoch,
           .stop = hooks_.stop_requested && hooks_.stop_requested(),
           .save = every > 0 ? step % every == 0 : end_of_epoch,
@@ -142,8 +139,8 @@ TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
           .decide = false};
   due.save |= due.stop;
   // Decisions come at the same steps wherever the run is saved or cut.
-  due.decide =
-      !finished() && (end_of_epoch || due.probe || step % config_.train.control_interval == 0);
+  due.decide = !finished() && (end_of_epoch || due.probe || skipping ||
+                               step % config_.train.control_interval == 0);
   return due;
 }
 
@@ -151,7 +148,7 @@ void TrainingLoop::one_step() {
   change_plan(control_.plan_for_step(progress_.step, plan_));
   // What is left of the epoch, or of a run that ends inside one.
   std::int64_t left = sampler_.samples_per_epoch() - sampler_.cursor();
-  if (config_.train.steps == 0) left = std::min(left, total_samples_ - progress_.samples);
+  if (config_.train.steps == 0) left = std::min(left, schedule_.total_samples - progress_.samples);
   // A single last sample joins the step before it.
   const std::int64_t wanted =
       left == plan_.batch_size + 1 ? left : std::min(plan_.batch_size, left);
@@ -206,7 +203,10 @@ CurvatureReport TrainingLoop::probe_curvature() {
 }
 
 StepReport TrainingLoop::interval_report() {
+  synchronize(parts_.on.device);  // waiting for steps to end is training, reading them is control
+  const Stopwatch watch;
   StepReport report = parts_.runner->collect();
+  progress_.control_seconds += watch.seconds();
   report.step = progress_.step;
   report.samples = progress_.samples;
   report.epoch = epoch_now();
@@ -239,7 +239,12 @@ bool TrainingLoop::look_at_interval(const Due& due) {
 
 void TrainingLoop::decide_next_plan() {
   const Stopwatch watch;
-  Decision decision = control_.next(pending_.take(), plan_);
+  const StepReport report = pending_.take();
+  Decision decision = control_.next(report, plan_);
+  progress_.look_again_at = report.consecutive_skips > 0 ? progress_.step + kStepsWhileSkipping : 0;
+  // As long as a layer can still be lifted, that may mend it.
+  if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan))
+    give_up(report);
   for (const std::string& event : decision.events) note(event);
   change_plan(std::move(decision.plan));
   progress_.control_seconds += watch.seconds();
@@ -278,18 +283,22 @@ bool TrainingLoop::is_sound(const StepReport& report, bool look_at_weights) {
   const Diagnosis found = diagnose(parts_.network, *parts_.data.train,
                                    expected ? std::span<const at::Tensor>() : interval_ids_,
                                    parts_.runner->forward_rules(), plan_.micro_batch_size);
+  last_skips_ = text(layer, ": ", found.text());
   if (!expected || !found.tensors.empty())
     note(text(report.skipped_steps, " step(s) up to step ", report.step,
-              " skipped for gradients that are not finite", layer, ": ", found.text()));
+              " skipped for gradients that are not finite", last_skips_));
   if (!found.tensors.empty()) {
     roll_back(found.text());
     return false;
   }
-  if (report.consecutive_skips >= kMostSkipsInARow)
-    throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
-                                " steps in a row were not finite (step ", report.step, ")", layer,
-                                ": ", found.text(), "; lower --lr, or look at the data"));
+  if (finished() && report.consecutive_skips >= kMostSkipsInARow) give_up(report);
   return true;
+}
+
+void TrainingLoop::give_up(const StepReport& report) const {
+  throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
+                              " steps in a row were not finite (step ", report.step, ")",
+                              last_skips_, "; lower --lr, or look at the data"));
 }
 
 void TrainingLoop::roll_back(const std::string& why) {
@@ -300,9 +309,10 @@ void TrainingLoop::roll_back(const std::string& why) {
     throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
                                 rollbacks_to_checkpoint_,
                                 " return(s) to an earlier state; lower --lr"));
-  const std::int64_t rollbacks = progress_.rollbacks + 1;
+  ++progress_.rollbacks;
+  const RunProgress before = progress_;
   restore(*checkpoint);
-  progress_.rollbacks = rollbacks;
+  progress_.keep_costs_of(before);
   ++rollbacks_to_checkpoint_;
   tell_plan();
   note(text("back to step ", progress_.step, ", the last checkpoint: ", why));
@@ -311,10 +321,7 @@ void TrainingLoop::roll_back(const std::string& why) {
 void TrainingLoop::end_epoch() {
   progress_.finish_epoch();
   if (finished()) return;  // the last evaluation follows anyway
-  const bool validation = !parts_.data.validation_ids.empty();
-  const EvaluationReport report = evaluate_split(validation);
-  for (Sink* sink : hooks_.sinks) sink->evaluation(report);
-  progress_.best_accuracy = std::max(progress_.best_accuracy, report.accuracy);
+  const EvaluationReport report = evaluate_split(has_validation());
   progress_.stopped_early = progress_.early_stopping.should_stop_after(report.loss);
 }
 
@@ -337,6 +344,9 @@ EvaluationReport TrainingLoop::evaluate_split(bool validation) {
   report.split = validation ? "validation" : "test";
   start_new_peak();
   seconds_not_training_ += watch.seconds();
+  if (validation == has_validation())
+    progress_.best_accuracy = std::max(progress_.best_accuracy, report.accuracy);
+  for (Sink* sink : hooks_.sinks) sink->evaluation(report);
   return report;
 }
 
@@ -375,6 +385,7 @@ void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
   restore_run(checkpoint, config_, {parts_, sampler_, progress_, control_, pending_, plan_});
   interval_steps_ = interval_samples_ = interval_retries_ = 0;
   interval_ids_.clear();
+  parts_.runner->follow(plan_);  // it may be evaluated before it trains
 }
 
 }  // namespace triaccel

@@ -64,13 +64,16 @@ class TrainingLoop {
   void change_plan(StepPlan next);
   void tell_plan();
   bool is_sound(const StepReport& report, bool look_at_weights);
+  [[noreturn]] void give_up(const StepReport& report) const;
   void roll_back(const std::string& why);
   void end_epoch();
   void save();
   void note(const std::string& message);
   void start_new_peak();
+  /// On the held-out training samples or on the test set; told to the sinks.
   EvaluationReport evaluate_split(bool validation);
   RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
+  bool has_validation() const { return !parts_.data.validation_ids.empty(); }
   double epoch_now() const;
   std::int64_t schedule_position() const;
 
@@ -81,7 +84,6 @@ class TrainingLoop {
   Sampler sampler_;
   EpochOrder order_;
   LearningRateSchedule schedule_;
-  std::int64_t total_samples_;
   RunControl control_;
   StepPlan plan_;
   RunProgress progress_;
@@ -97,6 +99,7 @@ class TrainingLoop {
   std::int64_t interval_samples_ = 0;
   std::int64_t interval_retries_ = 0;
   std::int64_t rollbacks_to_checkpoint_ = 0;  // the newest one
+  std::string last_skips_;                    // where they came from, in words
 };
 
 }  // namespace triaccel
