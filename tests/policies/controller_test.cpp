@@ -171,7 +171,7 @@ TEST(PlanSchedule, HoldsEachPlanUntilTheNext) {
   const StepPlan current{.batch_size = 1, .micro_batch_size = 1};
   const StepPlan a{.batch_size = 96, .micro_batch_size = 96};
   const StepPlan b{.batch_size = 128, .micro_batch_size = 64};
-  const PlanSchedule schedule({{.first_step = 10, .plan = a}, {.first_step = 25, .plan = b}});
+  const PlanSchedule schedule({{.step = 10, .plan = a}, {.step = 25, .plan = b}});
   EXPECT_EQ(schedule.plan_after(9, current), current);
   EXPECT_EQ(schedule.plan_after(10, current), a);
   EXPECT_EQ(schedule.plan_after(24, current), a);

@@ -17,21 +17,21 @@ StepPlan plan_with_batch(std::int64_t batch) {
   return plan;
 }
 
-std::vector<PlanRecord> plans_in(const std::string& text) {
+std::vector<ScheduledPlan> plans_in(const std::string& text) {
   ScratchDirectory scratch;
   const fs::path path = scratch.path() / kPlansJsonl;
   std::ofstream(path, std::ios::binary) << text;
   return read_plans(path);
 }
 
-TEST(PlanRecord, ReadsBackEqual) {
-  const PlanRecord first{0, sample_plan()};
-  const PlanRecord second{25, controlled_plan()};
+TEST(ScheduledPlan, ReadsBackEqual) {
+  const ScheduledPlan first{0, sample_plan()};
+  const ScheduledPlan second{25, controlled_plan()};
   EXPECT_EQ(plans_in(to_jsonl(first) + '\n' + to_jsonl(second) + '\n'),
             (std::vector{first, second}));
 }
 
-TEST(PlanRecord, IsShortAndReadableForPeople) {
+TEST(ScheduledPlan, IsShortAndReadableForPeople) {
   EXPECT_EQ(to_jsonl({25, controlled_plan()}),
             "{\"step\":25,\"batch\":128,\"micro_batch\":64,\"learning_rate_scale\":1.3333334,"
             "\"precisions\":\"hb\",\"learning_rate_scales\":[0.1,0.7]}");
@@ -49,10 +49,11 @@ TEST(ReadPlans, KeepsThePlansThatCameIntoForce) {
   const auto line = [](std::int64_t step, std::int64_t batch) {
     return to_jsonl({step, plan_with_batch(batch)}) + '\n';
   };
-  EXPECT_EQ(plans_in(line(0, 100) + line(0, 90)), (std::vector{PlanRecord{0, plan_with_batch(90)}}))
+  EXPECT_EQ(plans_in(line(0, 100) + line(0, 90)),
+            (std::vector{ScheduledPlan{0, plan_with_batch(90)}}))
       << "given up before its first step";
   EXPECT_EQ(plans_in(line(0, 100) + line(25, 110) + line(50, 120) + line(30, 100)),
-            (std::vector<PlanRecord>{
+            (std::vector<ScheduledPlan>{
                 {0, plan_with_batch(100)}, {25, plan_with_batch(110)}, {30, plan_with_batch(100)}}))
       << "the run went back to step 30";
 }
@@ -98,7 +99,7 @@ TEST(MetricsFiles, WriteAPlanWheneverItChanges) {
   files.plan(23, plan_with_batch(64));
   files.interval(sample_report(30), plan_with_batch(64));
   EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
-            (std::vector<PlanRecord>{
+            (std::vector<ScheduledPlan>{
                 {0, plan_with_batch(96)}, {10, plan_with_batch(112)}, {23, plan_with_batch(64)}}));
 }
 
@@ -109,7 +110,7 @@ TEST(MetricsFiles, TakePlansFromIntervalsWhereNobodyTellsOfThem) {
   files.interval(sample_report(20), plan_with_batch(96));
   files.interval(sample_report(30), plan_with_batch(112));
   EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
-            (std::vector<PlanRecord>{{0, plan_with_batch(96)}, {20, plan_with_batch(112)}}));
+            (std::vector<ScheduledPlan>{{0, plan_with_batch(96)}, {20, plan_with_batch(112)}}));
 }
 
 TEST(MetricsFiles, TellAPlanAgainWhenTheRunWentBackToBeforeIt) {
@@ -120,7 +121,7 @@ TEST(MetricsFiles, TellAPlanAgainWhenTheRunWentBackToBeforeIt) {
   files.plan(50, plan_with_batch(96));
   files.plan(20, plan_with_batch(96));
   EXPECT_EQ(read_plans(scratch.path() / kPlansJsonl),
-            (std::vector<PlanRecord>{{0, plan_with_batch(96)}, {20, plan_with_batch(96)}}));
+            (std::vector<ScheduledPlan>{{0, plan_with_batch(96)}, {20, plan_with_batch(96)}}));
 }
 
 TEST(MetricsFiles, ResumeCutsThePlansBackToTheCheckpoint) {

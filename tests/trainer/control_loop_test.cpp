@@ -109,7 +109,7 @@ struct OverflowingLayer : WatchedRun {
   bool armed = false;
 };
 
-// R11: the controller's answer to a layer that keeps overflowing.
+// The controller's answer to a layer that keeps overflowing.
 TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
   RunConfig config = digits_run();
   config.train.control_interval = 1;
@@ -132,7 +132,7 @@ TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
   }
 }
 
-// R11: what the scale of an FP16 layer does about one overflow.
+// What the scale of an FP16 layer does about one overflow.
 TEST(AnOverflowingGradient, IsSkippedOnceAndHalvesTheScalesAtLeast) {
   Network network = digits_lenet();
   std::int64_t passes = 0;
@@ -254,9 +254,9 @@ TEST(AReplay, RepeatsThePlansAndTheWeightsOfTheRecordedRun) {
               return false;
             }});
   fail_cpu_allocation(-1);
-  const std::vector<PlanRecord> plans = read_plans(recorded / kPlansJsonl);
+  const std::vector<ScheduledPlan> plans = read_plans(recorded / kPlansJsonl);
   EXPECT_TRUE(
-      std::ranges::any_of(plans, [](const PlanRecord& record) { return record.step == 4; }));
+      std::ranges::any_of(plans, [](const ScheduledPlan& record) { return record.step == 4; }));
   config.control.replay = (recorded / kPlansJsonl).string();
   start_run(config, replayed);
   EXPECT_EQ(read_plans(replayed / kPlansJsonl), plans);

@@ -31,6 +31,13 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
+/// A plan and where in a run it comes into force.
+struct ScheduledPlan {
+  std::int64_t step = 0;  // optimizer steps done before the first step under this plan
+  StepPlan plan = {};
+  bool operator==(const ScheduledPlan&) const = default;
+};
+
 /// Hash over every field: equal plans, equal hashes, on every machine.
 std::uint64_t plan_hash(const StepPlan& plan);
 

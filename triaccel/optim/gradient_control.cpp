@@ -123,6 +123,10 @@ GradientReport GradientControl::read() const {
   return report;
 }
 
+std::int64_t GradientControl::consecutive_skips() const {
+  return read_control(step_control_.cpu()).consecutive_skips;
+}
+
 std::vector<StateView> GradientControl::state() const {
   const kernels::StepControl control = read_control(step_control_.cpu());
   return {number_state<float>(kScaleState, {control.loss_scale}),

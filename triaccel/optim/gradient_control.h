@@ -73,6 +73,9 @@ class GradientControl : public Stateful {
   /// One copy to the host; waits for the device.
   GradientReport read() const;
 
+  /// Of that report alone: cheap enough for every step on a CPU. Waits for the device, too.
+  std::int64_t consecutive_skips() const;
+
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
 

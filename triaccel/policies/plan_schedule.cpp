@@ -12,9 +12,8 @@ PlanSchedule::PlanSchedule(std::vector<ScheduledPlan> plans) : plans_(std::move(
   require(!plans_.empty(), who, "there is no plan to replay");
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const StepPlan& plan = plans_[i].plan;
-    require(i == 0 || plans_[i].first_step > plans_[i - 1].first_step, who, "plan ", i,
-            " must begin after step ", i == 0 ? 0 : plans_[i - 1].first_step, ", got ",
-            plans_[i].first_step);
+    require(i == 0 || plans_[i].step > plans_[i - 1].step, who, "plan ", i,
+            " must begin after step ", i == 0 ? 0 : plans_[i - 1].step, ", got ", plans_[i].step);
     require(plan.micro_batch_size >= 1 && plan.micro_batch_size <= plan.batch_size, who, "plan ", i,
             ": micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
             plan.micro_batch_size);
@@ -24,7 +23,7 @@ PlanSchedule::PlanSchedule(std::vector<ScheduledPlan> plans) : plans_(std::move(
 const StepPlan& PlanSchedule::plan_after(std::int64_t step, const StepPlan& current) const {
   const auto after = std::upper_bound(
       plans_.begin(), plans_.end(), step,
-      [](std::int64_t wanted, const ScheduledPlan& plan) { return wanted < plan.first_step; });
+      [](std::int64_t wanted, const ScheduledPlan& plan) { return wanted < plan.step; });
   if (after == plans_.begin()) return current;
   const StepPlan& plan = std::prev(after)->plan;
   require(plan.layers.size() == current.layers.size(), "PlanSchedule::plan_after",

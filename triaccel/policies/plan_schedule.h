@@ -7,13 +7,6 @@
 
 namespace triaccel {
 
-/// A plan, and how many steps are done before the first under it.
-struct ScheduledPlan {
-  std::int64_t first_step = 0;
-  StepPlan plan = {};
-  bool operator==(const ScheduledPlan&) const = default;
-};
-
 /// Plans fixed in advance, in place of a controller: a recorded run is replayed with it.
 class PlanSchedule {
  public:

@@ -43,12 +43,12 @@ void cut_back(const fs::path& directory, std::int64_t last_step) {
 
 /// Plans that came into force before `last_step` stay; the one that did at it is about to be told
 /// again by the run that goes on. The last plan that stays.
-std::optional<PlanRecord> cut_back_plans(const fs::path& path, std::int64_t last_step) {
-  std::vector<PlanRecord> plans;
+std::optional<ScheduledPlan> cut_back_plans(const fs::path& path, std::int64_t last_step) {
+  std::vector<ScheduledPlan> plans;
   if (fs::exists(path)) plans = read_plans(path);
-  std::optional<PlanRecord> last;
+  std::optional<ScheduledPlan> last;
   std::string kept;
-  for (const PlanRecord& record : plans) {
+  for (const ScheduledPlan& record : plans) {
     if (record.step >= last_step) break;
     kept += to_jsonl(record) + '\n';
     last = record;
@@ -63,7 +63,8 @@ AppendedFile open_file(const fs::path& path, const MetricsFilesOptions& options)
 }
 
 /// Runs before any file is opened for writing. The last plan of a run that goes on.
-std::optional<PlanRecord> prepare(const fs::path& directory, const MetricsFilesOptions& options) {
+std::optional<ScheduledPlan> prepare(const fs::path& directory,
+                                     const MetricsFilesOptions& options) {
   if (options.resume_after_step < 0) return std::nullopt;
   cut_back(directory, options.resume_after_step);
   return cut_back_plans(directory / kPlansJsonl, options.resume_after_step);

@@ -39,7 +39,7 @@ class MetricsFiles final : public Sink {
   void write(const MetricsRecord& record);
   void write_plan(std::int64_t step, const StepPlan& plan);
 
-  std::optional<PlanRecord> last_plan_;  // the line plans.jsonl ends with
+  std::optional<ScheduledPlan> last_plan_;  // the line plans.jsonl ends with
   AppendedFile jsonl_;
   AppendedFile csv_;
   AppendedFile plans_;

@@ -14,10 +14,10 @@ constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
 
 bool is_rate(float value) { return std::isfinite(value) && value >= 0; }
 
-PlanRecord plan_from(std::string_view line, std::string_view where) {
+ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   const nlohmann::json json = JsonFields::parse(line, where);
   const JsonFields fields(json, where);
-  PlanRecord record{.step = -1};
+  ScheduledPlan record{.step = -1};
   StepPlan& plan = record.plan;
   std::string letters;
   std::vector<float> rates;
@@ -77,7 +77,7 @@ std::string precision_letters(const StepPlan& plan) {
   return letters;
 }
 
-std::string to_jsonl(const PlanRecord& record) {
+std::string to_jsonl(const ScheduledPlan& record) {
   nlohmann::ordered_json json = {
       {"step", record.step},
       {"batch", record.plan.batch_size},
@@ -90,10 +90,10 @@ std::string to_jsonl(const PlanRecord& record) {
   return dump_line(json);
 }
 
-std::vector<PlanRecord> read_plans(const std::filesystem::path& path) {
-  std::vector<PlanRecord> plans;
+std::vector<ScheduledPlan> read_plans(const std::filesystem::path& path) {
+  std::vector<ScheduledPlan> plans;
   for_each_json_line(path, kMaxPlansBytes, [&](const std::string& line, const std::string& where) {
-    PlanRecord record = plan_from(line, where);
+    ScheduledPlan record = plan_from(line, where);
     if (!plans.empty() && record.plan.layers.size() != plans.back().plan.layers.size())
       throw StorageError(text(where, ": a plan for ", record.plan.layers.size(),
                               " layers follows one for ", plans.back().plan.layers.size()));

@@ -19,21 +19,14 @@ std::optional<Precision> precision_of(char letter);
 /// One letter a layer, in forward order: "fbbbh".
 std::string precision_letters(const StepPlan& plan);
 
-/// A plan and where in the run it came into force.
-struct PlanRecord {
-  std::int64_t step = 0;  // optimizer steps done before the first step under this plan
-  StepPlan plan = {};
-  bool operator==(const PlanRecord&) const = default;
-};
-
 /// One line of plans.jsonl, without its line break.
-std::string to_jsonl(const PlanRecord& record);
+std::string to_jsonl(const ScheduledPlan& record);
 
 /// Reads plans.jsonl, or a file written by hand: one object a line with step, batch and precisions;
 /// micro_batch is the batch, rates are 1 where a line leaves them out. By rising step: a line makes
 /// those before it void whose step is not lower, for a plan may be given up before its first step,
 /// and a run may go back to a checkpoint. A torn last line is left out. Throws StorageError naming
 /// file and line.
-std::vector<PlanRecord> read_plans(const std::filesystem::path& path);
+std::vector<ScheduledPlan> read_plans(const std::filesystem::path& path);
 
 }  // namespace triaccel

@@ -10,23 +10,10 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/format_hardware.h"
+#include "triaccel/layers/rounding.h"
 
 namespace triaccel {
 namespace {
-
-at::ScalarType scalar_type(Precision precision) {
-  switch (precision) {
-    case Precision::Fp32:
-      return at::kFloat;
-    case Precision::Bf16:
-      return at::kBFloat16;
-    case Precision::Fp16:
-      return at::kHalf;
-    case Precision::Int8:
-      return at::kChar;
-  }
-  return at::kFloat;
-}
 
 struct Operation {
   const char* name;
@@ -75,7 +62,7 @@ std::vector<FormatSupport> probe_formats(c10::Device device) {
       FormatSupport cell{.operation = operation.name, .precision = precision};
       try {
         const double ms =
-            milliseconds(operation, at::TensorOptions(scalar_type(precision)).device(device));
+            milliseconds(operation, at::TensorOptions(scalar_type_of(precision)).device(device));
         if (precision == Precision::Fp32) fp32 = ms;
         cell.speed = fp32 / ms;
         cell.why = missing_hardware(precision, device);

@@ -108,13 +108,6 @@ std::vector<LayerKind> kinds_of(const Network& network) {
   return kinds;
 }
 
-PlanSchedule schedule_from(const std::filesystem::path& file) {
-  std::vector<ScheduledPlan> plans;
-  for (PlanRecord& record : read_plans(file))
-    plans.push_back({.first_step = record.step, .plan = std::move(record.plan)});
-  return PlanSchedule(std::move(plans));
-}
-
 }  // namespace
 
 RunControl::RunControl(const RunConfig& config, RunParts& parts)
@@ -125,7 +118,7 @@ RunControl::RunControl(const RunConfig& config, RunParts& parts)
       controller_(control_options(config, parts), kinds_of(parts.network), parts.plan) {
   if (!parts.method.per_layer) return;
   if (!config.control.replay.empty()) {
-    replayed_ = schedule_from(config.control.replay);
+    replayed_.emplace(read_plans(config.control.replay));
     return;
   }
   if (config.control.curvature == "off") return;
@@ -156,11 +149,12 @@ CurvatureReport RunControl::probe(const std::function<at::Tensor()>& ids, std::i
   }
 }
 
-StepPlan RunControl::plan_for_step(std::int64_t step, const StepPlan& current) const {
-  if (!replayed_ || step == 0) return current;
-  // Only where the file changes its plan: what memory made smaller since then stays.
+std::optional<StepPlan> RunControl::replayed_change(std::int64_t step,
+                                                    const StepPlan& current) const {
+  if (!replayed_ || step == 0) return {};
   const StepPlan& scheduled = replayed_->plan_after(step, current);
-  return scheduled == replayed_->plan_after(step - 1, current) ? current : scheduled;
+  if (scheduled == replayed_->plan_after(step - 1, current)) return {};
+  return scheduled;
 }
 
 Decision RunControl::next(const StepReport& report, const StepPlan& current) {

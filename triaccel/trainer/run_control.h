@@ -31,9 +31,9 @@ class RunControl final : public Stateful {
   /// count against the budget; it shrinks or gives up rather than pass it.
   CurvatureReport probe(const std::function<at::Tensor()>& ids, std::int64_t step);
 
-  /// The plan for the next step once `step` steps are done: `current`, unless another one is
-  /// replayed from here on.
-  StepPlan plan_for_step(std::int64_t step, const StepPlan& current) const;
+  /// The plan that a replayed file brings into force once `step` steps are done; empty elsewhere,
+  /// so that what memory made smaller since the last one stays.
+  std::optional<StepPlan> replayed_change(std::int64_t step, const StepPlan& current) const;
 
   /// The plan for the steps after `report`, and why it changed.
   Decision next(const StepReport& report, const StepPlan& current);

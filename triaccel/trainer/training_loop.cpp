@@ -128,10 +128,9 @@ RunSummary TrainingLoop::run() {
 TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   const std::int64_t step = progress_.step;
   const std::int64_t every = config_.run.checkpoint_every;
-  const bool skipping =
-      step == progress_.look_again_at ||
-      (parts_.on.device.is_cpu() &&
-       parts_.runner->gradient_control().read().consecutive_skips == kSkipsToLookInto);
+  const bool skipping = step == progress_.look_again_at ||
+                        (parts_.on.device.is_cpu() &&
+                         parts_.runner->gradient_control().consecutive_skips() == kSkipsToLookInto);
   Due due{.end_of_epoch = end_of_epoch,
           .stop = hooks_.stop_requested && hooks_.stop_requested(),
           .save = every > 0 ? step % every == 0 : end_of_epoch,
@@ -145,7 +144,7 @@ TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
 }
 
 void TrainingLoop::one_step() {
-  change_plan(control_.plan_for_step(progress_.step, plan_));
+  if (auto replayed = control_.replayed_change(progress_.step, plan_)) change_plan(*replayed);
   // What is left of the epoch, or of a run that ends inside one.
   std::int64_t left = sampler_.samples_per_epoch() - sampler_.cursor();
   if (config_.train.steps == 0) left = std::min(left, schedule_.total_samples - progress_.samples);
