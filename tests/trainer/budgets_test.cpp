@@ -107,7 +107,7 @@ std::int64_t reversals(const std::vector<std::int64_t>& sizes) {
   return count;
 }
 
-// R3 on the real allocator: every step is a tick.
+// On the real allocator: every step is a tick.
 TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchSettles) {
   RunConfig config = digits_run();
   config.train.control_interval = 1;

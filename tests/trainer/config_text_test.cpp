@@ -170,7 +170,7 @@ TEST(RunProgress, KeepsWhatARunHasCostAcrossARollback) {
   EXPECT_EQ(earlier.memory_retries, 3);
 }
 
-// R15: every mutation of a sound configuration that makes it wrong is answered with a message.
+// Every mutation of a sound configuration that makes it wrong is answered with a message.
 TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
   const std::vector<std::string> wrong_values = {"train.method=fp17",
                                                  "train.epochs=0",

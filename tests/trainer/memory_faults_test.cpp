@@ -47,7 +47,7 @@ std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
   return copies;
 }
 
-// R2: the samples of a step that ran out of memory are trained in smaller passes, to the same
+// The samples of a step that ran out of memory are trained in smaller passes, to the same
 // weights, each once an epoch.
 TEST(OutOfMemoryInAStep, ChangesNeitherWeightsNorSamples) {
   RunConfig config = plain_digits_run();

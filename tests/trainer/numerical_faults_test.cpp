@@ -25,7 +25,7 @@ RunConfig faulty_run() {
   return config;
 }
 
-// R12, data.
+// In the data.
 TEST(ASpoiltSample, IsNamedAndNeverReachesTheWeights) {
   WatchedRun run(faulty_run());
   for (std::uint64_t number = 0; number < 15; ++number) {
@@ -72,7 +72,7 @@ struct BrokenOnce {
   std::int64_t passes_left = 0;
 };
 
-// R12, loss.
+// In the loss.
 TEST(ALossThatIsNoNumber, CostsOneStepAndNamesTheLayer) {
   BrokenOnce broken;
   RunConfig config = faulty_run();
@@ -117,8 +117,8 @@ std::vector<std::byte> bytes_of(const WatchedRun& run) {
   return bytes;
 }
 
-// R12, weights. What broke them is not part of the run: after the rollback it goes on as if nothing
-// had been.
+// In the weights. What broke them is not part of the run: after the rollback it goes on as if
+// nothing had been.
 TEST(ABrokenWeight, IsNamedAndTheRunGoesBackToItsLastCheckpoint) {
   const ScratchFolder scratch;
   RunConfig config = faulty_run();

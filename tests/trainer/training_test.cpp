@@ -229,7 +229,7 @@ TEST(LoadWeights, StartsFromAnotherRunsWeights) {
                DataError);
 }
 
-// R28: every cell of the table is filled, none throws.
+// Every cell of the table is filled, none throws.
 TEST(ProbeFormats, SaysNativeOrEmulatedForEveryOperationAndFormat) {
   const auto table = probe_formats(c10::Device(c10::kCPU));
   EXPECT_EQ(table.size(), 9u);

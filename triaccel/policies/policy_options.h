@@ -106,8 +106,8 @@ struct PrecisionOptions {
 /// The cap that fits how lambda is measured. An eigenvalue of the Hessian is the curvature itself:
 /// 1. The Fisher's largest one from a few samples is too large: n gradients that are almost
 /// orthogonal give |g|^2 / n each, also where the curvature of the mean is small. A cap of 1 on it
-/// took ResNet-18 on CIFAR-10 down to a sixth of its rate for half of the training and a point of
-/// accuracy; 10 leaves it to catch what would really diverge.
+/// held a run of ResNet-18 on CIFAR-10 at 0.64 of its rates on average over its first 2,400 steps;
+/// 10 leaves it to catch what would really diverge.
 constexpr double curvature_cap(CurvatureMode mode) {
   switch (mode) {
     case CurvatureMode::Hessian:
