@@ -9,8 +9,10 @@ namespace {
 
 class MomentsOnCuda : public CudaTest {
  protected:
+  /// In as many calls as it takes with `piece` tensors each; 0: all at once.
   std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale,
-                                    const ThreeScales& layer_scales = kUnscaled) {
+                                    const ThreeScales& layer_scales = kUnscaled,
+                                    std::size_t piece = 0) {
     const std::vector<TensorEntry> tensors = bunch.entries();
     const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
     const at::Tensor scale = on_device(loss_scale, device_);
@@ -18,9 +20,18 @@ class MomentsOnCuda : public CudaTest {
     const at::Tensor chunks =
         at::empty({chunk_count(tensors) * std::int64_t{sizeof(ChunkMoments)}}, bytes);
     const at::Tensor layers = at::full({3 * std::int64_t{sizeof(LayerMoments)}}, 0xff, bytes);
-    cuda::gradient_moments(tensors, pointer<float>(scale), pointer<LayerScale>(scales),
-                           pointer<ChunkMoments>(chunks), pointer<LayerMoments>(layers), 3,
-                           stream());
+    const at::Tensor tickets = at::zeros({3 * std::int64_t{sizeof(std::uint32_t)}}, bytes);
+    const MomentsScales against = {pointer<float>(scale), pointer<LayerScale>(scales)};
+    const MomentsScratch scratch = {pointer<ChunkMoments>(chunks), pointer<std::uint32_t>(tickets)};
+    auto* moments = pointer<LayerMoments>(layers);
+    cuda::clear_moments(against, moments, 3, stream());
+    std::span<const TensorEntry> rest = tensors;
+    while (!rest.empty()) {
+      const std::size_t count = piece == 0 ? rest.size() : std::min(piece, rest.size());
+      cuda::add_gradient_moments(rest.first(count), against, scratch, moments, stream());
+      rest = rest.subspan(count);
+    }
+    EXPECT_EQ(tickets.sum().item<std::int64_t>(), 0);
     const auto read = from_device<std::array<LayerMoments, 3>>(layers);
     return {read.begin(), read.end()};
   }
@@ -31,6 +42,23 @@ TEST_F(MomentsOnCuda, MatchTheFp64OracleInEveryType) {
     SCOPED_TRACE(c10::toString(type));
     const TensorBunch host = gradients_of(type);
     expect_moments(measure(host.on(device_), 1024), moments_in_fp64(host, 1024));
+  }
+}
+
+TEST_F(MomentsOnCuda, GatheredInPiecesAreTheSameSums) {
+  const TensorBunch device = TensorBunch(awkward_sizes()).on(device_);
+  const auto one_by_one = measure(device, 1, kUnscaled, 1);
+  const auto again = measure(device, 1, kUnscaled, 1);
+  EXPECT_EQ(std::memcmp(one_by_one.data(), again.data(), 3 * sizeof(LayerMoments)), 0);
+  for (const std::size_t piece : {0, 3, 50}) {
+    const auto pieces = measure(device, 1, kUnscaled, piece);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(pieces[i].count, one_by_one[i].count);
+      EXPECT_EQ(pieces[i].absolute_maximum, one_by_one[i].absolute_maximum);
+      EXPECT_NEAR(pieces[i].sum_of_squares, one_by_one[i].sum_of_squares,
+                  1e-12 * one_by_one[i].sum_of_squares);
+      EXPECT_NEAR(pieces[i].sum, one_by_one[i].sum, 1e-12 * one_by_one[i].sum_of_squares);
+    }
   }
 }
 

@@ -13,7 +13,9 @@ std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale = 1
   const std::vector<TensorEntry> tensors = bunch.entries();
   std::vector<ChunkMoments> chunks(static_cast<std::size_t>(chunk_count(tensors)));
   std::vector<LayerMoments> layers(3, LayerMoments{.count = 99});
-  cpu::gradient_moments(tensors, &loss_scale, scales, chunks.data(), layers.data(), 3);
+  const MomentsScales against = {&loss_scale, scales};
+  cpu::clear_moments(against, layers.data(), 3);
+  cpu::add_gradient_moments(tensors, against, {.chunks = chunks.data()}, layers.data());
   return layers;
 }
 
@@ -59,6 +61,19 @@ TEST(GradientMoments, AreExactOnAHandComputedCase) {
   EXPECT_EQ(layers[0].sum_of_squares, 5.25);
   EXPECT_EQ(layers[0].absolute_maximum, 2.0f);
   EXPECT_EQ(layers[1].count, 0) << "a layer without a tensor is zeroed";
+}
+
+TEST(GradientMoments, GatheredInPiecesAreTheSameBits) {
+  const TensorBunch bunch(awkward_sizes());
+  const std::vector<TensorEntry> tensors = bunch.entries();
+  std::vector<ChunkMoments> chunks(static_cast<std::size_t>(chunk_count(tensors)));
+  std::vector<LayerMoments> layers(3);
+  const float loss_scale = 1;
+  cpu::clear_moments({&loss_scale}, layers.data(), 3);
+  for (const TensorEntry& tensor : tensors)
+    cpu::add_gradient_moments({&tensor, 1}, {&loss_scale}, {.chunks = chunks.data()},
+                              layers.data());
+  EXPECT_EQ(std::memcmp(layers.data(), measure(bunch).data(), 3 * sizeof(LayerMoments)), 0);
 }
 
 TEST(GradientMoments, AreTheSameBitsForAnyNumberOfThreads) {

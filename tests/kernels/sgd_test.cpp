@@ -14,7 +14,7 @@ TEST(SgdUpdate, FollowsTheFormulaOnAHandComputedCase) {
   const std::vector<TensorEntry> tensors = {
       {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
   const StepControl control = {.gradient_multiplier = 0.25f};
-  cpu::sgd_update(tensors, kRates.data(), &control, nullptr,
+  cpu::sgd_update(tensors, {.learning_rates = kRates.data(), .control = &control},
                   {.momentum = 0.5f, .weight_decay = 0.125f});
   EXPECT_EQ(v, 4.25f);    // 0.5 * 4 + (0.25 * 8 + 0.125 * 2)
   EXPECT_EQ(p, -0.125f);  // 2 - 0.5 * 4.25
@@ -25,7 +25,8 @@ TEST(SgdUpdate, LooksAheadWithNesterov) {
   const std::vector<TensorEntry> tensors = {
       {.parameter = &p, .gradient = &g, .state1 = &v, .count = 1}};
   const StepControl control = {.gradient_multiplier = 0.25f};
-  cpu::sgd_update(tensors, kRates.data(), &control, nullptr, {.momentum = 0.5f, .nesterov = true});
+  cpu::sgd_update(tensors, {.learning_rates = kRates.data(), .control = &control},
+                  {.momentum = 0.5f, .nesterov = true});
   EXPECT_EQ(v, 4.0f);  // 0.5 * 4 + 0.25 * 8
   EXPECT_EQ(p, 0.0f);  // 2 - 0.5 * (2 + 0.5 * 4)
 }
@@ -34,7 +35,8 @@ TEST(SgdUpdate, UsesTheRateOfEachTensorsLayer) {
   const TensorBunch bunch(awkward_sizes());
   const TensorBunch before = bunch.on(at::kCPU);
   const StepControl control;
-  cpu::sgd_update(bunch.entries(), kRates.data(), &control, nullptr, {.momentum = 0});
+  cpu::sgd_update(bunch.entries(), {.learning_rates = kRates.data(), .control = &control},
+                  {.momentum = 0});
   for (std::size_t i = 0; i < bunch.parameters.size(); ++i)
     EXPECT_TRUE(at::allclose(bunch.parameters[i],
                              before.parameters[i] - kRates[i % 3] * before.gradients[i], 1e-6,
@@ -53,10 +55,32 @@ TEST(SgdUpdate, ReadsGradientsOfEveryTypeAndTakesTheScaleOutOfF16) {
       found.gradients[i] = type == at::kHalf ? rounded * scales[i % 3].scale : rounded;
     }
     const StepControl control = {.gradient_multiplier = 0.3f};
-    cpu::sgd_update(expected.entries(), kRates.data(), &control, nullptr, {});
-    cpu::sgd_update(found.entries(), kRates.data(), &control, scales.data(), {});
+    cpu::sgd_update(expected.entries(), {.learning_rates = kRates.data(), .control = &control}, {});
+    cpu::sgd_update(found.entries(),
+                    {.learning_rates = kRates.data(), .control = &control, .scales = scales.data()},
+                    {});
     EXPECT_TRUE(same_bits(found.parameters, expected.parameters)) << c10::toString(type);
     EXPECT_TRUE(same_bits(found.states1, expected.states1)) << c10::toString(type);
+  }
+}
+
+TEST(SgdUpdate, LeavesALayerThatIsNotFiniteAloneUnderItsOwnGate) {
+  const TensorBunch bunch(awkward_sizes());
+  const TensorBunch before = bunch.on(at::kCPU), expected = bunch.on(at::kCPU);
+  const std::vector<LayerMoments> moments = {{.count = 5}, {.count = 5, .nonfinite = 1}, {}};
+  const StepControl last = {.gradient_multiplier = 0, .loss_scale = 4, .skip = 1};
+  const StepControl applied = {.gradient_multiplier = 0.25f};
+  cpu::sgd_update(bunch.entries(),
+                  {.learning_rates = kRates.data(),
+                   .control = &last,
+                   .moments = moments.data(),
+                   .gate = UpdateGate::Layer},
+                  {});
+  cpu::sgd_update(expected.entries(), {.learning_rates = kRates.data(), .control = &applied}, {});
+  for (std::size_t i = 0; i < bunch.parameters.size(); ++i) {
+    const TensorBunch& wanted = i % 3 == 1 ? before : expected;
+    EXPECT_TRUE(same_bits(bunch.parameters[i], wanted.parameters[i])) << "tensor " << i;
+    EXPECT_TRUE(same_bits(bunch.states1[i], wanted.states1[i])) << "tensor " << i;
   }
 }
 
@@ -64,7 +88,8 @@ TEST(SgdUpdate, ChangesNoBitOfASkippedStep) {
   const TensorBunch bunch(awkward_sizes());
   const TensorBunch before = bunch.on(at::kCPU);
   const StepControl control = {.gradient_multiplier = 0, .skip = 1};
-  cpu::sgd_update(bunch.entries(), kRates.data(), &control, nullptr, {.weight_decay = 0.1f});
+  cpu::sgd_update(bunch.entries(), {.learning_rates = kRates.data(), .control = &control},
+                  {.weight_decay = 0.1f});
   EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
   EXPECT_TRUE(same_bits(bunch.states1, before.states1));
 }

@@ -32,9 +32,10 @@ TEST_F(UpdatesOnCuda, SgdMatchesTheCpu) {
     const TensorBunch host(awkward_sizes());
     const TensorBunch device = host.on(device_);
     const at::Tensor control = on_device(control_, device_);
-    cpu::sgd_update(host.entries(), host_rates(), &control_, nullptr, step);
-    cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, step,
-                     stream());
+    cpu::sgd_update(host.entries(), {.learning_rates = host_rates(), .control = &control_}, step);
+    cuda::sgd_update(device.entries(),
+                     {.learning_rates = device_rates(), .control = pointer<StepControl>(control)},
+                     step, stream());
     EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
     EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
   }
@@ -49,8 +50,9 @@ TEST_F(UpdatesOnCuda, SgdReachesTensorsThatAreNotAlignedForVectors) {
     bunch->states1[0] = bunch->states1[0].narrow(0, 0, 9998);
   }
   const at::Tensor control = on_device(control_, device_);
-  cpu::sgd_update(host.entries(), host_rates(), &control_, nullptr, {});
-  cuda::sgd_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, {},
+  cpu::sgd_update(host.entries(), {.learning_rates = host_rates(), .control = &control_}, {});
+  cuda::sgd_update(device.entries(),
+                   {.learning_rates = device_rates(), .control = pointer<StepControl>(control)}, {},
                    stream());
   EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
 }
@@ -60,9 +62,10 @@ TEST_F(UpdatesOnCuda, AdamWMatchesTheCpu) {
   const TensorBunch host(awkward_sizes());
   const TensorBunch device = host.on(device_);
   const at::Tensor control = on_device(control_, device_);
-  cpu::adamw_update(host.entries(), host_rates(), &control_, nullptr, step);
-  cuda::adamw_update(device.entries(), device_rates(), pointer<StepControl>(control), nullptr, step,
-                     stream());
+  cpu::adamw_update(host.entries(), {.learning_rates = host_rates(), .control = &control_}, step);
+  cuda::adamw_update(device.entries(),
+                     {.learning_rates = device_rates(), .control = pointer<StepControl>(control)},
+                     step, stream());
   EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
   EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
   EXPECT_LE(largest_difference(device.states2, host.states2), kTolerance);
@@ -79,14 +82,47 @@ TEST_F(UpdatesOnCuda, HalfGradientsMatchTheCpuUnderLayerScales) {
     const at::Tensor device_scales = on_device(scales, device_);
     const auto* on_scales = pointer<LayerScale>(device_scales);
     const auto* on_control = pointer<StepControl>(control);
-    cpu::sgd_update(host.entries(), host_rates(), &control_, scales.data(), {});
-    cuda::sgd_update(device.entries(), device_rates(), on_control, on_scales, {}, stream());
-    cpu::adamw_update(host.entries(), host_rates(), &control_, scales.data(), {});
-    cuda::adamw_update(device.entries(), device_rates(), on_control, on_scales, {}, stream());
+    cpu::sgd_update(host.entries(),
+                    {.learning_rates = host_rates(), .control = &control_, .scales = scales.data()},
+                    {});
+    cuda::sgd_update(device.entries(),
+                     {.learning_rates = device_rates(), .control = on_control, .scales = on_scales},
+                     {}, stream());
+    cpu::adamw_update(
+        host.entries(),
+        {.learning_rates = host_rates(), .control = &control_, .scales = scales.data()}, {});
+    cuda::adamw_update(
+        device.entries(),
+        {.learning_rates = device_rates(), .control = on_control, .scales = on_scales}, {},
+        stream());
     EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
     EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
     EXPECT_LE(largest_difference(device.states2, host.states2), kTolerance);
   }
+}
+
+TEST_F(UpdatesOnCuda, TheGateOfALayerMatchesTheCpu) {
+  const std::array<LayerMoments, 3> moments = {LayerMoments{}, {.nonfinite = 1}, {}};
+  const StepControl last = {.loss_scale = 4, .skip = 1, .applied_steps = 2};
+  const TensorBunch before(awkward_sizes());
+  const TensorBunch host = before.on(at::kCPU), device = before.on(device_);
+  const at::Tensor device_moments = on_device(moments, device_), control = on_device(last, device_);
+  const UpdateInputs on_host = {.learning_rates = host_rates(),
+                                .control = &last,
+                                .moments = moments.data(),
+                                .gate = UpdateGate::Layer};
+  const UpdateInputs there = {.learning_rates = device_rates(),
+                              .control = pointer<StepControl>(control),
+                              .moments = pointer<LayerMoments>(device_moments),
+                              .gate = UpdateGate::Layer};
+  cpu::sgd_update(host.entries(), on_host, {});
+  cpu::adamw_update(host.entries(), on_host, {});
+  cuda::sgd_update(device.entries(), there, {}, stream());
+  cuda::adamw_update(device.entries(), there, {}, stream());
+  EXPECT_LE(largest_difference(device.parameters, host.parameters), kTolerance);
+  EXPECT_LE(largest_difference(device.states1, host.states1), kTolerance);
+  for (std::size_t i = 1; i < before.parameters.size(); i += 3)
+    EXPECT_TRUE(same_bits(device.parameters[i], before.parameters[i])) << "tensor " << i;
 }
 
 TEST_F(UpdatesOnCuda, RestoreEveryBitOfASkippedStepAlone) {
@@ -123,8 +159,10 @@ TEST_F(UpdatesOnCuda, ASkippedStepChangesNoBit) {
   const TensorBunch device = host.on(device_);
   const at::Tensor control = on_device(skipped_, device_);
   const auto* skip = pointer<StepControl>(control);
-  cuda::sgd_update(device.entries(), device_rates(), skip, nullptr, {}, stream());
-  cuda::adamw_update(device.entries(), device_rates(), skip, nullptr, {}, stream());
+  cuda::sgd_update(device.entries(), {.learning_rates = device_rates(), .control = skip}, {},
+                   stream());
+  cuda::adamw_update(device.entries(), {.learning_rates = device_rates(), .control = skip}, {},
+                     stream());
   cuda::average_weights(device.entries(), skip, {}, stream());
   EXPECT_TRUE(same_bits(device.parameters, host.parameters));
   EXPECT_TRUE(same_bits(device.states1, host.states1));

@@ -65,7 +65,7 @@ struct Case {
 
   /// Gradients of all parameters in FP32, as autograd gives them or under the plan.
   std::vector<at::Tensor> gradients(bool planned, std::int64_t passes = 1) {
-    LayerExecution execution(weights_of(network), {}, scales, /*device_has_bf16=*/true);
+    LayerExecution execution(weights_of(network), {}, scales, {});
     execution.follow(plan, passes);
     for (at::Tensor& parameter : network.module->parameters()) parameter.mutable_grad().reset();
     for (std::int64_t pass = 0; pass < passes; ++pass) {
@@ -180,7 +180,7 @@ TEST(LayerExecution, HalvesWhatIsSavedForBackward) {
   const auto saved_bytes = [](Precision precision) {
     torch::manual_seed(1);
     const Network network = make_model({.name = "resnet18", .width = 16});
-    LayerExecution execution(weights_of(network), {}, {}, /*device_has_bf16=*/true);
+    LayerExecution execution(weights_of(network), {}, {}, {});
     execution.follow({weights_of(network).size(), LayerPlan{.compute = precision}}, 1);
     const at::Tensor images = at::randn({16, 3, 32, 32});
     const std::int64_t before = read_cpu_memory().used;
@@ -196,7 +196,7 @@ TEST(LayerExecution, StoresGradientsInTheOrderOfTheirWeights) {
   torch::nn::Conv2d image(torch::nn::Conv2dOptions(4, 8, 3));
   torch::nn::Conv1d row(torch::nn::Conv1dOptions(4, 8, 3));
   LayerExecution execution({image->weight, row->weight},
-                           {.layers = {2, LayerKernels{.fp32 = gemm}}}, {}, true);
+                           {.layers = {2, LayerKernels{.fp32 = gemm}}}, {}, {});
   {
     const OperatorScope scope(execution);
     (image(at::randn({2, 4, 6, 6})).sum() + row(at::randn({2, 4, 6})).sum()).backward();
@@ -210,7 +210,7 @@ TEST(LayerExecution, LeavesOtherViewsOfAWeightToLibtorch) {
   torch::nn::Linear layer(torch::nn::LinearOptions(5, 5).bias(false));
   const at::Tensor input = at::randn({3, 5});
   const at::Tensor plain = at::linear(input, layer->weight.t());  // as a tied decoder does
-  LayerExecution execution({layer->weight}, {}, {}, true);
+  LayerExecution execution({layer->weight}, {}, {}, {});
   const OperatorScope scope(execution);
   EXPECT_TRUE(at::allclose(at::linear(input, layer->weight.t()), plain));
 }
@@ -219,7 +219,7 @@ TEST(LayerExecution, GivesNoGradientToAWeightThatIsFrozenOrDetached) {
   torch::nn::Linear frozen(torch::nn::LinearOptions(5, 5).bias(false));
   frozen->weight.set_requires_grad(false);
   torch::nn::Linear detached(torch::nn::LinearOptions(5, 5).bias(false));
-  LayerExecution execution({frozen->weight, detached->weight}, {}, {}, true);
+  LayerExecution execution({frozen->weight, detached->weight}, {}, {}, {});
   const at::Tensor input = at::randn({3, 5}).requires_grad_();
   {
     const OperatorScope scope(execution);
@@ -247,7 +247,7 @@ TEST(LayerExecution, AddsTheGradientsOfAWeightThatIsUsedTwice) {
     for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
       const at::Tensor scales = make_layer_scales(at::kCPU, 1);
       scales[0][0] = 1024;
-      LayerExecution execution({layer->weight}, {}, scales, /*device_has_bf16=*/true);
+      LayerExecution execution({layer->weight}, {}, scales, {});
       execution.follow({LayerPlan{.compute = precision}}, 1);
       layer->weight.mutable_grad().reset();
       {
@@ -267,7 +267,7 @@ TEST(LayerExecution, HandsOnWhatAModuleMayChangeInPlace) {
        {ConvolutionAlgorithm::Stock, ConvolutionAlgorithm::Gemm}) {
     LayerExecution execution({layer->weight, product->weight},
                              {.layers = {2, LayerKernels{.fp32 = {.algorithm = algorithm}}}}, {},
-                             true);
+                             {});
     const OperatorScope scope(execution);
     EXPECT_NO_THROW(layer(at::randn({2, 4, 5, 5})).relu_().sum().backward());
     EXPECT_NO_THROW(product(at::randn({2, 3, 4})).relu_().sum().backward());
@@ -281,7 +281,7 @@ TEST(LayerExecution, TrainsATransformerInSixteenBits) {
   const at::Tensor targets = at::randint(256, {4 * 8}, at::kLong);
   const auto loss_of = [&](Precision precision) {
     LayerExecution execution(weights_of(network), {},
-                             make_layer_scales(at::kCPU, network.layers.size()), true);
+                             make_layer_scales(at::kCPU, network.layers.size()), {});
     execution.follow({weights_of(network).size(), LayerPlan{.compute = precision}}, 1);
     const OperatorScope scope(execution);
     const at::Tensor logits = network.forward(tokens).to(at::kFloat);

@@ -33,7 +33,7 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
           test(c) {}
     void step() {
       control.measure();
-      optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
+      optimizer->update(control.update_inputs(test.learning_rates));
       average.update(control.step_control());
       control.finish_step();
     }
@@ -72,6 +72,65 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
   EXPECT_EQ(b.control.read().loss_scale, 512);
 }
 
+/// The captured side applies its gradients in three pieces while the eager side takes them at once.
+TEST_P(CapturedUpdate, ReplaysUpdatesDuringBackwardAsTheEagerStep) {
+  const at::Device device(at::kCUDA, 0);
+  OptimizerCase eager(device), captured(device);
+  const GradientControlOptions options = {.loss_scaling = true, .initial_loss_scale = 1024};
+  GradientControl control(options, eager.ours, 2), captured_control(options, captured.ours, 2);
+  const auto optimizer = make_optimizer({.kind = GetParam()}, eager.ours);
+  const auto captured_optimizer = make_optimizer({.kind = GetParam()}, captured.ours);
+  captured.draw_gradients();
+  std::vector<at::Tensor> gradients;  // at the addresses the graph will read
+  for (const ParameterRef& parameter : captured.ours) gradients.push_back(parameter.tensor.grad());
+  const auto allocations = [] {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocation[0].allocated;
+  };
+  at::cuda::CUDAGraph graph;
+  {
+    const c10::cuda::CUDAStreamGuard pool(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    const std::int64_t before = allocations();
+    captured_control.start_gathering();
+    captured.release_gradients([&] {
+      captured_control.gather();
+      captured_optimizer->update(
+          captured_control.update_inputs(captured.learning_rates, UpdateGate::Layer));
+    });
+    captured_control.decide();
+    captured_control.finish_step();
+    EXPECT_EQ(allocations(), before);
+    graph.capture_end();
+  }
+  const auto replay_with = [&] {
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i].copy_(eager.ours[i].tensor.grad());
+    synchronize(c10::Device(c10::kCUDA));
+    graph.replay();
+    synchronize(c10::Device(c10::kCUDA));
+  };
+  for (int step = 0; step < 4; ++step) {
+    eager.draw_gradients(1024);
+    control.measure();
+    optimizer->update(control.update_inputs(eager.learning_rates));
+    control.finish_step();
+    replay_with();
+    EXPECT_TRUE(captured.equals(eager.copies())) << "after step " << step;
+    EXPECT_TRUE(at::equal(captured_control.layer_scales(), control.layer_scales()));
+  }
+  const std::vector<at::Tensor> before = captured.copies();
+  eager.draw_gradients(1024);
+  eager.ours[4].tensor.mutable_grad().fill_(INFINITY);
+  replay_with();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(at::equal(captured.ours[i].tensor, before[i]), captured.ours[i].layer == 1) << i;
+  const GradientReport report = captured_control.read();
+  EXPECT_EQ(report.applied_steps, 4);
+  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_EQ(report.first_skipped_layer, 1);
+  EXPECT_EQ(report.loss_scale, 512);
+}
+
 TEST_P(CapturedUpdate, AllocatesNothing) {
   const at::Device device(at::kCUDA, 0);
   OptimizerCase test(device);
@@ -83,7 +142,7 @@ TEST_P(CapturedUpdate, AllocatesNothing) {
   };
   const std::int64_t before = allocations();
   control.measure();
-  optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
+  optimizer->update(control.update_inputs(test.learning_rates));
   control.finish_step();
   EXPECT_EQ(allocations(), before);
 }
@@ -99,10 +158,9 @@ TEST_P(CapturedUpdate, MatchesTheCpu) {
     for (std::size_t i = 0; i < host.ours.size(); ++i)
       device.ours[i].tensor.mutable_grad() = host.ours[i].tensor.grad().to(at::kCUDA);
     host_control.measure();
-    on_host->update(host.learning_rates, host_control.step_control(), host_control.layer_scales());
+    on_host->update(host_control.update_inputs(host.learning_rates));
     device_control.measure();
-    on_device->update(device.learning_rates, device_control.step_control(),
-                      device_control.layer_scales());
+    on_device->update(device_control.update_inputs(device.learning_rates));
   }
   for (std::size_t i = 0; i < host.ours.size(); ++i)
     EXPECT_TRUE(at::allclose(device.ours[i].tensor.cpu(), host.ours[i].tensor, 1e-5, 1e-5));

@@ -58,6 +58,48 @@ TEST(GradientControl, ScalesTheGradientsOfALossThroughAutograd) {
   EXPECT_EQ(control.read().layers[0].sum, 8);
 }
 
+TEST(GradientControl, DecidesTheSameFromGradientsGatheredInPieces) {
+  OptimizerCase test;
+  const GradientControlOptions options = {.clip_norm = 1, .loss_scaling = true};
+  GradientControl whole(options, test.ours, 3), pieces(options, test.ours, 3);
+  for (const bool overflow : {false, true, false}) {
+    test.draw_gradients(65536);
+    if (overflow) test.ours[3].tensor.mutable_grad().fill_(INFINITY);
+    whole.measure();
+    whole.finish_step();
+    pieces.start_gathering();
+    test.release_gradients([&] { pieces.gather(); });
+    pieces.decide();
+    pieces.finish_step();
+    const GradientReport a = whole.read(), b = pieces.read();
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(b.layers[i].count, a.layers[i].count);
+      EXPECT_EQ(b.layers[i].nonfinite, a.layers[i].nonfinite);
+      EXPECT_EQ(b.layers[i].fp16_scale, a.layers[i].fp16_scale);
+      EXPECT_NEAR(b.layers[i].sum_of_squares, a.layers[i].sum_of_squares,
+                  1e-12 * a.layers[i].sum_of_squares);
+    }
+    EXPECT_NEAR(b.gradient_norm, a.gradient_norm, 1e-12 * a.gradient_norm);
+    EXPECT_EQ(b.loss_scale, a.loss_scale);
+    EXPECT_EQ(b.applied_steps, a.applied_steps);
+    EXPECT_EQ(b.skipped_steps, a.skipped_steps);
+    EXPECT_EQ(b.first_skipped_layer, a.first_skipped_layer);
+    EXPECT_TRUE(at::equal(pieces.layer_scales(), whole.layer_scales()));
+  }
+}
+
+TEST(GradientControl, CountsAStepWithoutGradientsAsClean) {
+  OptimizerCase test;
+  GradientControl control({}, test.ours, 2);
+  test.draw_gradients();
+  test.ours[0].tensor.mutable_grad().fill_(INFINITY);
+  control.measure();
+  control.start_gathering();
+  control.decide();
+  EXPECT_EQ(control.read().layers[0].nonfinite, 0);
+  EXPECT_EQ(control.read().applied_steps, 1);
+}
+
 TEST(GradientControl, RestoresScaleAndCounters) {
   OptimizerCase test;
   GradientControl control({.loss_scaling = true, .growth_interval = 3}, test.ours, 2);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
 #include <vector>
 
 #include "triaccel/optim/gradient_control.h"
@@ -33,6 +34,22 @@ struct OptimizerCase {
     for (std::size_t i = 0; i < ours.size(); ++i) {
       reference[i].mutable_grad() = at::randn_like(reference[i]).detach();
       ours[i].tensor.mutable_grad() = reference[i].grad() * scale;
+    }
+  }
+
+  /// Hands `visit` the gradients a few at a time, from the last to the first as backward does: the
+  /// others are not there, and those it has seen are dropped.
+  template <typename Visit>
+  void release_gradients(Visit visit) {
+    std::vector<at::Tensor> waiting;
+    for (const ParameterRef& parameter : ours)
+      waiting.push_back(std::exchange(parameter.tensor.mutable_grad(), at::Tensor()));
+    for (std::size_t end = ours.size(); end > 0;) {
+      const std::size_t begin = end > 2 ? end - 2 : 0;
+      for (std::size_t i = begin; i < end; ++i) ours[i].tensor.mutable_grad() = waiting[i];
+      visit();
+      for (std::size_t i = begin; i < end; ++i) ours[i].tensor.mutable_grad().reset();
+      end = begin;
     }
   }
 

@@ -20,7 +20,7 @@ void expect_same_path(OptimizerCase& test, const OptimizerOptions& options,
     if (clip_norm > 0) torch::nn::utils::clip_grad_norm_(test.reference, clip_norm);
     reference.step();
     control.measure();
-    optimizer->update(test.learning_rates, control.step_control(), control.layer_scales());
+    optimizer->update(control.update_inputs(test.learning_rates));
     ASSERT_LE(test.largest_difference(), 2e-6) << "after step " << step;
   }
 }
@@ -57,9 +57,58 @@ class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {
   void step() {
     test_.draw_gradients();
     control_.measure();
-    optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
+    optimizer_->update(control_.update_inputs(test_.learning_rates));
+  }
+
+  /// Applies the present gradients a few at a time and drops them, as during backward.
+  void step_in_backward() {
+    control_.start_gathering();
+    test_.release_gradients([&] {
+      control_.gather();
+      optimizer_->update(control_.update_inputs(test_.learning_rates, UpdateGate::Layer));
+    });
+    control_.decide();
   }
 };
+
+TEST_P(EveryOptimizer, TakesTheSameStepsDuringBackward) {
+  OptimizerCase other;
+  GradientControl other_control({}, other.ours, 2);
+  const auto other_optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  for (int i = 0; i < 3; ++i) {
+    test_.draw_gradients();
+    for (std::size_t p = 0; p < test_.ours.size(); ++p)
+      other.ours[p].tensor.mutable_grad() = test_.ours[p].tensor.grad();
+    other_control.measure();
+    other_optimizer->update(other_control.update_inputs(other.learning_rates));
+    step_in_backward();
+    ASSERT_TRUE(test_.equals(other.copies())) << "after step " << i;
+  }
+  EXPECT_EQ(control_.read().applied_steps, 3);
+}
+
+TEST_P(EveryOptimizer, HoldsBackOnlyTheLayerThatIsNotFiniteDuringBackward) {
+  step();
+  const std::vector<at::Tensor> before = test_.copies();
+  test_.draw_gradients();
+  test_.ours[4].tensor.mutable_grad().fill_(INFINITY);
+  step_in_backward();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(torch::equal(test_.ours[i].tensor, before[i]), test_.ours[i].layer == 1) << i;
+  const GradientReport report = control_.read();
+  EXPECT_EQ(report.applied_steps, 1);
+  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_EQ(report.first_skipped_layer, 1);
+}
+
+TEST_P(EveryOptimizer, HoldsBackTheRestOfALayerOnceItIsNotFinite) {
+  const std::vector<at::Tensor> before = test_.copies();
+  test_.draw_gradients();
+  test_.ours[1].tensor.mutable_grad().fill_(NAN);  // gathered before parameter 0, after 3 and 4
+  step_in_backward();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(torch::equal(test_.ours[i].tensor, before[i]), i < 3) << i;
+}
 
 TEST_P(EveryOptimizer, GoesOnFromItsStateAsIfNothingHadHappened) {
   step();
@@ -79,7 +128,7 @@ TEST_P(EveryOptimizer, GoesOnFromItsStateAsIfNothingHadHappened) {
   torch::manual_seed(9);
   other.draw_gradients();
   control.measure();
-  optimizer->update(other.learning_rates, control.step_control(), control.layer_scales());
+  optimizer->update(control.update_inputs(other.learning_rates));
   EXPECT_TRUE(other.equals(expected));
 }
 
@@ -90,7 +139,7 @@ TEST_P(EveryOptimizer, ChangesNothingWhenAGradientIsNotFinite) {
   test_.draw_gradients();
   test_.ours[2].tensor.mutable_grad()[4097] = std::numeric_limits<float>::infinity();
   control_.measure();
-  optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
+  optimizer_->update(control_.update_inputs(test_.learning_rates));
   EXPECT_TRUE(test_.equals(before));
   for (const StateView& view : optimizer_->state())
     EXPECT_TRUE(std::ranges::equal(view.bytes, state.at(view.name).bytes)) << view.name;
@@ -110,11 +159,10 @@ TEST_P(EveryOptimizer, TrainsOnScaledF16GradientsAsOnTheSameInF32) {
       other.ours[p].tensor.mutable_grad() = scaled.to(at::kFloat) / scale;
     }
     control_.measure();
-    optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
+    optimizer_->update(control_.update_inputs(test_.learning_rates));
     control_.finish_step();
     other_control.measure();
-    other_optimizer->update(other.learning_rates, other_control.step_control(),
-                            other_control.layer_scales());
+    other_optimizer->update(other_control.update_inputs(other.learning_rates));
     ASSERT_TRUE(test_.equals(other.copies())) << "after step " << i;
   }
   EXPECT_NE(control_.layer_scales()[0][0].item<float>(), 1) << "so the scale was really in use";
@@ -125,7 +173,7 @@ TEST_P(EveryOptimizer, LeavesParametersWithoutAGradientAlone) {
   test_.ours[1].tensor.mutable_grad() = at::Tensor();
   const std::vector<at::Tensor> before = test_.copies();
   control_.measure();
-  optimizer_->update(test_.learning_rates, control_.step_control(), control_.layer_scales());
+  optimizer_->update(control_.update_inputs(test_.learning_rates));
   EXPECT_TRUE(torch::equal(test_.ours[1].tensor, before[1]));
   EXPECT_FALSE(torch::equal(test_.ours[0].tensor, before[0]));
 }
@@ -154,9 +202,7 @@ TEST_P(EveryOptimizer, RefusesAStateOfAnotherModelBeforeItChangesAnything) {
 TEST_P(EveryOptimizer, NeedsALearningRateForEveryLayer) {
   test_.draw_gradients();
   control_.measure();
-  EXPECT_THROW(
-      optimizer_->update(torch::ones({1}), control_.step_control(), control_.layer_scales()),
-      UsageError);
+  EXPECT_THROW(optimizer_->update(control_.update_inputs(torch::ones({1}))), UsageError);
 }
 
 TEST_P(EveryOptimizer, CountsItsStateBytes) {

@@ -103,105 +103,6 @@ TEST(PassSizes, KeepTheNumberOfPassesInElasticMode) {
   EXPECT_EQ(plan, plan_of(8, 2));
 }
 
-TEST(MemoryModel, AssumesTheSteepestLineFromOneSize) {
-  MemoryModel model;
-  model.add(10, 1000, 1);
-  const MemoryLine line = model.line_at(10, 400, 0.01);
-  EXPECT_TRUE(line.guessed);
-  EXPECT_DOUBLE_EQ(line.bytes, 1000);
-  EXPECT_DOUBLE_EQ(line.slope, 60);
-  EXPECT_DOUBLE_EQ(line.steepest, 60);
-}
-
-TEST(MemoryModel, FitsALineThroughSeveralSizes) {
-  MemoryModel model;
-  for (std::int64_t pass : {8, 16, 32}) model.add(pass, 500.0 + 10.0 * double(pass), pass);
-  const MemoryLine line = model.line_at(32, 0, 0);
-  EXPECT_FALSE(line.guessed);
-  EXPECT_NEAR(line.slope, 10, 1e-9);
-  EXPECT_NEAR(line.steepest, 10, 1e-9);
-  EXPECT_GT(model.line_at(32, 0, 0.01).steepest, 10) << "a noisy gauge leaves doubt";
-}
-
-TEST(MemoryModel, NeverBelievesInANegativeSlope) {
-  MemoryModel model;
-  model.add(8, 1000, 1);
-  model.add(16, 900, 2);
-  EXPECT_EQ(model.line_at(16, 0, 0).slope, 0);
-}
-
-TEST(MemoryModel, TakesRisesAtOnceAndFallsSlowly) {
-  MemoryModel model;
-  model.add(8, 100, 1);
-  model.add(8, 104, 2);
-  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 104);
-  model.add(8, 100, 3);
-  EXPECT_GT(model.line_at(8, 0, 0).bytes, 101);
-}
-
-TEST(MemoryModel, MovesEverySizeWhenANeighbourTakesOrGivesMemory) {
-  MemoryModel model;
-  model.add(8, 180, 1);
-  model.add(16, 260, 2);
-  model.add(16, 460, 3);
-  EXPECT_DOUBLE_EQ(model.line_at(16, 0, 0).bytes, 460);
-  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 380);
-  model.forbid(24, 3, 100);
-  model.add(8, 180, 4);
-  EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 180);
-  EXPECT_DOUBLE_EQ(model.line_at(16, 0, 0).slope, 10);
-  EXPECT_EQ(model.forbidden(), 0) << "what failed beside the neighbour may fit now";
-}
-
-TEST(MemoryModel, KnowsWhichSizesWereMeasuredAsTooLarge) {
-  MemoryModel model;
-  model.add(24, 570, 1);
-  model.add(32, 720, 2);
-  model.add(64, 820, 3);  // no line
-  model.add(16, 430, 4);
-  EXPECT_EQ(model.too_large_above(16, 560, 0), 24);
-  EXPECT_EQ(model.too_large_above(16, 600, 0), 32);
-  EXPECT_EQ(model.too_large_above(16, 600, 3), 64) << "what is long ago counts no more";
-  EXPECT_EQ(model.too_large_above(16, 900, 0), 0);
-}
-
-TEST(MemoryModel, ForgetsTheSizeNotSeenForLongest) {
-  MemoryModel model;
-  model.add(8, 1e9, 1);  // what does not fit the others
-  for (std::int64_t pass : {16, 24, 32, 40}) model.add(pass, 10.0 * double(pass), pass);
-  EXPECT_NEAR(model.line_at(40, 0, 0).slope, 10, 1e-9);
-}
-
-TEST(MemoryModel, ForbidsASizeUntilItsTimeIsUpAndTwiceAsLongTheNextTime) {
-  MemoryModel model;
-  model.forbid(64, 10, 100);
-  model.forbid(32, 10, 100);
-  model.forgive(1000, 11);
-  EXPECT_EQ(model.forbidden(), 32);
-  model.forgive(1000, 110);
-  EXPECT_EQ(model.forbidden(), 0);
-  model.forbid(32, 200, 100);
-  model.forgive(1000, 399);
-  EXPECT_EQ(model.forbidden(), 32);
-  model.forgive(1000, 400);
-  EXPECT_EQ(model.forbidden(), 0);
-  EXPECT_TRUE(model.ever_failed());
-}
-
-TEST(MemoryModel, ForgivesWhenTheLimitRisesOrTheSizeRuns) {
-  MemoryModel model;
-  model.forbid(32, 10, 100);
-  model.forgive(1000, 11);
-  model.forgive(1010, 12);
-  EXPECT_EQ(model.forbidden(), 32);
-  model.forgive(1100, 13);
-  EXPECT_EQ(model.forbidden(), 0);
-  EXPECT_FALSE(model.ever_failed());
-  model.forbid(32, 14, 100);
-  model.add(32, 500, 15);
-  EXPECT_EQ(model.forbidden(), 0);
-}
-
 /// A policy and what a tick tells it; the limit is 1000 bytes.
 struct PolicyCase {
   ControlOptions options;
@@ -209,6 +110,14 @@ struct PolicyCase {
   BatchPolicy policy{options, plan};
   StepReport report{.memory = {.limit = 1000}};
   PolicyEvents events = {};
+
+  /// Bytes of the limit that a batch cannot use.
+  void fix(std::int64_t data, std::int64_t weights = 0, std::int64_t optimizer = 0) {
+    auto& by_purpose = report.memory.peak_by_purpose;
+    by_purpose[static_cast<std::size_t>(MemoryPurpose::Data)] = data;
+    by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)] = weights;
+    by_purpose[static_cast<std::size_t>(MemoryPurpose::Optimizer)] = optimizer;
+  }
 
   StepPlan tick(std::int64_t peak, const GradientNoise& noise = GradientNoise(1)) {
     report.interval_samples = 25 * plan.batch_size;
@@ -231,6 +140,12 @@ TEST(PaperBatchPolicy, MovesByDelta) {
   EXPECT_EQ(c.tick(900), plan_of(112, 112));
   EXPECT_EQ(c.tick(950), plan_of(96, 96));
   EXPECT_EQ(c.events.size(), 1u);
+}
+
+TEST(PaperBatchPolicy, TakesSharesOfTheWholeLimit) {
+  PolicyCase c{.options = paper()};
+  c.fix(800, 50, 50);
+  EXPECT_EQ(c.tick(940), plan_of(80, 80)) << "60 of the 100 bytes a batch can use are free";
 }
 
 TEST(PaperBatchPolicy, KeepsTheNumberOfPasses) {
@@ -372,6 +287,28 @@ TEST(RobustBatchPolicy, DoublesAtMostAndSettlesUnderRhoLow) {
   EXPECT_EQ(c.tick(bytes()).batch_size, 192);
   EXPECT_EQ(c.tick(bytes()).batch_size, 368);  // 836 bytes; the next bucket would pass 850
   for (int i = 0; i < 20; ++i) EXPECT_EQ(c.tick(bytes()).batch_size, 368);
+}
+
+TEST(RobustBatchPolicy, TakesSharesOfTheRoomThatFixedBytesLeave) {
+  PolicyCase c{.options = {.batch = {.measurement_noise = 0, .rate = RateRule::None}}};
+  c.report.memory.limit = 10000;
+  c.fix(8000, 500, 500);
+  const auto bytes = [&c] { return 9000 + 4 * c.plan.batch_size; };
+  EXPECT_EQ(c.tick(bytes()).batch_size, 192);
+  EXPECT_EQ(c.tick(bytes()).batch_size, 192) << "9768 bytes, and 216 samples would take 9864";
+  c.report.memory.limit = 9500;
+  EXPECT_EQ(c.tick(bytes()).batch_size, 104) << "85 % of 500 bytes";
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(c.tick(bytes()).batch_size, 104);
+}
+
+TEST(RobustBatchPolicy, SeesARaisedLimitByTheRoomItGives) {
+  PolicyCase c{.options = {.batch = {.measurement_noise = 0, .rate = RateRule::None}}};
+  c.report.memory.limit = 9500;
+  c.fix(9000);
+  const auto bytes = [&c] { return 9000 + 4 * c.plan.batch_size; };
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(c.tick(bytes()).batch_size, 104);
+  c.report.memory.limit = 9650;  // 1.6 % more, and 30 % more room
+  EXPECT_EQ(c.tick(bytes()).batch_size, 136);
 }
 
 TEST(RobustBatchPolicy, ShrinksAlongTheLineAndWaitsBeforeItGrows) {

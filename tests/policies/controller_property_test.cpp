@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "tests/policies/simulated_device.h"
+#include "triaccel/policies/memory_band.h"
+#include "triaccel/policies/pass_sizes.h"
 
 namespace triaccel {
 namespace {
 
 constexpr int kTracesPerRun = 10;  // rapidcheck runs a property a hundred times
 
+/// The whole range from the first run on; rapidcheck would begin near `low`.
 double between(double low, double high) {
-  return low + (high - low) * (*rc::gen::inRange(0, 100001) / 100000.0);
+  const int part = *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, 100001));
+  return low + (high - low) * (part / 100000.0);
 }
 
 std::vector<LayerKind> some_layers() {
@@ -23,18 +27,40 @@ std::vector<LayerKind> some_layers() {
   return kinds;
 }
 
-SimulatedDevice some_device() {
-  const double fixed = std::exp2(between(20, 32));
-  return {.fixed = fixed,
-          .sample_fp32 = fixed * std::exp2(between(-12, 1)),
-          .noise = between(0, 0.01),
-          .purposes_known = *rc::gen::arbitrary<bool>(),
-          .seed = *rc::gen::arbitrary<std::uint64_t>()};
-}
+constexpr double kMostFixed = 0.97;  // of the limit
 
-/// Room below rho_high for `samples` a pass in FP32.
-double limit_for(const SimulatedDevice& device, double samples) {
-  return (device.fixed + device.sample_fp32 * samples) * (1 + device.noise) / 0.93;
+/// A device and what its gauge is said to err by at most.
+struct SomeDevice {
+  SimulatedDevice device;
+  double noise;
+
+  /// Fits `samples` a pass in FP32, whatever the gauge errs by.
+  double limit_for(double samples) const {
+    const double bytes = (device.fixed + device.sample_fp32 * samples) * (1 + device.noise);
+    return std::max(bytes, device.fixed / kMostFixed);
+  }
+
+  ControlOptions options(BatchMode mode) const {
+    return {.precision_on = false,
+            .curvature_on = false,
+            .batch = {.mode = mode, .measurement_noise = noise}};
+  }
+};
+
+/// Under its first limit, fixed bytes take any share up to kMostFixed and any number of samples
+/// from 8 to 2048 fits into the rest.
+SomeDevice some_device() {
+  const double noise = *rc::gen::element(0.0, 0.002, 0.01);
+  SomeDevice some{.device = {.noise = between(0, noise),
+                             .limit = std::exp2(between(24, 36)),
+                             .known = *rc::gen::element(0.0, 0.5, 1.0, 1.0),
+                             .seed = *rc::gen::arbitrary<std::uint64_t>()},
+                  .noise = noise};
+  SimulatedDevice& device = some.device;
+  device.fixed = between(0, kMostFixed) * device.limit;
+  device.sample_fp32 =
+      (device.limit / (1 + device.noise) - device.fixed) / std::exp2(between(4, 11));
+  return some;
 }
 
 bool same_sizes(const StepPlan& a, const StepPlan& b) {
@@ -76,19 +102,33 @@ StepPlan some_start(const std::vector<LayerKind>& kinds) {
   return plan;
 }
 
+/// A pass twice as large would lie outside the band in which a settled size stays.
+bool uses_its_room(const SomeDevice& some, const StepPlan& plan, const PassSizes& sizes) {
+  const std::int64_t pass = samples_per_pass(plan);
+  const SimulatedDevice& device = some.device;
+  const MemoryBand band =
+      memory_band(device.limit, device.fixed, {.measurement_noise = some.noise});
+  const double twice =
+      device.fixed + device.sample_bytes(plan) * static_cast<double>(sizes.above(2 * pass));
+  return 9 * pass >= 8 * sizes.largest() ||
+         (1 + some.noise) * twice > band.grow_to - band.settled_gap - band.apart;
+}
+
 /// A tenant takes or gives memory, or the layers get other precisions, every 110 ticks.
 void settles_after_every_change(BatchMode mode) {
   for (int trace = 0; trace < kTracesPerRun; ++trace) {
-    SimulatedDevice device = some_device();
+    SomeDevice some = some_device();
+    SimulatedDevice& device = some.device;
     const std::vector<LayerKind> kinds = some_layers();
     StepPlan plan = some_start(kinds);
     const std::int64_t start = plan.batch_size;
-    Controller controller({.precision_on = false, .curvature_on = false, .batch = {.mode = mode}},
-                          kinds, plan);
+    const ControlOptions options = some.options(mode);
+    const PassSizes sizes(options.batch, plan);
+    Controller controller(options, kinds, plan);
     for (int phase = 0; phase < 3; ++phase) {
-      if (phase == 0 || *rc::gen::arbitrary<bool>())
-        device.limit = limit_for(device, std::exp2(between(3, 11)));
-      else
+      if (phase > 0 && *rc::gen::arbitrary<bool>())
+        device.limit = some.limit_for(std::exp2(between(4, 11)));
+      else if (phase > 0)
         for (LayerPlan& layer : plan.layers)
           layer.compute = static_cast<Precision>(*rc::gen::inRange(0, 3));
       const Moves moves = turn(device, controller, plan, 110);
@@ -98,6 +138,7 @@ void settles_after_every_change(BatchMode mode) {
       RC_ASSERT(plan.batch_size >= std::min<std::int64_t>(8, start));
       RC_ASSERT(plan.batch_size <= 4 * start);
       RC_ASSERT(mode == BatchMode::Elastic || plan.batch_size == start);
+      RC_ASSERT(some.device.known < 1 || uses_its_room(some, plan, sizes));
     }
   }
 }
@@ -114,15 +155,14 @@ RC_GTEST_PROP(RobustBatchProperty, TheMicroBatchSettlesInTenTicksUnderTheLimit, 
 // below it.
 RC_GTEST_PROP(RobustBatchProperty, LivesWithATenantItCannotSee, ()) {
   for (int trace = 0; trace < kTracesPerRun; ++trace) {
-    SimulatedDevice device = some_device();
+    SomeDevice some = some_device();
+    SimulatedDevice& device = some.device;
     const std::vector<LayerKind> kinds = some_layers();
     StepPlan plan = some_start(kinds);
     const auto mode = *rc::gen::element(BatchMode::Elastic, BatchMode::Micro);
-    Controller controller({.precision_on = false, .curvature_on = false, .batch = {.mode = mode}},
-                          kinds, plan);
-    device.limit = limit_for(device, std::exp2(between(5, 11)));
+    Controller controller(some.options(mode), kinds, plan);
     turn(device, controller, plan, 20);
-    device.hidden = between(0, 1) * (device.limit - limit_for(device, 4));
+    device.hidden = between(0, 1) * (device.limit - some.limit_for(4));
     const Moves moves = turn(device, controller, plan, 110);
     RC_ASSERT(moves.failures <= 3);
     RC_ASSERT(moves.reversals <= 6);

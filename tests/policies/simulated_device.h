@@ -7,6 +7,7 @@
 
 #include "triaccel/base/random.h"
 #include "triaccel/policies/controller.h"
+#include "triaccel/policies/pass_sizes.h"
 
 namespace triaccel {
 
@@ -18,19 +19,22 @@ struct SimulatedDevice {
   double noise = 0;        // relative, either way
   double limit = 0;        // bytes, as reported
   double hidden = 0;       // bytes a tenant took that the limit does not tell of
-  bool purposes_known = false;
+  double known = 0;        // share of the fixed bytes whose purpose is reported
   std::uint64_t seed = 0;
   std::uint64_t draws = 0;
 
-  double bytes_of(const StepPlan& plan) {
+  /// Bytes a sample adds to a pass.
+  double sample_bytes(const StepPlan& plan) const {
     double width = 0;
     for (const LayerPlan& layer : plan.layers) width += bytes_per_element(layer.compute) / 4.0;
-    width = plan.layers.empty() ? 1 : width / static_cast<double>(plan.layers.size());
-    const std::int64_t passes =
-        (plan.batch_size + plan.micro_batch_size - 1) / plan.micro_batch_size;
-    const std::int64_t pass = (plan.batch_size + passes - 1) / passes;
+    return sample_fp32 *
+           (plan.layers.empty() ? 1 : width / static_cast<double>(plan.layers.size()));
+  }
+
+  double bytes_of(const StepPlan& plan) {
     const double wobble = 2.0 * unit_float(random_words(seed, draws++).words[0]) - 1;
-    return (fixed + sample_fp32 * width * static_cast<double>(pass)) * (1 + noise * wobble);
+    const auto pass = static_cast<double>(samples_per_pass(plan));
+    return (fixed + sample_bytes(plan) * pass) * (1 + noise * wobble);
   }
 };
 
@@ -61,9 +65,8 @@ inline SimulatedTick run_interval(SimulatedDevice& device, Controller& controlle
   tick.report.memory.peak = static_cast<std::int64_t>(
       tick.report.memory_retries > 0 ? device.limit : tick.accepted_bytes);
   tick.report.memory.reserved = tick.report.memory.peak;
-  if (device.purposes_known)
-    tick.report.memory.peak_by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)] =
-        static_cast<std::int64_t>(device.fixed / 2);
+  tick.report.memory.peak_by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)] =
+      static_cast<std::int64_t>(device.known * device.fixed);
   return tick;
 }
 

@@ -16,7 +16,7 @@ struct ScaledLayer {
         control({}, {{"weight", layer->weight, 0}}, 1),
         execution({layer->weight},
                   {.layers = {LayerKernels{.fp16 = {.arithmetic = Arithmetic::Fp32}}}},
-                  control.layer_scales(), /*device_has_bf16=*/true) {
+                  control.layer_scales(), {}) {
     execution.follow({LayerPlan{.compute = Precision::Fp16}}, 1);
   }
 

@@ -247,7 +247,7 @@ TEST(StepRunner, UpdatesWithoutAllocating) {
     GradientControl& gradients = bench.runner->gradient_control();
     const std::int64_t before = cpu_allocation_count();
     gradients.measure();
-    bench.runner->optimizer().update(rates, gradients.step_control(), gradients.layer_scales());
+    bench.runner->optimizer().update(gradients.update_inputs(rates));
     bench.runner->weight_average()->update(gradients.step_control());
     gradients.finish_step();
     EXPECT_EQ(cpu_allocation_count(), before);

@@ -146,13 +146,14 @@ TEST(ScheduleOf, CutsOnlyAWarmUpThatNobodyAskedFor) {
   EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 1000);
 }
 
-TEST(WantsChannelsLast, NotForDepthwiseConvolutionsOnAGpu) {
+TEST(WantsChannelsLast, WhereOurKernelsDoUnlessToldOtherwise) {
   RunConfig config;
+  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
   config.train.method = "triaccel";
   EXPECT_TRUE(wants_channels_last(config, c10::kCUDA));
-  config.model.name = "efficientnet-b0";
-  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
   EXPECT_TRUE(wants_channels_last(config, c10::kCPU));
+  config.model.memory_format = "contiguous";
+  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
 }
 
 TEST(RunProgress, KeepsWhatARunHasCostAcrossARollback) {

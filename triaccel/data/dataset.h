@@ -27,6 +27,10 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   virtual std::int64_t bytes() const = 0;  // resident on the device
 
+  /// Writes to device memory what gather() reads there about the epoch: before its first sample is
+  /// gathered with augmentation. A captured gather sees the next epoch by this alone.
+  virtual void enter_epoch(const GatherOptions&) const {}
+
   /// The samples `ids` (int64, on the device) as a batch. Only enqueues.
   virtual Batch gather(const at::Tensor& ids, const GatherOptions& options) const = 0;
 };

@@ -62,6 +62,8 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
   epoch_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
 }
 
+void ImageData::enter_epoch(const GatherOptions& options) const { epoch_.fill_(options.epoch); }
+
 Batch ImageData::gather(const at::Tensor& ids, const GatherOptions& options) const {
   const auto format =
       options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
@@ -73,7 +75,6 @@ Batch ImageData::gather(const at::Tensor& ids, const GatherOptions& options) con
     how.padding = static_cast<std::int32_t>(options_.padding);
     how.flip = options_.flip;
   }
-  epoch_.fill_(options.epoch);
   augment(inputs, pixels_, ids, epoch_, scale_, shift_, how);
   gather_labels(targets, labels_, ids);
   const std::int64_t size = options_.image_size;

@@ -30,6 +30,7 @@ class ImageData final : public Dataset {
 
   std::int64_t size() const override { return labels_.numel(); }
   std::int64_t bytes() const override { return pixels_.numel() + labels_.numel(); }
+  void enter_epoch(const GatherOptions& options) const override;
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:

@@ -26,16 +26,19 @@ TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c
   auto* const data = const_cast<std::uint8_t*>(tokens.data());
   tokens_ = at::from_blob(data, {count}, at::kByte).to(device, at::kByte, false, /*copy=*/true);
   steps_ = at::arange(context + 1, at::TensorOptions(at::kLong).device(device));
+  shift_ = at::zeros({1}, steps_.options());
+}
+
+void TextData::enter_epoch(const GatherOptions& options) const {
+  const auto epoch = static_cast<std::uint64_t>(options.epoch);
+  const RandomWords random = random_words(options.seed, epoch, kShiftStream);
+  shift_.fill_(bounded(random.words[0], static_cast<std::uint32_t>(context_)));
 }
 
 Batch TextData::gather(const at::Tensor& ids, const GatherOptions& options) const {
-  std::int64_t shift = 0;
-  if (options.augment && may_shift_) {
-    const auto epoch = static_cast<std::uint64_t>(options.epoch);
-    const RandomWords random = random_words(options.seed, epoch, kShiftStream);
-    shift = bounded(random.words[0], static_cast<std::uint32_t>(context_));
-  }
-  const at::Tensor places = (ids * context_ + shift).unsqueeze(1) + steps_;
+  at::Tensor first = ids * context_;
+  if (options.augment && may_shift_) first += shift_;
+  const at::Tensor places = first.unsqueeze(1) + steps_;
   const at::Tensor windows = tokens_.take(places).to(at::kLong);
   return {windows.narrow(1, 0, context_), windows.narrow(1, 1, context_)};
 }

@@ -17,11 +17,13 @@ class TextData final : public Dataset {
 
   std::int64_t size() const override { return windows_; }
   std::int64_t bytes() const override { return tokens_.numel(); }
+  void enter_epoch(const GatherOptions& options) const override;
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:
   at::Tensor tokens_;  // uint8 [count]
   at::Tensor steps_;   // int64 [context + 1]: 0, 1, 2, …
+  at::Tensor shift_;   // int64 [1]: of the epoch's windows
   std::int64_t context_;
   bool may_shift_;
   std::int64_t windows_;

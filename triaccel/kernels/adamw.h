@@ -3,9 +3,8 @@
 #include <span>
 
 #include "triaccel/kernels/cuda_stream.h"
-#include "triaccel/kernels/layer_scale.h"
-#include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/tensor_list.h"
+#include "triaccel/kernels/update_gate.h"
 
 namespace triaccel::kernels {
 
@@ -17,21 +16,20 @@ struct AdamWStep {
   float weight_decay = 0;
 };
 
-/// For every tensor, with g <- control->gradient_multiplier * g (gradients stored as F16 divided by
-/// scales[layer].scale too; `scales` may be null: all 1), lr = learning_rates[layer] and
-/// t = control->applied_steps (Loshchilov & Hutter 2019, as torch.optim.AdamW):
+/// For every tensor whose gate lets it through, with g already multiplied as update_gate.h says
+/// (gradients stored as F16 divided by scales[layer].scale too), lr = learning_rates[layer] and
+/// t = the number of this step among the applied ones (Loshchilov & Hutter 2019, as
+/// torch.optim.AdamW):
 ///   p <- p - lr * weight_decay * p
 ///   m <- beta1 * m + (1 - beta1) * g;   v <- beta2 * v + (1 - beta2) * g^2
 ///   p <- p - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
-/// p = parameter, g = gradient, m = state1, v = state2. Nothing changes when control->skip is set.
-/// Moves 24 bytes and a gradient per element.
+/// p = parameter, g = gradient, m = state1, v = state2. No bit of the other tensors changes. Moves
+/// 24 bytes and a gradient per element.
 namespace cpu {
-void adamw_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                  const StepControl* control, const LayerScale* scales, AdamWStep step);
+void adamw_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, AdamWStep step);
 }
 namespace cuda {
-void adamw_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                  const StepControl* control, const LayerScale* scales, AdamWStep step,
+void adamw_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, AdamWStep step,
                   cudaStream_t stream);
 }
 

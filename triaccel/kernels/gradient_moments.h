@@ -26,7 +26,7 @@ struct LayerMoments {
 };
 static_assert(sizeof(LayerMoments) == 56);
 
-/// One chunk's share of its layer's moments: what the first stage leaves for the second.
+/// One chunk's share of its layer's moments: what a block leaves for the last of its layer.
 struct ChunkMoments {
   double sum = 0;
   double sum_of_squares = 0;
@@ -39,21 +39,35 @@ struct ChunkMoments {
 };
 static_assert(sizeof(ChunkMoments) == 40);
 
-/// One pass over the gradients of all tensors (parameter and states are not read). `chunks` is
-/// scratch for chunk_count(tensors) entries. `layers` [layer_count] is overwritten; layers without
-/// a tensor get zeros. Gradients are divided by `*loss_scale` first, those stored as F16 by
-/// scales[layer].scale too (exact for powers of two); `scales` may be null: all 1. The order of
-/// every sum depends on the tensors alone: the same gradients give the same bits, whatever the
-/// number of threads. Reads each gradient once: 2 or 4 bytes an element.
+/// Memory that add_gradient_moments works in; no two calls may use it at a time.
+struct MomentsScratch {
+  ChunkMoments* chunks = nullptr;    // chunk_count(tensors)
+  std::uint32_t* tickets = nullptr;  // one a layer, all 0 before and after; not used on the CPU
+};
+
+/// What moments are read against: `scales` may be null: all 1.
+struct MomentsScales {
+  const float* loss_scale = nullptr;
+  const LayerScale* scales = nullptr;
+};
+
+/// clear_moments: no gradient yet; fp16_scale of every layer is set.
+/// add_gradient_moments: one pass over the gradients of all tensors (parameter and states are not
+/// read), which adds to the moments of their layers, in one kernel for every TensorList::kCapacity
+/// tensors. Gradients are divided by the loss scale first, those stored as F16 by their layer's
+/// scale too (exact for powers of two). The order of every sum depends on the tensors alone: the
+/// same calls give the same bits, whatever the number of threads. Reads each gradient once: 2 or 4
+/// bytes an element.
 namespace cpu {
-void gradient_moments(std::span<const TensorEntry> tensors, const float* loss_scale,
-                      const LayerScale* scales, ChunkMoments* chunks, LayerMoments* layers,
-                      std::int64_t layer_count);
-}
+void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count);
+void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
+                          MomentsScratch scratch, LayerMoments* layers);
+}  // namespace cpu
 namespace cuda {
-void gradient_moments(std::span<const TensorEntry> tensors, const float* loss_scale,
-                      const LayerScale* scales, ChunkMoments* chunks, LayerMoments* layers,
-                      std::int64_t layer_count, cudaStream_t stream);
-}
+void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count,
+                   cudaStream_t stream);
+void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
+                          MomentsScratch scratch, LayerMoments* layers, cudaStream_t stream);
+}  // namespace cuda
 
 }  // namespace triaccel::kernels

@@ -19,12 +19,11 @@ struct GradientScales {
   float to_fp16 = 1;  // stored -> what FP16 would hold
 };
 
-TRIACCEL_HOST_DEVICE inline GradientScales gradient_scales(float loss_scale,
-                                                           const LayerScale* scales,
-                                                           std::int32_t layer, FloatType type) {
-  const float carried = carried_scale(scales, layer, type);
-  const float layer_scale = scales != nullptr ? scales[layer].scale : 1.0f;
-  return {1.0f / (loss_scale * carried), layer_scale / carried};
+TRIACCEL_HOST_DEVICE inline GradientScales gradient_scales(MomentsScales scales, std::int32_t layer,
+                                                           FloatType type) {
+  const float carried = carried_scale(scales.scales, layer, type);
+  const float layer_scale = scales.scales != nullptr ? scales.scales[layer].scale : 1.0f;
+  return {1.0f / (*scales.loss_scale * carried), layer_scale / carried};
 }
 
 /// Adds one stored element to a lane's FP32 sums. Masks instead of conditions: loops over it
@@ -59,10 +58,11 @@ TRIACCEL_HOST_DEVICE inline void add_moments(Moments& all, const Part& part) {
   if (part.absolute_maximum > all.absolute_maximum) all.absolute_maximum = part.absolute_maximum;
 }
 
-/// What fp16_scale of a layer is.
-TRIACCEL_HOST_DEVICE inline float fp16_scale_of(float loss_scale, const LayerScale* scales,
-                                                std::int64_t layer) {
-  return scales != nullptr ? loss_scale * scales[layer].scale : loss_scale;
+TRIACCEL_HOST_DEVICE inline LayerMoments no_moments(MomentsScales scales, std::int64_t layer) {
+  LayerMoments moments;
+  moments.fp16_scale =
+      *scales.loss_scale * (scales.scales != nullptr ? scales.scales[layer].scale : 1.0f);
+  return moments;
 }
 
 }  // namespace triaccel::kernels

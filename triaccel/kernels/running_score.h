@@ -15,8 +15,10 @@ struct RunningScore {
   std::int64_t correct = 0;           // predictions that were right
   std::int64_t predictions = 0;       // rows with a label >= 0
   std::int64_t nonfinite_losses = 0;  // batches whose loss was infinite or not a number
+  std::uint32_t finished_blocks = 0;  // of the kernel at work; between kernels 0
+  std::uint32_t reserved = 0;         // makes 8 bytes
 };
-static_assert(sizeof(RunningScore) == 40);
+static_assert(sizeof(RunningScore) == 48);
 
 /// One batch: the mean loss [1] of `samples` samples, and `rows` predictions. Row r is right when
 /// the first maximum of logits[r, 0..classes) is labels[r]; negative labels are not counted.

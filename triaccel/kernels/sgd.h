@@ -3,9 +3,8 @@
 #include <span>
 
 #include "triaccel/kernels/cuda_stream.h"
-#include "triaccel/kernels/layer_scale.h"
-#include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/tensor_list.h"
+#include "triaccel/kernels/update_gate.h"
 
 namespace triaccel::kernels {
 
@@ -15,18 +14,17 @@ struct SgdStep {
   bool nesterov = false;
 };
 
-/// For every tensor, with m = control->gradient_multiplier and lr = learning_rates[layer], where m
-/// is divided by scales[layer].scale for gradients stored as F16 (`scales` may be null: all 1):
+/// For every tensor whose gate lets it through, with m = what update_gate.h says gradients are
+/// multiplied with, divided by scales[layer].scale for those stored as F16, and
+/// lr = learning_rates[layer]:
 ///   d <- m * g + weight_decay * p;   v <- momentum * v + d;   p <- p - lr * v
 /// (nesterov: p <- p - lr * (d + momentum * v)). p = parameter, g = gradient, v = state1.
-/// Nothing changes when control->skip is set. Moves 16 bytes and a gradient per element.
+/// No bit of the other tensors changes. Moves 16 bytes and a gradient per element.
 namespace cpu {
-void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, const LayerScale* scales, SgdStep step);
+void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step);
 }
 namespace cuda {
-void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, const LayerScale* scales, SgdStep step,
+void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step,
                 cudaStream_t stream);
 }
 

@@ -52,14 +52,15 @@ struct TensorList {
 static_assert(sizeof(TensorList) <= 4000,
               "kernel arguments end at 4 KB; the rest is the operation's");
 
-/// Where one chunk lies: elements [begin, end) of tensor `index` of the list.
+/// Where one chunk lies: elements [begin, end) of tensor `index` of a list.
 struct ChunkRange {
   int index;
   std::int64_t begin;
   std::int64_t end;
 };
 
-TRIACCEL_HOST_DEVICE inline ChunkRange locate_chunk(const TensorList& list, std::int32_t chunk) {
+template <typename List>
+TRIACCEL_HOST_DEVICE inline ChunkRange locate_chunk(const List& list, std::int32_t chunk) {
   int low = 0;
   int high = list.size;  // first_chunk[low] <= chunk < first_chunk[high]
   while (high - low > 1) {
@@ -70,7 +71,7 @@ TRIACCEL_HOST_DEVICE inline ChunkRange locate_chunk(const TensorList& list, std:
       high = middle;
   }
   const std::int64_t begin = std::int64_t{chunk - list.first_chunk[low]} * kChunk;
-  const std::int64_t left = list.count[low] - begin;
+  const std::int64_t left = static_cast<std::int64_t>(list.count[low]) - begin;
   return {low, begin, begin + (left < kChunk ? left : kChunk)};
 }
 

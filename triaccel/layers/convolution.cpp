@@ -9,6 +9,9 @@
 #include "triaccel/layers/gemm_convolution.h"
 #include "triaccel/layers/live_taps.h"
 #include "triaccel/layers/rounding.h"
+#include "triaccel/layers/weight_operand.h"
+#include "triaccel/ops/depthwise.h"
+#include "triaccel/ops/image_patches.h"
 
 namespace triaccel {
 namespace {
@@ -16,14 +19,7 @@ namespace {
 /// A convolution without the taps that only ever meet padding.
 struct Cropped {
   ConvolutionGeometry geometry;
-  std::vector<LiveTaps> taps;  // one entry a dimension; empty when all taps are live
-
-  /// The part of a weight, or of its gradient, that is left.
-  at::Tensor part_of(at::Tensor weight) const {
-    for (std::size_t i = 0; i < taps.size(); ++i)
-      weight = weight.slice(static_cast<std::int64_t>(i) + 2, taps[i].first, taps[i].last);
-    return weight;
-  }
+  WeightPart part;  // of the weight that is left
 };
 
 /// Below this many weights left out, cutting them out takes longer than multiplying by them: the
@@ -32,10 +28,11 @@ constexpr std::int64_t kLeastLeftOut = 1 << 14;
 
 Cropped crop(const at::Tensor& input, const at::Tensor& weight,
              const ConvolutionGeometry& geometry) {
-  Cropped cropped{.geometry = geometry, .taps = {}};
-  if (geometry.transposed || weight.numel() < kLeastLeftOut) return cropped;
+  Cropped cropped{.geometry = geometry, .part = {}};
+  if (input.dim() != 4 || geometry.transposed || weight.numel() < kLeastLeftOut) return cropped;
+  Cropped all = cropped;
   std::int64_t live_weights = weight.size(0) * weight.size(1);
-  for (std::size_t i = 0; i < geometry.stride.size(); ++i) {
+  for (std::size_t i = 0; i < 2; ++i) {
     const std::int64_t dimension = static_cast<std::int64_t>(i) + 2;
     const LiveTaps live = live_taps({.map = input.size(dimension),
                                      .kernel = weight.size(dimension),
@@ -44,10 +41,10 @@ Cropped crop(const at::Tensor& input, const at::Tensor& weight,
                                      .dilation = geometry.dilation[i]});
     live_weights *= live.last - live.first;
     cropped.geometry.padding[i] = live.padding;
-    cropped.taps.push_back(live);
+    cropped.part.first_tap[i] = live.first;
+    cropped.part.last_tap[i] = live.last;
   }
-  if (weight.numel() - live_weights < kLeastLeftOut) return {.geometry = geometry, .taps = {}};
-  return cropped;
+  return weight.numel() - live_weights < kLeastLeftOut ? all : cropped;
 }
 
 /// Whether every sample has one pixel of output, which the kernel covers the whole map for.
@@ -69,24 +66,116 @@ bool runs_as_gemm(const at::Tensor& input, const at::Tensor& weight,
   return is_one_product(input, weight, geometry);
 }
 
-/// Copied into its own memory: libtorch's kernels would otherwise copy it each in their own way.
-at::Tensor live_weight(const at::Tensor& weight, const Cropped& cropped, Precision precision,
-                       Arithmetic arithmetic) {
-  const at::Tensor part = cropped.part_of(weight);
-  return operand(cropped.taps.empty() ? part : part.contiguous(weight.suggest_memory_format()),
-                 precision, arithmetic);
+DepthwiseGeometry depthwise(const ConvolutionGeometry& g) {
+  return {.stride = {g.stride[0], g.stride[1]}, .padding = {g.padding[0], g.padding[1]}};
+}
+
+/// Whether our own kernels compute a convolution in which every channel has its own filter:
+/// libtorch's are slow on a GPU in 16 bits.
+bool is_own_depthwise(const at::Tensor& input, const at::Tensor& weight,
+                      const ConvolutionGeometry& g) {
+  return input.is_cuda() && !g.transposed && g.groups == weight.size(0) && weight.size(1) == 1 &&
+         input.dim() == 4 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
+         computes_depthwise(input, weight, depthwise(g));
+}
+
+PatchGeometry patches(const ConvolutionGeometry& g, const at::Tensor& weight) {
+  return {.window = {weight.size(2), weight.size(3)},
+          .stride = {g.stride[0], g.stride[1]},
+          .padding = {g.padding[0], g.padding[1]}};
+}
+
+at::Tensor patches_forward(const at::Tensor& input, const LayerWeight& weight,
+                           const ConvolutionGeometry& g, Precision precision) {
+  const PatchGeometry windows = patches(g, weight.master);
+  const at::Tensor rows = image_patches(input, windows, scalar_type_of(precision));
+  const at::Tensor w =
+      weight_operand(weight, {.matrix_columns = rows.size(1)}, precision, Arithmetic::Native);
+  const auto outputs = [&](std::size_t i) {
+    return (input.size(static_cast<std::int64_t>(i) + 2) + 2 * windows.padding[i] -
+            windows.window[i]) /
+               windows.stride[i] +
+           1;
+  };
+  return at::mm(rows, w.t())
+      .view({input.size(0), outputs(0), outputs(1), w.size(0)})
+      .permute({0, 3, 1, 2});
+}
+
+at::Tensor patches_weight_gradient(const at::Tensor& dy, const at::Tensor& input,
+                                   const at::Tensor& weight, const ConvolutionGeometry& g) {
+  const at::Tensor rows = image_patches(input, patches(g, weight), dy.scalar_type());
+  const at::Tensor pixels = dy.permute({0, 2, 3, 1}).reshape({-1, dy.size(1)});
+  const at::Tensor matrix = weight_matrix(weight);
+  return at::mm(pixels.t(), rows)
+      .narrow(1, 0, matrix.size(1))
+      .contiguous()
+      .view({weight.size(0), weight.size(2), weight.size(3), weight.size(1)})
+      .permute({0, 3, 1, 2});
+}
+
+/// A 1x1 convolution with a stride on a large map, as in the shortcuts of residual networks: cuDNN
+/// may choose to turn the whole map around for it.
+bool is_sparse_product(const at::Tensor& x, const at::Tensor& weight,
+                       const ConvolutionGeometry& g) {
+  constexpr std::int64_t large = 1 << 22;
+  return x.is_cuda() && x.dim() == 4 && x.numel() >= large && !g.transposed && g.groups == 1 &&
+         weight.size(2) == 1 && weight.size(3) == 1 && g.padding[0] == 0 && g.padding[1] == 0 &&
+         (g.stride[0] > 1 || g.stride[1] > 1) && x.scalar_type() != at::kFloat &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor sparse_product(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
+  const at::Tensor pixels = x.slice(2, 0, c10::nullopt, g.stride[0])
+                                .slice(3, 0, c10::nullopt, g.stride[1])
+                                .permute({0, 2, 3, 1})
+                                .contiguous();
+  std::vector<std::int64_t> shape = pixels.sizes().vec();
+  shape.back() = w.size(0);
+  return at::mm(pixels.view({-1, pixels.size(3)}), w.reshape({w.size(0), -1}).t())
+      .view(shape)
+      .permute({0, 3, 1, 2});
+}
+
+/// The gradients of a depthwise convolution by our own kernels. In FP16 the weight's must be FP16
+/// too, since that is what says that it carries the layer's scale; otherwise FP32 costs nothing.
+ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
+                                        const at::Tensor& weight, const DepthwiseGeometry& g,
+                                        const GradientTypes& types) {
+  ConvolutionGradients gradients;
+  if (types.want_input)
+    gradients.input = depthwise_input_gradient(dy, x, weight, g).to(types.input);
+  if (types.want_weight) gradients.weight = depthwise_weight_gradient(dy, x, weight, g);
+  if (types.want_weight && types.weight == at::kHalf)
+    gradients.weight = gradients.weight.to(at::kHalf);
+  return gradients;
 }
 
 }  // namespace
 
-at::Tensor convolution_forward(const at::Tensor& input, const at::Tensor& weight,
+// Few channels suit no convolution kernel, and nobody asks for the gradient of an image.
+bool is_product_of_patches(const at::Tensor& input, const at::Tensor& weight,
+                           const ConvolutionGeometry& g, Precision precision) {
+  constexpr std::int64_t few_channels = 4;
+  return input.is_cuda() && bytes_per_element(precision) < 4 && !g.transposed && g.groups == 1 &&
+         input.dim() == 4 && input.size(1) <= few_channels && g.dilation[0] == 1 &&
+         g.dilation[1] == 1 && weight.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         cuts_patches(input, patches(g, weight));
+}
+
+at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
                                const ConvolutionGeometry& geometry, Precision precision,
                                ConvolutionKernel kernel, at::ScalarType output) {
   const at::NoGradGuard no_grad;
-  const Cropped cropped = crop(input, weight, geometry);
-  const ConvolutionGeometry& g = cropped.geometry;
+  if (is_product_of_patches(input, weight.master, geometry, precision))
+    return patches_forward(input, weight, geometry, precision).to(output);
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
-  const at::Tensor w = live_weight(weight, cropped, precision, kernel.arithmetic);
+  if (is_own_depthwise(x, weight.master, geometry))
+    return depthwise_forward(x, weight.master, depthwise(geometry)).to(output);
+  const Cropped cropped = crop(input, weight.master, geometry);
+  const ConvolutionGeometry& g = cropped.geometry;
+  const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
+  if (is_sparse_product(x, w, g)) return sparse_product(x, w, g).to(output);
   const at::Tensor y = runs_as_gemm(x, w, g, kernel)
                            ? gemm_convolution(x, w, g)
                            : at::convolution(x, w, {}, g.stride, g.padding, g.dilation,
@@ -95,15 +184,19 @@ at::Tensor convolution_forward(const at::Tensor& input, const at::Tensor& weight
 }
 
 ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
-                                          const at::Tensor& input, const at::Tensor& weight,
+                                          const at::Tensor& input, const LayerWeight& weight,
                                           const ConvolutionGeometry& geometry, Precision precision,
                                           ConvolutionKernel kernel, const GradientTypes& types) {
   const at::NoGradGuard no_grad;
-  const Cropped cropped = crop(input, weight, geometry);
-  const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
+  if (!types.want_input && is_product_of_patches(input, weight.master, geometry, precision))
+    return {.weight = patches_weight_gradient(dy, input, weight.master, geometry).to(types.weight)};
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
-  const at::Tensor w = live_weight(weight, cropped, precision, kernel.arithmetic);
+  if (is_own_depthwise(x, weight.master, geometry))
+    return depthwise_backward(dy, x, weight.master, depthwise(geometry), types);
+  const Cropped cropped = crop(input, weight.master, geometry);
+  const ConvolutionGeometry& g = cropped.geometry;
+  const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
   ConvolutionGradients gradients;
   if (runs_as_gemm(x, w, g, kernel)) {
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
@@ -114,14 +207,10 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
         g.groups, {types.want_input, types.want_weight, false});
   }
   if (types.want_input) gradients.input = gradients.input.to(types.input);
-  if (!types.want_weight) return gradients;
-  if (cropped.taps.empty()) {
-    gradients.weight = gradients.weight.to(types.weight);
-  } else {
-    const at::Tensor whole = at::zeros_like(weight, weight.options().dtype(types.weight));
-    cropped.part_of(whole).copy_(gradients.weight);
-    gradients.weight = whole;
-  }
+  if (types.want_weight) gradients.weight = gradients.weight.to(types.weight);
+  if (types.want_weight && cropped.part != WeightPart{})
+    gradients.weight = whole_gradient(gradients.weight, weight.master, cropped.part.first_tap,
+                                      cropped.part.last_tap);
   return gradients;
 }
 

@@ -7,6 +7,7 @@
 
 #include "triaccel/core/precision.h"
 #include "triaccel/layers/operator_scope.h"
+#include "triaccel/layers/prepared_weights.h"
 
 namespace triaccel {
 
@@ -29,10 +30,27 @@ struct ConvolutionKernel {
   bool operator==(const ConvolutionKernel&) const = default;
 };
 
-/// The output of a convolution without bias. `input` may be of any floating type, `weight` is the
-/// FP32 master; both are rounded to `precision`, the result to `output`. Taps of the kernel that
-/// only ever meet padding are left out. No autograd.
-at::Tensor convolution_forward(const at::Tensor& input, const at::Tensor& weight,
+/// A layer's FP32 weight, and where 16-bit copies of it may lie ready.
+struct LayerWeight {
+  // NOLINTNEXTLINE(google-explicit-constructor): a weight alone is one without copies
+  LayerWeight(const at::Tensor& weight) : master(weight) {}
+  LayerWeight(const at::Tensor& weight, std::int64_t of_layer, PreparedWeights* copies)
+      : master(weight), layer(of_layer), prepared(copies) {}
+
+  const at::Tensor& master;
+  std::int64_t layer = 0;
+  PreparedWeights* prepared = nullptr;
+};
+
+/// Whether such a layer reads its FP32 input as it is, without a 16-bit copy: the first of an image
+/// network on a GPU, a product with the matrix of the image's windows.
+bool is_product_of_patches(const at::Tensor& input, const at::Tensor& weight,
+                           const ConvolutionGeometry& geometry, Precision precision);
+
+/// The output of a convolution without bias. `input` may be of any floating type; it and
+/// the weight are rounded to `precision`, the result to `output`. Taps of the kernel that only
+/// ever meet padding are left out. No autograd.
+at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
                                const ConvolutionGeometry& geometry, Precision precision,
                                ConvolutionKernel kernel, at::ScalarType output);
 
@@ -51,7 +69,7 @@ struct GradientTypes {
   at::ScalarType weight = at::kFloat;
 };
 ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
-                                          const at::Tensor& input, const at::Tensor& weight,
+                                          const at::Tensor& input, const LayerWeight& weight,
                                           const ConvolutionGeometry& geometry, Precision precision,
                                           ConvolutionKernel kernel, const GradientTypes& types);
 

@@ -7,16 +7,22 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/layers/channel_gates.h"
 #include "triaccel/layers/layer_nodes.h"
+#include "triaccel/layers/pooled_maxima.h"
 
 namespace triaccel {
 
 LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels,
-                               at::Tensor scales, bool device_has_bf16)
+                               at::Tensor scales, const LayerExecutionOptions& options)
     : weights_(std::move(weights)),
       kernels_(std::move(kernels)),
       scales_(std::move(scales)),
-      device_has_bf16_(device_has_bf16) {
+      options_(options),
+      norms_(options.fuse),
+      uses_(weights_.size()),
+      used_apart_(weights_.size()) {
+  if (options.prepare_weights) prepared_ = std::make_unique<PreparedWeights>(weights_);
   if (kernels_.layers.empty()) kernels_.layers.resize(weights_.size());
   for (std::size_t i = 0; i < weights_.size(); ++i)
     by_address_.emplace(weights_[i].const_data_ptr(), static_cast<std::int64_t>(i));
@@ -32,6 +38,7 @@ void LayerExecution::expect_other_gradients() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!weights_[i].requires_grad()) continue;
     const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
+      used_apart_[i] = true;
       at::Tensor& held = weights_[i].mutable_grad();
       const at::NoGradGuard no_grad;
       if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
@@ -47,7 +54,7 @@ void LayerExecution::follow(const std::vector<LayerPlan>& layers, std::int64_t p
   accumulates_ = passes > 1;
   const bool any_low = std::ranges::any_of(
       layers, [](const LayerPlan& layer) { return bytes_per_element(layer.compute) < 4; });
-  carrier_ = !any_low ? at::kFloat : device_has_bf16_ ? at::kBFloat16 : at::kHalf;
+  carrier_ = !any_low ? at::kFloat : options_.device_has_bf16 ? at::kBFloat16 : at::kHalf;
   arithmetic_.clear();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
@@ -56,8 +63,10 @@ void LayerExecution::follow(const std::vector<LayerPlan>& layers, std::int64_t p
                            .kernel = kernels_.of(layer, layers[i].compute),
                            .carrier = carrier_,
                            .accumulate = accumulates_,
-                           .scales = scales_});
+                           .scales = scales_,
+                           .prepared = prepared_.get()});
   }
+  if (prepared_) prepared_->expect_nothing();
 }
 
 std::int64_t LayerExecution::layer_of(const at::Tensor& weight) const {
@@ -78,6 +87,7 @@ bool LayerExecution::owns(const at::Tensor& matrix) const {
 at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::convolution(call);
+  ++uses_[static_cast<std::size_t>(layer)];
   return convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
                            arithmetic_[static_cast<std::size_t>(layer)]);
 }
@@ -85,6 +95,7 @@ at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
 at::Tensor LayerExecution::linear(const LinearCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::linear(call);
+  ++uses_[static_cast<std::size_t>(layer)];
   return linear_layer(call, weights_[static_cast<std::size_t>(layer)],
                       arithmetic_[static_cast<std::size_t>(layer)]);
 }
@@ -94,6 +105,83 @@ at::Tensor LayerExecution::embedding(const at::Tensor& weight, const at::Tensor&
                                      bool sparse) {
   return OperatorHooks::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
       .to(carrier_);
+}
+
+at::Tensor LayerExecution::batch_norm(const BatchNormCall& call) {
+  if (auto waiting = norms_.norm(call)) return *waiting;
+  return OperatorHooks::batch_norm(call);
+}
+
+std::optional<at::Tensor> LayerExecution::activation(const at::Tensor& input, Activation kind,
+                                                     bool in_place) {
+  return norms_.activated(input, kind, in_place);
+}
+
+std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::Tensor& right,
+                                              bool in_place) {
+  return norms_.added(left, right, in_place);
+}
+
+std::optional<at::Tensor> LayerExecution::product(const at::Tensor& left, const at::Tensor& right) {
+  return options_.fuse ? gated_channels(left, right) : std::nullopt;
+}
+
+std::optional<at::Tensor> LayerExecution::mean_of_channels(const at::Tensor& map) {
+  return options_.fuse ? triaccel::mean_of_channels(map) : std::nullopt;
+}
+
+std::optional<at::Tensor> LayerExecution::max_pool(const at::Tensor& map, const PoolGeometry& how) {
+  return options_.fuse ? pooled_maxima(map, how) : std::nullopt;
+}
+
+bool LayerExecution::count_up(const at::Tensor& counter) {
+  if (!options_.fuse || counter.scalar_type() != at::kLong || counter.dim() != 0 ||
+      counter.requires_grad())
+    return false;
+  counters_.push_back(counter);
+  return true;
+}
+
+void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
+  norms_.touch(tensor, writes);
+  if (std::ranges::any_of(counters_, [&](const at::Tensor& c) { return c.is_same(tensor); }))
+    add_up_counters();
+}
+
+void LayerExecution::add_up_counters() {
+  const at::NoGradGuard no_grad;
+  if (!counters_.empty()) at::_foreach_add_(std::exchange(counters_, {}), 1);
+}
+
+void LayerExecution::begin_step(SideStream* side, GradientListener* listener) {
+  for (LayerArithmetic& layer : arithmetic_) {
+    layer.side = side;
+    layer.listener = listener;
+  }
+  if (prepared_) prepared_->make();
+}
+
+bool LayerExecution::used_each_weight_once() const {
+  for (std::size_t i = 0; i < uses_.size(); ++i)
+    if (uses_[i] > 1 || (uses_[i] == 1 && used_apart_[i])) return false;
+  return true;
+}
+
+void LayerExecution::end_step() {
+  if (prepared_) prepared_->drop();
+}
+
+void LayerExecution::begin_pass() {
+  norms_.forget_all();
+  counters_.clear();
+  std::ranges::fill(uses_, 0);
+}
+
+void LayerExecution::end_pass() {
+  without_hooks([this] {
+    norms_.settle_all();
+    add_up_counters();
+  });
 }
 
 }  // namespace triaccel

@@ -3,15 +3,27 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "triaccel/core/step_plan.h"
+#include "triaccel/device/side_stream.h"
 #include "triaccel/layers/kernel_choice.h"
+#include "triaccel/layers/norm_fusion.h"
 #include "triaccel/layers/operator_scope.h"
+#include "triaccel/layers/prepared_weights.h"
 
 namespace triaccel {
+
+/// Told when a layer has left the gradient of its weight and will not read that weight again.
+class GradientListener {
+ public:
+  virtual ~GradientListener() = default;
+  virtual void gradient_ready(const at::Tensor& weight) = 0;
+};
 
 /// How a layer computes in the passes to come.
 struct LayerArithmetic {
@@ -21,6 +33,15 @@ struct LayerArithmetic {
   at::ScalarType carrier = at::kFloat;  // of what the layer hands on
   bool accumulate = false;              // its weight gradient is a sum over several passes
   at::Tensor scales = {};               // GradientControl::layer_scales
+  PreparedWeights* prepared = nullptr;  // null: weights are rounded where they are used
+  SideStream* side = nullptr;           // null: gradients are computed one after the other
+  GradientListener* listener = nullptr;
+};
+
+struct LayerExecutionOptions {
+  bool device_has_bf16 = true;
+  bool fuse = false;             // join norms with what follows them; our kernels around layers
+  bool prepare_weights = false;  // round all weights at the start of a step
 };
 
 /// Runs every convolution, product and embedding of a network in the type its plan names, forward
@@ -38,7 +59,7 @@ class LayerExecution final : public OperatorHooks {
   /// `weights` has one entry a layer; `scales` is GradientControl::layer_scales(). Without choices
   /// every layer computes by libtorch's own kernel in the plan's type.
   LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels, at::Tensor scales,
-                 bool device_has_bf16);
+                 const LayerExecutionOptions& options);
   ~LayerExecution() override;
   LayerExecution(const LayerExecution&) = delete;
   LayerExecution& operator=(const LayerExecution&) = delete;
@@ -53,7 +74,32 @@ class LayerExecution final : public OperatorHooks {
   at::Tensor linear(const LinearCall& call) override;
   at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices,
                        std::int64_t padding_idx, bool scale_grad_by_freq, bool sparse) override;
+  at::Tensor batch_norm(const BatchNormCall& call) override;
+  std::optional<at::Tensor> activation(const at::Tensor& input, Activation kind,
+                                       bool in_place) override;
+  std::optional<at::Tensor> sum(const at::Tensor& left, const at::Tensor& right,
+                                bool in_place) override;
+  std::optional<at::Tensor> product(const at::Tensor& left, const at::Tensor& right) override;
+  std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) override;
+  std::optional<at::Tensor> max_pool(const at::Tensor& map, const PoolGeometry& how) override;
+  bool count_up(const at::Tensor& counter) override;
+  bool waits() const override { return norms_.waits() || !counters_.empty(); }
+  void touch(const at::Tensor& tensor, bool writes) override;
   bool owns(const at::Tensor& matrix) const override;
+
+  /// Around each step: until it ends, copies made at its beginning stand for the weights. With
+  /// `side`, gradients of weights are computed there, which has to be joined after backward.
+  void begin_step(SideStream* side, GradientListener* listener);
+  void end_step();
+
+  /// Whether in the last pass every weight was used once, and by its own layer alone: it then gets
+  /// its gradient in one piece.
+  bool used_each_weight_once() const;
+
+  /// Around each forward pass, inside the OperatorScope: forgets what a failed pass left; computes
+  /// what still waits.
+  void begin_pass();
+  void end_pass();
 
  private:
   /// The layer a weight or a view of it belongs to; -1 when it is none of ours.
@@ -65,14 +111,20 @@ class LayerExecution final : public OperatorHooks {
   /// A weight that something besides its layer reads gets a gradient from autograd too, in FP32:
   /// what the layer left must be widened before the two are added.
   void expect_other_gradients();
+  void add_up_counters();
 
   std::vector<at::Tensor> weights_;
   std::unordered_map<const void*, std::int64_t> by_address_;
   KernelChoices kernels_;
   at::Tensor scales_;
   std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
-  bool device_has_bf16_;
-  std::vector<LayerPlan> followed_;  // what the next three were made for
+  LayerExecutionOptions options_;
+  NormFusion norms_;
+  std::unique_ptr<PreparedWeights> prepared_;
+  std::vector<int> uses_;             // of each weight in this pass, by its layer
+  std::vector<bool> used_apart_;      // it once got a gradient by other ways, too
+  std::vector<at::Tensor> counters_;  // to go up by one at the end of the pass
+  std::vector<LayerPlan> followed_;   // what the next three were made for
   bool accumulates_ = false;
   at::ScalarType carrier_ = at::kFloat;
   std::vector<LayerArithmetic> arithmetic_;  // index = LayerId

@@ -10,8 +10,10 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/layers/left_gradient.h"
 #include "triaccel/layers/linear_product.h"
 #include "triaccel/layers/rounding.h"
+#include "triaccel/ops/bias.h"
 #include "triaccel/ops/scaled_cast.h"
 #include "triaccel/ops/tensor_check.h"
 
@@ -21,6 +23,10 @@ namespace {
 namespace autograd = torch::autograd;
 
 bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
+
+/// What may be held for work beside the main stream: enough for maps so small that kernels leave
+/// most of the device idle, little where memory matters.
+constexpr std::int64_t kMostHeldBytes = 24 << 20;
 
 /// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
 /// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
@@ -45,18 +51,34 @@ void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerAri
   held = std::move(wide);
 }
 
+/// Whether our kernels add a bias along this dimension of a layer's output and sum its gradient.
+bool takes_bias_along(const at::Tensor& output, std::int64_t channel) {
+  return output.is_cuda() && takes_bias(output) &&
+         channel == (output.dim() == 4 ? 1 : output.dim() - 1);
+}
+
+void add_along(at::Tensor& output, const at::Tensor& bias, std::int64_t channel) {
+  if (takes_bias_along(output, channel) && bias.scalar_type() == at::kFloat)
+    return add_bias(output, bias);
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(output.dim()), 1);
+  shape[static_cast<std::size_t>(channel)] = -1;
+  output.add_(bias.view(shape));
+}
+
 /// Everything but the product itself, which `Product` computes: forward(input), then
 /// backward(output_gradient, input, types) -> {input gradient, weight gradient}.
 template <typename Product>
 class LayerNode final : public autograd::Node {
  public:
   LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight, bool want_weight,
-            std::vector<std::int64_t> bias_sums_over, Product product, LayerArithmetic how)
-      : input_type_(input.scalar_type()),
+            at::Tensor bias, std::int64_t channel, Product product, LayerArithmetic how)
+      : behind_input_(TakesGradient::behind(input)),
+        input_type_(input.scalar_type()),
         want_weight_(want_weight),
         kept_(kept, /*is_output=*/false),
         weight_(std::move(weight)),
-        bias_sums_over_(std::move(bias_sums_over)),
+        bias_(std::move(bias)),
+        channel_(channel),
         product_(std::move(product)),
         how_(std::move(how)) {}
 
@@ -74,26 +96,68 @@ class LayerNode final : public autograd::Node {
                              /*record_maximum=*/true)
                : output;
     const at::Tensor kept = kept_.unpack(shared_from_this());
-    auto [input, weight] = product_.backward(entering, kept, weight_, how_, types);
+    at::Tensor input = gradients_of(entering, kept, types);
     if (scaled && input.defined())
       // Recorded too: it may be larger than what came in, and it is this layer's scale to lower.
       input = scaled_cast(input, input_type_, how_.scales, how_.layer, /*divide=*/true,
                           /*record_maximum=*/true);
-    if (want_weight_) give_gradient(weight_, std::move(weight), how_);
-    at::Tensor bias;
-    if (task_should_compute_output(1)) bias = output.sum(bias_sums_over_, false, at::kFloat);
-    return {std::move(input), std::move(bias)};
+    if (input.defined() && behind_input_ && behind_input_->leave(input)) input.reset();
+    if (!task_should_compute_output(1)) return {std::move(input), {}};
+    if (how_.side == nullptr || !bias_.is_leaf()) return {std::move(input), bias_sum(output)};
+    how_.side->run(
+        [&] {
+          at::Tensor& held = bias_.mutable_grad();
+          held = held.defined() ? held + bias_sum(output) : bias_sum(output);
+        },
+        {output});
+    return {std::move(input), {}};
   }
 
   void release_variables() override { kept_.reset_data(); }
   std::string name() const override { return "triaccel::LayerNode"; }
 
  private:
+  /// Gives the weight its gradient and returns the input's. Nothing but the update waits for the
+  /// weight's, so it may be computed beside.
+  at::Tensor gradients_of(const at::Tensor& output, const at::Tensor& kept,
+                          const GradientTypes& types) const {
+    const LayerWeight weight(weight_, how_.layer, how_.prepared);
+    at::Tensor input;
+    if (how_.side == nullptr || !types.want_weight) {
+      auto [of_input, of_weight] = product_.backward(output, kept, weight, how_, types);
+      input = std::move(of_input);
+      if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
+    } else {
+      GradientTypes of_weight = types, of_input = types;
+      of_weight.want_input = of_input.want_weight = false;
+      how_.side->run(
+          [&] {
+            give_gradient(weight_, product_.backward(output, kept, weight, how_, of_weight).second,
+                          how_);
+          },
+          {output, kept});
+      if (types.want_input) input = product_.backward(output, kept, weight, how_, of_input).first;
+      if (how_.side->held_bytes() > kMostHeldBytes) how_.side->join();
+    }
+    if (how_.listener != nullptr && types.want_weight) how_.listener->gradient_ready(weight_);
+    return input;
+  }
+
+  at::Tensor bias_sum(const at::Tensor& output) const {
+    if (takes_bias_along(output, channel_)) return bias_gradient(output);
+    std::vector<std::int64_t> others;
+    for (std::int64_t d = 0; d < output.dim(); ++d)
+      if (d != channel_) others.push_back(d);
+    return output.sum(others, false, at::kFloat);
+  }
+
+  std::shared_ptr<TakesGradient> behind_input_;  // where the input's gradient may be left
   at::ScalarType input_type_;
   bool want_weight_;
   autograd::SavedVariable kept_;
   at::Tensor weight_;
-  std::vector<std::int64_t> bias_sums_over_;
+  at::Tensor bias_;       // undefined: none
+  std::int64_t channel_;  // the dimension of the output that the bias runs along
   Product product_;
   LayerArithmetic how_;
 };
@@ -101,12 +165,16 @@ class LayerNode final : public autograd::Node {
 struct ConvolutionProduct {
   ConvolutionGeometry geometry;
 
-  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight,
+  at::Tensor kept(const at::Tensor& input, const at::Tensor& weight, Precision precision) const {
+    return is_product_of_patches(input, weight, geometry, precision) ? input
+                                                                     : kept_input(input, precision);
+  }
+  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
                      const LayerArithmetic& how) const {
     return convolution_forward(input, weight, geometry, how.precision, how.kernel, how.carrier);
   }
   std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
-                                             const at::Tensor& weight, const LayerArithmetic& how,
+                                             const LayerWeight& weight, const LayerArithmetic& how,
                                              const GradientTypes& types) const {
     ConvolutionGradients gradients =
         convolution_backward(output, input, weight, geometry, how.precision, how.kernel, types);
@@ -115,12 +183,15 @@ struct ConvolutionProduct {
 };
 
 struct LinearProduct {
-  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight,
+  at::Tensor kept(const at::Tensor& input, const at::Tensor&, Precision precision) const {
+    return kept_input(input, precision);
+  }
+  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
                      const LayerArithmetic& how) const {
     return linear_forward(input, weight, how.precision, how.kernel.arithmetic, how.carrier);
   }
   std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
-                                             const at::Tensor& weight, const LayerArithmetic& how,
+                                             const LayerWeight& weight, const LayerArithmetic& how,
                                              const GradientTypes& types) const {
     LinearGradients gradients =
         linear_backward(output, input, weight, how.precision, how.kernel.arithmetic, types);
@@ -138,24 +209,17 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool wan
   at::Tensor kept, output;
   {
     const at::NoGradGuard no_grad;
-    kept = kept_input(input, how.precision);
-    output = product.forward(kept, weight, how);
+    kept = product.kept(input, weight, how.precision);
+    output = product.forward(kept, LayerWeight(weight, how.layer, how.prepared), how);
     // The module may go on in place, which autograd refuses for views made without it.
     if (output.is_view()) output = output.variable_data();
-    if (has_bias) {
-      std::vector<std::int64_t> shape(static_cast<std::size_t>(output.dim()), 1);
-      shape[static_cast<std::size_t>(channel)] = -1;
-      output.add_(bias->view(shape));
-    }
+    if (has_bias) add_along(output, *bias, channel);
   }
   if (!at::GradMode::is_enabled()) return output;
   const at::Tensor bias_or_none = has_bias ? *bias : at::Tensor();
   if (!want_weight && !autograd::compute_requires_grad(input, bias_or_none)) return output;
-  std::vector<std::int64_t> others;
-  for (std::int64_t d = 0; d < output.dim(); ++d)
-    if (d != channel) others.push_back(d);
   const auto node = std::make_shared<LayerNode<Product>>(
-      input, kept, weight, want_weight, std::move(others), std::move(product), how);
+      input, kept, weight, want_weight, bias_or_none, channel, std::move(product), how);
   node->set_next_edges(autograd::collect_next_edges(input, bias_or_none));
   autograd::set_history(output, node);
   return output;

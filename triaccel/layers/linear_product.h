@@ -8,9 +8,8 @@
 namespace triaccel {
 
 /// input [..., in] times weight [out, in] transposed, without bias. `input` may be of any floating
-/// type, `weight` is the FP32 master; both are rounded to `precision`, the result to `output`. No
-/// autograd.
-at::Tensor linear_forward(const at::Tensor& input, const at::Tensor& weight, Precision precision,
+/// type, it and the weight are rounded to `precision`, the result to `output`. No autograd.
+at::Tensor linear_forward(const at::Tensor& input, const LayerWeight& weight, Precision precision,
                           Arithmetic arithmetic, at::ScalarType output);
 
 struct LinearGradients {
@@ -21,7 +20,7 @@ struct LinearGradients {
 /// The gradients of linear_forward, each rounded to the type asked for; `output_gradient` is
 /// rounded to `precision` first.
 LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
-                                const at::Tensor& weight, Precision precision,
+                                const LayerWeight& weight, Precision precision,
                                 Arithmetic arithmetic, const GradientTypes& types);
 
 }  // namespace triaccel

@@ -33,6 +33,17 @@ OperatorHooks& hooks() {
 /// Inside a hook the operators are libtorch's own.
 using LibtorchAgain = c10::impl::ExcludeDispatchKeyGuard;
 
+void touch(const at::Tensor& tensor) { hooks().touch(tensor, /*writes=*/false); }
+void touch(const Optional& tensor) {
+  if (tensor) touch(*tensor);
+}
+
+/// The operands' values are needed now.
+template <typename... Tensors>
+void settle(const Tensors&... tensors) {
+  if (hooks().waits()) (touch(tensors), ...);
+}
+
 std::vector<std::int64_t> integers(Symbols symbols) {
   const c10::IntArrayRef values = C10_AS_INTARRAYREF_SLOW(symbols);
   return values.vec();
@@ -48,6 +59,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
                        Symbols stride, Symbols padding, Symbols dilation, bool transposed,
                        Symbols output_padding, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias);
   return hooks().convolution({input,
                               weight,
                               bias,
@@ -61,6 +73,7 @@ template <int kDims>
 at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
                           Symbols stride, Symbols padding, Symbols dilation, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias);
   const auto spread = [](Symbols symbols) {
     std::vector<std::int64_t> values = integers(symbols);
     if (values.size() == 1) values.resize(kDims, values[0]);
@@ -79,6 +92,7 @@ at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, con
 
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const Optional& bias) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias);
   return hooks().linear({input, weight, bias});
 }
 
@@ -96,6 +110,7 @@ at::Tensor product(const at::Tensor& left, const at::Tensor& right) {
 
 at::Tensor matmul(const at::Tensor& left, const at::Tensor& right) {
   const LibtorchAgain guard(kKey);
+  settle(left, right);
   if (left.dim() >= 2)
     if (const auto weight = weight_behind(right)) return hooks().linear({left, *weight, {}});
   return product(left, right);
@@ -104,6 +119,7 @@ at::Tensor matmul(const at::Tensor& left, const at::Tensor& right) {
 at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tensor& right,
                  const at::Scalar& beta, const at::Scalar& alpha) {
   const LibtorchAgain guard(kKey);
+  settle(added, left, right);
   if (added.dim() == 1 && beta.equal(1) && alpha.equal(1))
     if (const auto weight = weight_behind(right)) return hooks().linear({left, *weight, added});
   const at::ScalarType type =
@@ -114,6 +130,7 @@ at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tens
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx,
                      bool scale_grad_by_freq, bool sparse) {
   const LibtorchAgain guard(kKey);
+  settle(weight, indices);
   return hooks().embedding(weight, indices, padding_idx.expect_int(), scale_grad_by_freq, sparse);
 }
 
@@ -121,11 +138,13 @@ at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Opt
                       const Optional& mean, const Optional& variance, bool training,
                       double momentum, double eps, bool) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias, mean, variance);
   return hooks().batch_norm({input, weight, bias, mean, variance, training, momentum, eps});
 }
 
 at::Tensor dropout(const at::Tensor& input, double probability, bool training) {
   const LibtorchAgain guard(kKey);
+  settle(input);
   return hooks().dropout(input, probability, training);
 }
 
@@ -133,12 +152,14 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const Optional& mask, double dropout_p, bool causal,
                      std::optional<double> scale, bool grouped_queries) {
   const LibtorchAgain guard(kKey);
+  settle(query, key, value, mask);
   return hooks().attention({query, key, value, mask, dropout_p, causal, scale, grouped_queries});
 }
 
 at::Tensor& bernoulli(at::Tensor& mask, double probability,
                       std::optional<at::Generator> generator) {
   const LibtorchAgain guard(kKey);
+  hooks().touch(mask, /*writes=*/true);
   return hooks().bernoulli(mask, probability, generator);
 }
 
@@ -147,6 +168,7 @@ at::Tensor& bernoulli(at::Tensor& mask, double probability,
 at::Tensor layer_norm(const at::Tensor& input, Symbols shape, const Optional& weight,
                       const Optional& bias, double eps, bool cudnn) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias);
   const at::ScalarType type = input.scalar_type();
   return at::layer_norm_symint(input, shape, as_type(weight, type), as_type(bias, type), eps,
                                cudnn);
@@ -155,14 +177,112 @@ at::Tensor layer_norm(const at::Tensor& input, Symbols shape, const Optional& we
 at::Tensor group_norm(const at::Tensor& input, std::int64_t groups, const Optional& weight,
                       const Optional& bias, double eps, bool cudnn) {
   const LibtorchAgain guard(kKey);
+  settle(input, weight, bias);
   const at::ScalarType type = input.scalar_type();
   return at::group_norm(input, groups, as_type(weight, type), as_type(bias, type), eps, cudnn);
+}
+
+/// Settles whatever waits among the operands of any operator.
+void touch_operands(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  OperatorHooks& current = hooks();
+  if (!current.waits()) return;
+  const bool writes = op.schema().is_mutable();
+  for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
+    if (value.isTensor()) {
+      current.touch(value.toTensor(), writes);
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) current.touch(tensor, writes);
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+        if (tensor) current.touch(*tensor, writes);
+    }
+  }
+}
+
+/// Every operator without a hook: libtorch's own, below our key.
+void any_other(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  {
+    const LibtorchAgain guard(kKey);
+    touch_operands(op, *stack);
+  }
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
+template <Activation kActivation>
+at::Tensor activation(const at::Tensor& input) {
+  const LibtorchAgain guard(kKey);
+  if (auto fused = hooks().activation(input, kActivation, /*in_place=*/false)) return *fused;
+  settle(input);
+  return kActivation == Activation::Relu ? at::relu(input) : at::silu(input);
+}
+
+template <Activation kActivation>
+at::Tensor& activation_(at::Tensor& input) {
+  const LibtorchAgain guard(kKey);
+  if (hooks().activation(input, kActivation, /*in_place=*/true)) return input;
+  hooks().touch(input, /*writes=*/true);
+  return kActivation == Activation::Relu ? at::relu_(input) : at::silu_(input);
+}
+
+at::Tensor add(const at::Tensor& left, const at::Tensor& right, const at::Scalar& alpha) {
+  const LibtorchAgain guard(kKey);
+  if (alpha.equal(1))
+    if (auto fused = hooks().sum(left, right, /*in_place=*/false)) return *fused;
+  settle(left, right);
+  return at::add(left, right, alpha);
+}
+
+at::Tensor& add_(at::Tensor& left, const at::Tensor& right, const at::Scalar& alpha) {
+  const LibtorchAgain guard(kKey);
+  if (alpha.equal(1) && hooks().sum(left, right, /*in_place=*/true)) return left;
+  hooks().touch(left, /*writes=*/true);
+  settle(right);
+  return left.add_(right, alpha);
+}
+
+at::Tensor& add_number_(at::Tensor& left, const at::Scalar& right, const at::Scalar& alpha) {
+  const LibtorchAgain guard(kKey);
+  if (right.isIntegral(false) && right.equal(1) && alpha.equal(1) && hooks().count_up(left))
+    return left;
+  hooks().touch(left, /*writes=*/true);
+  return left.add_(right, alpha);
+}
+
+at::Tensor mul(const at::Tensor& left, const at::Tensor& right) {
+  const LibtorchAgain guard(kKey);
+  settle(left, right);
+  if (auto ours = hooks().product(left, right)) return *ours;
+  return at::mul(left, right);
+}
+
+at::Tensor adaptive_avg_pool2d(const at::Tensor& map, Symbols size) {
+  const LibtorchAgain guard(kKey);
+  settle(map);
+  if (size[0] == 1 && size[1] == 1)
+    if (auto ours = hooks().mean_of_channels(map)) return *ours;
+  return at::adaptive_avg_pool2d_symint(map, size);
+}
+
+at::Tensor max_pool2d(const at::Tensor& map, c10::IntArrayRef window, c10::IntArrayRef stride,
+                      c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil_mode) {
+  const LibtorchAgain guard(kKey);
+  settle(map);
+  const auto both = [](c10::IntArrayRef values) {
+    return std::array<std::int64_t, 2>{values.front(), values.back()};
+  };
+  if (!ceil_mode && both(dilation) == std::array<std::int64_t, 2>{1, 1})
+    if (auto ours = hooks().max_pool(map, {.window = both(window),
+                                           .stride = both(stride.empty() ? window : stride),
+                                           .padding = both(padding)}))
+      return *ours;
+  return at::max_pool2d(map, window, stride, padding, dilation, ceil_mode);
 }
 
 /// Brings every floating tensor among an operator's arguments to the widest of their types: for
 /// operators that take no mixture and have nothing to do with a layer's plan.
 void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const LibtorchAgain guard(kKey);
+  touch_operands(op, *stack);
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   std::optional<at::ScalarType> widest;
   const auto widen = [&](const at::Tensor& tensor) {
@@ -192,7 +312,7 @@ void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFallthrough());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&any_other>());
 }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
@@ -211,6 +331,16 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
   library.impl("bernoulli_.float", &bernoulli);
   library.impl("layer_norm", &layer_norm);
   library.impl("group_norm", &group_norm);
+  library.impl("relu", &activation<Activation::Relu>);
+  library.impl("relu_", &activation_<Activation::Relu>);
+  library.impl("silu", &activation<Activation::Silu>);
+  library.impl("silu_", &activation_<Activation::Silu>);
+  library.impl("add.Tensor", &add);
+  library.impl("mul.Tensor", &mul);
+  library.impl("adaptive_avg_pool2d", &adaptive_avg_pool2d);
+  library.impl("max_pool2d", &max_pool2d);
+  library.impl("add_.Tensor", &add_);
+  library.impl("add_.Scalar", &add_number_);
   for (const char* name :
        {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
         "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell"})
@@ -260,6 +390,11 @@ at::Tensor OperatorHooks::attention(const AttentionCall& call) {
 at::Tensor& OperatorHooks::bernoulli(at::Tensor& mask, double probability,
                                      const std::optional<at::Generator>& generator) {
   return mask.bernoulli_(probability, generator);
+}
+
+void without_hooks(const std::function<void()>& work) {
+  const LibtorchAgain guard(kKey);
+  work();
 }
 
 OperatorScope::OperatorScope(OperatorHooks& hooks)

@@ -4,8 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
+
+#include "triaccel/ops/batch_norm.h"
+#include "triaccel/ops/max_pool.h"
 
 namespace triaccel {
 
@@ -73,6 +77,29 @@ class OperatorHooks {
   virtual at::Tensor& bernoulli(at::Tensor& mask, double probability,
                                 const std::optional<at::Generator>& generator);
 
+  /// Operators that may be joined with what their operand still waits for; empty: libtorch computes
+  /// them. In place the result is the first operand itself.
+  virtual std::optional<at::Tensor> activation(const at::Tensor&, Activation, bool /*in_place*/) {
+    return {};
+  }
+  virtual std::optional<at::Tensor> sum(const at::Tensor&, const at::Tensor&, bool /*in_place*/) {
+    return {};
+  }
+  /// Operators around a convolution for which we may have better kernels; empty: libtorch's.
+  virtual std::optional<at::Tensor> product(const at::Tensor&, const at::Tensor&) { return {}; }
+  virtual std::optional<at::Tensor> mean_of_channels(const at::Tensor& /*map*/) { return {}; }
+  virtual std::optional<at::Tensor> max_pool(const at::Tensor& /*map*/, const PoolGeometry&) {
+    return {};
+  }
+
+  /// counter += 1 for a norm's count of batches; false: libtorch adds.
+  virtual bool count_up(const at::Tensor& /*counter*/) { return false; }
+
+  /// Whether any tensor has values that are still to be computed; touch() is told of each operand
+  /// of every other operator before it runs.
+  virtual bool waits() const { return false; }
+  virtual void touch(const at::Tensor&, bool /*writes*/) {}
+
   /// Whether a matrix is (a view of) a weight that linear() wants to see; other products stay
   /// libtorch's.
   virtual bool owns(const at::Tensor& matrix) const = 0;
@@ -93,5 +120,8 @@ class [[nodiscard]] OperatorScope {
   bool was_included_;
   bool was_excluded_;
 };
+
+/// Runs `work` with libtorch's operators as they are, inside a scope or not.
+void without_hooks(const std::function<void()>& work);
 
 }  // namespace triaccel

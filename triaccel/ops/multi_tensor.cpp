@@ -23,47 +23,80 @@ kernels::LayerMoments* moments_of(std::string_view who, const at::Tensor& moment
   return reinterpret_cast<kernels::LayerMoments*>(moments.mutable_data_ptr<std::uint8_t>());
 }
 
-const float* rates_of(std::string_view who, const TensorBundle& bundle,
-                      const at::Tensor& learning_rates) {
-  check_contiguous(who, "learning_rates", learning_rates, bundle.device(), at::kFloat, {-1});
-  require(learning_rates.numel() >= bundle.layer_count(), who, "learning_rates has ",
-          learning_rates.numel(), " entries for ", bundle.layer_count(), " layers");
-  return learning_rates.const_data_ptr<float>();
+kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bundle,
+                                    const UpdateInputs& inputs) {
+  const at::Device& device = bundle.device();
+  const std::int64_t layers = bundle.layer_count();
+  check_contiguous(who, "learning_rates", inputs.learning_rates, device, at::kFloat, {-1});
+  require(inputs.learning_rates.numel() >= layers, who, "learning_rates has ",
+          inputs.learning_rates.numel(), " entries for ", layers, " layers");
+  kernels::UpdateInputs ours = {.learning_rates = inputs.learning_rates.const_data_ptr<float>(),
+                                .control = step_control_of(who, inputs.step_control, device),
+                                .scales = layer_scales_of(who, inputs.layer_scales, device, layers),
+                                .moments = nullptr,
+                                .gate = inputs.gate};
+  if (inputs.gate == UpdateGate::Layer) {
+    ours.moments = moments_of(who, inputs.moments, device);
+    require(inputs.moments.numel() >= layers * kMomentsBytes, who, "moments has room for ",
+            inputs.moments.numel() / kMomentsBytes, " layers of ", layers);
+  }
+  return ours;
+}
+
+/// The scratch in two pieces: tickets first, since their number is that of the layers.
+constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
+
+std::int64_t ticket_bytes(const TensorBundle& bundle) {
+  return (bundle.layer_count() + 1) / 2 * 8;  // 4 a layer, and chunks start at multiples of 8
 }
 
 }  // namespace
 
 at::Tensor moments_scratch(const TensorBundle& bundle) {
   const std::int64_t bytes =
-      kernels::chunk_count(bundle.all()) * std::int64_t{sizeof(kernels::ChunkMoments)};
-  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(bundle.device()));
+      ticket_bytes(bundle) + kernels::chunk_count(bundle.all()) * kChunkBytes;
+  return at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(bundle.device()));
 }
 
-void gradient_moments(const TensorBundle& bundle, const at::Tensor& step_control,
-                      const at::Tensor& layer_scales, const at::Tensor& scratch,
-                      const at::Tensor& moments) {
-  constexpr std::string_view who = "gradient_moments";
-  const auto tensors = bundle.with_gradients();
-  const float* loss_scale = &step_control_of(who, step_control, bundle.device())->loss_scale;
-  kernels::LayerMoments* layers = moments_of(who, moments, bundle.device());
+void clear_moments(const at::Tensor& step_control, const at::Tensor& layer_scales,
+                   const at::Tensor& moments) {
+  constexpr std::string_view who = "clear_moments";
+  require(step_control.defined(), who, "step_control is an undefined tensor");
+  const at::Device device = step_control.device();
+  kernels::LayerMoments* layers = moments_of(who, moments, device);
   const std::int64_t layer_count = moments.numel() / kMomentsBytes;
-  require(layer_count >= bundle.layer_count(), who, "moments has room for ", layer_count,
-          " layers of ", bundle.layer_count());
-  const kernels::LayerScale* scales =
-      layer_scales_of(who, layer_scales, bundle.device(), layer_count);
-  check_contiguous(who, "scratch", scratch, bundle.device(), at::kByte, {-1});
-  require(scratch.numel() >=
-              kernels::chunk_count(tensors) * std::int64_t{sizeof(kernels::ChunkMoments)},
-          who, "scratch is too small; take it from moments_scratch()");
-  auto* chunks = reinterpret_cast<kernels::ChunkMoments*>(scratch.mutable_data_ptr<std::uint8_t>());
+  const kernels::MomentsScales scales = {&step_control_of(who, step_control, device)->loss_scale,
+                                         layer_scales_of(who, layer_scales, device, layer_count)};
   dispatch(
-      who, bundle.device(),
-      [&] {
-        kernels::cpu::gradient_moments(tensors, loss_scale, scales, chunks, layers, layer_count);
-      },
+      who, device, [&] { kernels::cpu::clear_moments(scales, layers, layer_count); },
       [&](cudaStream_t stream) {
-        kernels::cuda::gradient_moments(tensors, loss_scale, scales, chunks, layers, layer_count,
-                                        stream);
+        kernels::cuda::clear_moments(scales, layers, layer_count, stream);
+      });
+}
+
+void add_gradient_moments(const TensorBundle& bundle, const at::Tensor& step_control,
+                          const at::Tensor& layer_scales, const at::Tensor& scratch,
+                          const at::Tensor& moments) {
+  constexpr std::string_view who = "add_gradient_moments";
+  const auto tensors = bundle.with_gradients();
+  const at::Device& device = bundle.device();
+  const kernels::MomentsScales scales = {
+      &step_control_of(who, step_control, device)->loss_scale,
+      layer_scales_of(who, layer_scales, device, bundle.layer_count())};
+  kernels::LayerMoments* layers = moments_of(who, moments, device);
+  require(moments.numel() >= bundle.layer_count() * kMomentsBytes, who, "moments has room for ",
+          moments.numel() / kMomentsBytes, " layers of ", bundle.layer_count());
+  check_contiguous(who, "scratch", scratch, device, at::kByte, {-1});
+  require(scratch.numel() >= ticket_bytes(bundle) + kernels::chunk_count(tensors) * kChunkBytes,
+          who, "scratch is too small; take it from moments_scratch()");
+  auto* bytes = scratch.mutable_data_ptr<std::uint8_t>();
+  const kernels::MomentsScratch ours = {
+      .chunks = reinterpret_cast<kernels::ChunkMoments*>(bytes + ticket_bytes(bundle)),
+      .tickets = reinterpret_cast<std::uint32_t*>(bytes)};
+  dispatch(
+      who, device, [&] { kernels::cpu::add_gradient_moments(tensors, scales, ours, layers); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::add_gradient_moments(tensors, scales, ours, layers, stream);
       });
 }
 
@@ -96,38 +129,22 @@ void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& momen
       });
 }
 
-void sgd_update(const TensorBundle& bundle, const at::Tensor& learning_rates,
-                const at::Tensor& step_control, const at::Tensor& layer_scales,
+void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                 const kernels::SgdStep& step) {
-  constexpr std::string_view who = "sgd_update";
   const auto tensors = bundle.with_gradients();
-  const float* rates = rates_of(who, bundle, learning_rates);
-  const kernels::StepControl* control = step_control_of(who, step_control, bundle.device());
-  const kernels::LayerScale* scales =
-      layer_scales_of(who, layer_scales, bundle.device(), bundle.layer_count());
+  const kernels::UpdateInputs ours = kernel_inputs("sgd_update", bundle, inputs);
   dispatch(
-      who, bundle.device(),
-      [&] { kernels::cpu::sgd_update(tensors, rates, control, scales, step); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::sgd_update(tensors, rates, control, scales, step, stream);
-      });
+      "sgd_update", bundle.device(), [&] { kernels::cpu::sgd_update(tensors, ours, step); },
+      [&](cudaStream_t stream) { kernels::cuda::sgd_update(tensors, ours, step, stream); });
 }
 
-void adamw_update(const TensorBundle& bundle, const at::Tensor& learning_rates,
-                  const at::Tensor& step_control, const at::Tensor& layer_scales,
+void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                   const kernels::AdamWStep& step) {
-  constexpr std::string_view who = "adamw_update";
   const auto tensors = bundle.with_gradients();
-  const float* rates = rates_of(who, bundle, learning_rates);
-  const kernels::StepControl* control = step_control_of(who, step_control, bundle.device());
-  const kernels::LayerScale* scales =
-      layer_scales_of(who, layer_scales, bundle.device(), bundle.layer_count());
+  const kernels::UpdateInputs ours = kernel_inputs("adamw_update", bundle, inputs);
   dispatch(
-      who, bundle.device(),
-      [&] { kernels::cpu::adamw_update(tensors, rates, control, scales, step); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::adamw_update(tensors, rates, control, scales, step, stream);
-      });
+      "adamw_update", bundle.device(), [&] { kernels::cpu::adamw_update(tensors, ours, step); },
+      [&](cudaStream_t stream) { kernels::cuda::adamw_update(tensors, ours, step, stream); });
 }
 
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,

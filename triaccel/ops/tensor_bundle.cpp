@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "triaccel/base/error.h"
+#include "triaccel/ops/one_piece.h"
 #include "triaccel/ops/tensor_check.h"
 
 namespace triaccel {
@@ -61,10 +62,12 @@ TensorBundle::TensorBundle(std::string who, std::vector<ParameterRef> parameters
 
 std::vector<at::Tensor> TensorBundle::add_state(int which) {
   ensure(which == 1 || which == 2, "a parameter has at most two states");
-  std::vector<at::Tensor> states;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    states.push_back(at::zeros_like(parameters_[i].tensor.detach()));
-    (which == 1 ? all_[i].state1 : all_[i].state2) = states.back().mutable_data_ptr<float>();
+  std::vector<at::Tensor> like;
+  for (const ParameterRef& parameter : parameters_) like.push_back(parameter.tensor.detach());
+  std::vector<at::Tensor> states = in_one_piece(like);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    states[i].zero_();
+    (which == 1 ? all_[i].state1 : all_[i].state2) = states[i].mutable_data_ptr<float>();
   }
   return states;
 }

@@ -22,10 +22,9 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> paramete
           options.weight_decay);
 }
 
-void AdamW::update(const at::Tensor& learning_rates, const at::Tensor& step_control,
-                   const at::Tensor& layer_scales) {
+void AdamW::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
-  adamw_update(bundle_, learning_rates, step_control, layer_scales, step_);
+  adamw_update(bundle_, inputs, step_);
 }
 
 std::vector<StateView> AdamW::state() const {

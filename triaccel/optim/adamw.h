@@ -15,8 +15,7 @@ class AdamW final : public Optimizer {
  public:
   AdamW(const OptimizerOptions& options, std::vector<ParameterRef> parameters);
 
-  void update(const at::Tensor& learning_rates, const at::Tensor& step_control,
-              const at::Tensor& layer_scales) override;
+  void update(const UpdateInputs& inputs) override;
   std::int64_t state_bytes() const override { return first_.bytes() + second_.bytes(); }
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;

@@ -89,9 +89,27 @@ GradientControl::GradientControl(const GradientControlOptions& options,
 }
 
 void GradientControl::measure() {
+  start_gathering();
+  gather();
+  decide();
+}
+
+void GradientControl::start_gathering() { clear_moments(step_control_, layer_scales_, moments_); }
+
+void GradientControl::gather() {
   bundle_.bind_gradients();
-  gradient_moments(bundle_, step_control_, layer_scales_, scratch_, moments_);
-  decide_step(step_control_, moments_, options_);
+  add_gradient_moments(bundle_, step_control_, layer_scales_, scratch_, moments_);
+}
+
+void GradientControl::decide() { decide_step(step_control_, moments_, options_); }
+
+UpdateInputs GradientControl::update_inputs(const at::Tensor& learning_rates,
+                                            UpdateGate gate) const {
+  return {.learning_rates = learning_rates,
+          .step_control = step_control_,
+          .layer_scales = layer_scales_,
+          .moments = moments_,
+          .gate = gate};
 }
 
 void GradientControl::finish_step() { update_layer_scales(layer_scales_, moments_); }

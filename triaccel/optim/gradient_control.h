@@ -9,6 +9,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/ops/update_inputs.h"
 
 namespace triaccel {
 
@@ -34,9 +35,10 @@ struct GradientReport {
   std::int64_t first_skipped_layer = -1;
 };
 
-/// Measures all gradients in one pass and decides on the device what becomes of the step: skipped
-/// when one is not finite, clipped, with the loss scale grown or halved. Keeps each layer's FP16
-/// scale. A step is: backward, measure(), Optimizer::update, WeightAverage::update, finish_step().
+/// Measures all gradients, each in one pass, and decides on the device what becomes of the step:
+/// skipped when one is not finite, clipped, with the loss scale grown or halved. Keeps each layer's
+/// FP16 scale. A step is: backward, measure(), Optimizer::update, WeightAverage::update,
+/// finish_step().
 class GradientControl : public Stateful {
  public:
   /// `layer_count` signals are kept; the parameters' layers lie below it.
@@ -44,8 +46,22 @@ class GradientControl : public Stateful {
                   std::int64_t layer_count);
 
   /// Reads every parameter's grad() and decides; call between backward and Optimizer::update. Only
-  /// enqueues and allocates nothing.
+  /// enqueues and allocates nothing, as do its three parts.
   void measure();
+
+  /// The parts of measure(), for gradients that are used up while backward still runs:
+  /// start_gathering() forgets the step before; gather() adds the gradients that are there now to
+  /// the moments of their layers, so each must be dropped (or kept from the next call) once it was
+  /// counted; decide() closes the step, skipped when any layer was not finite. Between gather() and
+  /// the drop, Optimizer::update with update_inputs(…, UpdateGate::Layer) may apply the gradients:
+  /// unclipped, and not in layers that were not finite so far. One stream must order the calls.
+  void start_gathering();
+  void gather();
+  void decide();
+
+  /// What Optimizer::update reads: after decide(), or between gathers with UpdateGate::Layer.
+  UpdateInputs update_inputs(const at::Tensor& learning_rates,
+                             UpdateGate gate = UpdateGate::Step) const;
 
   /// Moves the layers' FP16 scales to where this step's maxima want them. Updates read gradients by
   /// the scale they were made with, so this comes after them and before the next backward pass,
@@ -56,7 +72,7 @@ class GradientControl : public Stateful {
   /// nothing.
   void abandon_step();
 
-  /// What measure() decided, for Optimizer::update and WeightAverage::update.
+  /// What decide() decided, for WeightAverage::update.
   const at::Tensor& step_control() const { return step_control_; }
 
   /// F32 scalar in device memory: multiply the loss by it before backward. A view that stays valid
@@ -64,7 +80,7 @@ class GradientControl : public Stateful {
   const at::Tensor& loss_scale() const { return loss_scale_; }
 
   /// F32 [layers, 4] in device memory, laid out as ops/layer_scales.h says: for scaled_cast in the
-  /// layers and for Optimizer::update. A view that stays valid and changes as the scales do.
+  /// layers. A view that stays valid and changes as the scales do.
   const at::Tensor& layer_scales() const { return layer_scales_; }
 
   /// Forgets the first skipped step, so that the next one is reported. Only enqueues.

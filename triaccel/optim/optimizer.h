@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -9,6 +7,7 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/ops/update_inputs.h"
 
 namespace triaccel {
 
@@ -38,12 +37,10 @@ struct OptimizerOptions {
 /// construction; states are named per parameter: "momentum/conv1.weight".
 class Optimizer : public Stateful {
  public:
-  /// Reads every parameter's grad() (F32, BF16 or F16); parameters without one stay as they are.
-  /// `learning_rates` is F32 [layers], `step_control` and `layer_scales` those of GradientControl,
-  /// all on the parameters' device. Only enqueues, allocates nothing, and changes nothing when the
-  /// step is to be skipped.
-  virtual void update(const at::Tensor& learning_rates, const at::Tensor& step_control,
-                      const at::Tensor& layer_scales) = 0;
+  /// Applies every parameter's grad() (F32, BF16 or F16) that is there now; parameters without one
+  /// stay as they are, and so do those that the gate of `inputs` (GradientControl::update_inputs)
+  /// holds back. Only enqueues and allocates nothing.
+  virtual void update(const UpdateInputs& inputs) = 0;
 
   virtual std::int64_t state_bytes() const = 0;
 };

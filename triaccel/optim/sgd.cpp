@@ -19,10 +19,9 @@ Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
           options.weight_decay);
 }
 
-void Sgd::update(const at::Tensor& learning_rates, const at::Tensor& step_control,
-                 const at::Tensor& layer_scales) {
+void Sgd::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
-  sgd_update(bundle_, learning_rates, step_control, layer_scales, step_);
+  sgd_update(bundle_, inputs, step_);
 }
 
 std::vector<StateView> Sgd::state() const {

@@ -13,8 +13,7 @@ class Sgd final : public Optimizer {
  public:
   Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters);
 
-  void update(const at::Tensor& learning_rates, const at::Tensor& step_control,
-              const at::Tensor& layer_scales) override;
+  void update(const UpdateInputs& inputs) override;
   std::int64_t state_bytes() const override { return momentum_.bytes(); }
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;

@@ -16,8 +16,9 @@ std::uint64_t mix_of(StepPlan plan) {
   return shape_hash(plan);
 }
 
-/// Bytes that are there whatever the batch. Gradients are not among them: they come and go within
-/// a step, mostly when the activations are gone.
+/// Bytes that are there whatever the batch, as counted: the intercept of a fitted line would err by
+/// as much as the room they leave. Gradients are not among them: they come and go within a step,
+/// mostly when the activations are gone.
 double fixed_bytes(const MemoryReport& memory) {
   double sum = 0;
   for (MemoryPurpose purpose :

@@ -10,7 +10,10 @@ namespace triaccel {
 namespace {
 
 constexpr std::size_t kMostMixes = 8;    // precision mixes remembered
-constexpr double kNotableChange = 0.02;  // of the limit, relative
+constexpr double kNotableChange = 0.02;  // of the limit, as a share of the room
+// Each reading tilts the line through close sizes a little; with so much more noise assumed than
+// there is, that alone lets no settled size grow.
+constexpr double kSettledDoubt = 3;
 
 }  // namespace
 
@@ -30,8 +33,8 @@ MemoryModel& RobustBatch::memory_of(std::uint64_t mix) {
   return found->memory;
 }
 
-void RobustBatch::watch_limit(double limit) {
-  if (std::abs(limit - limit_) <= kNotableChange * limit_) return;
+void RobustBatch::watch_limit(double limit, double room) {
+  if (std::abs(limit - limit_) <= kNotableChange * room) return;
   if (limit > limit_) cool_down_ = 0;  // what made the batch shrink is gone
   limit_ = limit;
   stood_ = 0;
@@ -39,11 +42,12 @@ void RobustBatch::watch_limit(double limit) {
 
 std::int64_t RobustBatch::next_pass(const BatchSight& sight, const PassSizes& sizes) {
   ++tick_;
-  watch_limit(sight.limit_bytes);
+  const MemoryBand band = memory_band(sight.limit_bytes, sight.fixed_bytes, options_);
+  watch_limit(sight.limit_bytes, band.room);
   if (sight.mix_changes || sight.mix != mix_) stood_ = 0;
   mix_ = sight.mix;
   MemoryModel& memory = memory_of(sight.mix);
-  memory.forgive(sight.limit_bytes, tick_);
+  memory.forgive(sight.limit_bytes, band.room, tick_);
   if (sight.retried) {
     cool_down_ = options_.cool_down_ticks;
     stood_ = 0;
@@ -56,47 +60,55 @@ std::int64_t RobustBatch::next_pass(const BatchSight& sight, const PassSizes& si
   memory.add(sight.pass, *sight.used_bytes, tick_);
   const MemoryLine line = memory.line_at(sight.pass, sight.fixed_bytes, options_.measurement_noise);
   std::int64_t next = sight.pass;
-  if (line.bytes > (options_.rho_high + reluctance()) * sight.limit_bytes) {
-    next = shrunk(line, sight.limit_bytes, sizes);
+  if (line.bytes > band.shrink_above + reluctance(band)) {
+    next = shrunk(line, band, sizes);
     if (next < sight.pass) cool_down_ = options_.cool_down_ticks;
   } else if (!cooling && !sight.mix_changes) {
-    next = grown(line, memory, sight, sizes);
+    const double noise = (settled() ? kSettledDoubt : 1) * options_.measurement_noise;
+    next = grown(memory.line_at(sight.pass, sight.fixed_bytes, noise), band, memory,
+                 sight.largest_pass, sizes);
   }
   stood_ = next == sight.pass ? stood_ + 1 : 0;
   return next;
 }
 
-double RobustBatch::reluctance() const {
-  return stood_ >= options_.settled_ticks ? options_.settled_gap : 0;
+bool RobustBatch::settled() const { return stood_ >= options_.settled_ticks; }
+
+double RobustBatch::reluctance(const MemoryBand& band) const {
+  return settled() ? band.settled_gap : 0;
 }
 
-std::int64_t RobustBatch::shrunk(const MemoryLine& line, double limit,
+std::int64_t RobustBatch::shrunk(const MemoryLine& line, const MemoryBand& band,
                                  const PassSizes& sizes) const {
   const double most_saved =
       line.steepest * static_cast<double>(line.pass - std::min(line.pass, sizes.smallest()));
-  if (most_saved < (options_.measurement_noise + reluctance()) * line.bytes)
+  if (most_saved < options_.measurement_noise * line.bytes + reluctance(band))
     return line.pass;  // samples would be lost for nothing
   const std::int64_t half = sizes.at_most(static_cast<double>(line.pass) / 2);
-  const double surplus = line.bytes - options_.rho_low * limit;
+  const double surplus = line.bytes - band.grow_to;
   const double fitting = line.slope > 0 ? static_cast<double>(line.pass) - surplus / line.slope : 0;
   const std::int64_t wanted = std::max(half, sizes.at_most(fitting));
   return std::min(wanted, sizes.below(line.pass));
 }
 
-std::int64_t RobustBatch::grown(const MemoryLine& line, const MemoryModel& memory,
-                                const BatchSight& sight, const PassSizes& sizes) const {
-  const double most_bytes = (options_.rho_low - reluctance()) * sight.limit_bytes;
+std::int64_t RobustBatch::grown(const MemoryLine& line, const MemoryBand& band,
+                                const MemoryModel& memory, std::int64_t largest_pass,
+                                const PassSizes& sizes) const {
+  const double most_bytes = band.grow_to - reluctance(band);
   const double room = most_bytes - line.bytes;
-  if (room <= 0) return line.pass;
-  std::int64_t most = std::max(2 * line.pass, sizes.above(line.pass));
-  most = std::min(most, sight.largest_pass);
+  if (room <= band.apart) return line.pass;  // another reading might have left none
+  const std::int64_t worthwhile = line.pass + (line.pass + 7) / 8;  // less is not worth a new graph
+  // Beside the grid the next size may be too near for that: then the one after.
+  const std::int64_t one_more = sizes.above(std::min(worthwhile, line.pass + options_.bucket) - 1);
+  std::int64_t most = std::max(2 * line.pass, one_more);
+  most = std::min(most, largest_pass);
   const std::int64_t too_large =
       memory.too_large_above(line.pass, most_bytes, tick_ - options_.retry_ticks);
   if (too_large > 0) most = std::min(most, too_large - 1);
   if (memory.forbidden() > line.pass) {
     // Halve the way to the size that failed, and be content once within an eighth of it.
     const std::int64_t gap = memory.forbidden() - line.pass;
-    const std::int64_t next = std::min(sizes.above(line.pass), memory.forbidden() - 1);
+    const std::int64_t next = std::min(one_more, memory.forbidden() - 1);
     most = std::min(most, 8 * gap <= line.pass ? line.pass : std::max(line.pass + gap / 2, next));
   }
   if (most <= line.pass) return line.pass;
@@ -104,11 +116,9 @@ std::int64_t RobustBatch::grown(const MemoryLine& line, const MemoryModel& memor
   if (line.steepest > 0)
     fitting = std::min(fitting, static_cast<double>(line.pass) + room / line.steepest);
   const std::int64_t next = sizes.at_most(fitting);
-  const bool worth_it = 8 * (next - line.pass) >= line.pass;  // less is not worth a new graph
-  if (worth_it && static_cast<double>(next) <= fitting) return next;
+  if (next >= worthwhile && static_cast<double>(next) <= fitting) return next;
   // From a single size nothing but M(B) <= M B / B0 is known. One size more settles the slope;
   // should it not fit, the step is redone smaller and that is never tried again.
-  const std::int64_t one_more = sizes.above(line.pass);
   return line.guessed && !memory.ever_failed() && one_more <= most ? one_more : line.pass;
 }
 

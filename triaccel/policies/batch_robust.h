@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/policies/memory_band.h"
 #include "triaccel/policies/memory_model.h"
 #include "triaccel/policies/pass_sizes.h"
 #include "triaccel/policies/policy_options.h"
@@ -17,7 +18,7 @@ struct BatchSight {
   bool mix_changes = false;               // the next plan has another one: one change at a time
   std::int64_t pass = 0;                  // samples of a forward pass that ran
   double limit_bytes = 0;                 // > 0
-  double fixed_bytes = 0;                 // of them known not to depend on the batch
+  double fixed_bytes = 0;                 // of them taken whatever the batch, as far as is known
   std::optional<double> used_bytes = {};  // peak; empty: no full step to judge by
   bool retried = false;                   // out of memory in the interval: its peak says nothing
   std::int64_t largest_pass = 0;          // of use: the noise scale's cap
@@ -47,11 +48,12 @@ class RobustBatch {
   };
 
   MemoryModel& memory_of(std::uint64_t mix);
-  void watch_limit(double limit);
-  double reluctance() const;  // share of the limit by which a reason must be clearer than usual
-  std::int64_t shrunk(const MemoryLine& line, double limit, const PassSizes& sizes) const;
-  std::int64_t grown(const MemoryLine& line, const MemoryModel& memory, const BatchSight& sight,
-                     const PassSizes& sizes) const;
+  void watch_limit(double limit, double room);
+  bool settled() const;
+  double reluctance(const MemoryBand& band) const;  // bytes a reason must be clearer by than usual
+  std::int64_t shrunk(const MemoryLine& line, const MemoryBand& band, const PassSizes& sizes) const;
+  std::int64_t grown(const MemoryLine& line, const MemoryBand& band, const MemoryModel& memory,
+                     std::int64_t largest_pass, const PassSizes& sizes) const;
 
   BatchOptions options_;
   std::vector<Mix> mixes_;

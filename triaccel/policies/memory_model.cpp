@@ -12,10 +12,8 @@ namespace {
 constexpr std::int64_t kMemory = 8;
 // Of a size's bytes: a change that is no noise.
 constexpr double kNewLevel = 0.05;
-// Of the measured bytes: a share of them always depends on the batch.
-constexpr double kMostFixed = 0.9;
-// A limit that rose by more than this makes old failures worthless.
-constexpr double kNewLimit = 1.02;
+// Of the room a batch has: a limit that rose by more makes old failures worthless.
+constexpr double kNewRoom = 0.02;
 constexpr std::int64_t kLongestWait = 1 << 20;  // ticks
 
 }  // namespace
@@ -55,8 +53,9 @@ MemoryLine MemoryModel::line_at(std::int64_t pass, double fixed_bytes, double no
   const Point* here = point_at(pass);
   ensure(here != nullptr, "the memory of a size is asked for after it was measured");
   MemoryLine line{.pass = pass, .bytes = std::max(here->mean, here->newest)};
-  const double fixed = std::clamp(fixed_bytes, 0.0, kMostFixed * line.bytes);
-  line.steepest = (line.bytes - fixed) / static_cast<double>(pass);
+  const double of_the_batch = line.bytes - std::clamp(fixed_bytes, 0.0, line.bytes);
+  line.slope = of_the_batch / static_cast<double>(pass);
+  line.steepest = (of_the_batch + noise * line.bytes) / static_cast<double>(pass);
 
   double count = 0, mean_pass = 0, mean_bytes = 0;
   for (const Point& point : points_) {
@@ -73,9 +72,10 @@ MemoryLine MemoryModel::line_at(std::int64_t pass, double fixed_bytes, double no
     together += distance * (point.mean - mean_bytes);
   }
   line.guessed = spread <= 0;
-  line.slope = line.guessed ? line.steepest : std::clamp(together / spread, 0.0, line.steepest);
-  if (!line.guessed)
+  if (!line.guessed) {
+    line.slope = std::clamp(together / spread, 0.0, line.steepest);
     line.steepest = std::min(line.steepest, line.slope + noise * line.bytes / std::sqrt(spread));
+  }
   return line;
 }
 
@@ -98,10 +98,10 @@ void MemoryModel::forbid(std::int64_t pass, std::int64_t tick, std::int64_t retr
   forbidden_limit_ = 0;
 }
 
-void MemoryModel::forgive(double limit, std::int64_t tick) {
+void MemoryModel::forgive(double limit, double room, std::int64_t tick) {
   if (forbidden_ == 0) return;
   if (forbidden_limit_ == 0) forbidden_limit_ = limit;
-  if (limit > kNewLimit * forbidden_limit_) {
+  if (limit - forbidden_limit_ > kNewRoom * room) {
     forbidden_ = 0;
     wait_ = 0;
   } else if (tick >= forbidden_until_) {

@@ -14,7 +14,7 @@ struct MemoryLine {
   double bytes = 0;      // measured there
   double slope = 0;      // bytes a sample, fitted
   double steepest = 0;   // the most it can be, as far as is known
-  bool guessed = false;  // no second size has been seen: slope == steepest
+  bool guessed = false;  // no second size has been seen: all but the fixed bytes is the batch's
 };
 
 /// M(B) = a + b B for one mix of precisions: least squares over the last few sizes, through the
@@ -39,8 +39,8 @@ class MemoryModel {
   /// again), or the limit has risen, or the size has run after all, it is not tried again.
   void forbid(std::int64_t pass, std::int64_t tick, std::int64_t retry_ticks);
 
-  /// Once a tick, with the limit of its interval.
-  void forgive(double limit, std::int64_t tick);
+  /// Once a tick, with the limit of its interval and what of it a batch can use.
+  void forgive(double limit, double room, std::int64_t tick);
 
   /// The size that does not fit; 0: none known.
   std::int64_t forbidden() const { return forbidden_; }

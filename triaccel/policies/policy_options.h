@@ -140,7 +140,8 @@ struct BatchOptions {
   MemorySignal signal = MemorySignal::Peak;
   std::int64_t device_bytes = 0;  // ours at the start; the lower of it and the limit counts
 
-  // Shares of the limit. Paper: grow below, shrink above. Robust: grow up to, shrink above.
+  // Paper: shares of the limit; grow below, shrink above. Robust: shares of the room a batch has,
+  // the limit less weights, optimizer state and data; grow up to, shrink above.
   double rho_low = 0.85;
   double rho_high = 0.93;
 
@@ -154,8 +155,8 @@ struct BatchOptions {
 
   std::int64_t cool_down_ticks = 2;  // robust: without growth after a shrink
   std::int64_t settled_ticks = 3;    // robust: a size that stood this long moves only when …
-  double settled_gap = 0.03;         // … memory is this share of the limit beyond the two above
-  double measurement_noise = 0.01;   // robust: of the measured bytes, relative
+  double settled_gap = 0.03;         // … memory is this share of the room beyond the two above
+  double measurement_noise = 0.01;   // robust: of all measured bytes, relative, either way
   std::int64_t retry_ticks = 100;    // robust and off: a size that ran out of memory is left alone
                                      // this long; doubled each time it fails again
   double kappa = 1;                  // robust: the batch grows up to kappa noise scales; 0: no cap

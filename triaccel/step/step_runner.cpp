@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/base/mixed_hash.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
+#include "triaccel/ops/cross_entropy.h"
 #include "triaccel/ops/running_score.h"
 
 namespace triaccel {
@@ -27,6 +29,21 @@ std::vector<ParameterRef> with_float_buffers(const StepNetwork& network) {
 std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
   const std::int64_t passes = (samples + micro_batch - 1) / micro_batch;
   return micro_batch == 1 ? passes : std::min(passes, std::max<std::int64_t>(1, samples / 2));
+}
+
+/// All that shapes a step beside what device memory says.
+struct StepShape {
+  std::uint64_t plan;  // shape_hash
+  const Dataset* data;
+  std::int64_t samples;
+  bool augment;
+  std::uint64_t seed;
+};
+
+std::uint64_t key_of(const StepShape& shape) {
+  std::uint64_t key = mixed_hash(shape.plan, reinterpret_cast<std::uintptr_t>(shape.data));
+  key = mixed_hash(key, static_cast<std::uint64_t>(shape.samples));
+  return mixed_hash(mixed_hash(key, shape.augment), shape.seed);
 }
 
 /// Constructs `make()` with its allocations booked as optimizer memory.
@@ -57,9 +74,17 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
   score_ = make_running_score(device);
   score_before_ = make_running_score(device);
   if (options.layers)
-    layers_ = std::make_unique<LayerExecution>(network_.weights, options.layers->kernels,
-                                               gradients_.layer_scales(),
-                                               options.layers->device_has_bf16);
+    layers_ = std::make_unique<LayerExecution>(
+        network_.weights, options.layers->kernels, gradients_.layer_scales(),
+        LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
+                              .fuse = device.is_cuda(),
+                              .prepare_weights = device.is_cuda()});
+  if (options.graphs && device.is_cuda() && can_capture()) {
+    side_ = std::make_unique<SideStream>();
+    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, *side_);
+    early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, *side_, learning_rates_,
+                                            network_.parameters);
+  }
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
 }
 
@@ -82,60 +107,97 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
           "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
   const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
   if (layers_) layers_->follow(plan.layers, passes);
+  at::Tensor samples;
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
-    snapshot_.take();
-    score_before_.copy_(score_);
+    data.enter_epoch(gather);
     set_learning_rates(plan, learning_rate);
+    samples = placed(ids);
   });
-  try {
-    catching_out_of_memory([&] { compute_gradients(passes, data, ids, gather); });
-  } catch (...) {
+  const auto work = [&](Enqueued enqueued) { step(passes, data, samples, gather, enqueued); };
+  if (!graphs_) return work(Enqueued::Eagerly);
+  const StepShape shape{.plan = shape_hash(plan),
+                        .data = &data,
+                        .samples = ids.numel(),
+                        .augment = gather.augment,
+                        .seed = gather.seed};
+  graphs_->run(key_of(shape), (ids.numel() + passes - 1) / passes, work);
+}
+
+at::Tensor StepRunner::placed(const at::Tensor& ids) {
+  if (!graphs_) return ids;
+  if (!ids_.defined() || ids_.numel() < ids.numel()) {
+    graphs_->clear();  // what is captured reads the numbers where they were
+    ids_ = at::empty_like(ids);
+  }
+  return ids_.narrow(0, 0, ids.numel()).copy_(ids);
+}
+
+void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
+                      const GatherOptions& gather, Enqueued enqueued) {
+  const bool captured = enqueued == Enqueued::Captured;
+  SideStream* const side = enqueued == Enqueued::Eagerly ? nullptr : side_.get();
+  EarlyUpdates* const early = updates_early(passes, enqueued) ? early_.get() : nullptr;
+  catching_out_of_memory([&] {
+    if (!captured) snapshot_.take_generators();
+    snapshot_.take_buffers();
+    if (!captured) score_before_.copy_(score_);
+  });
+  const auto undo = [&] {
     drop_gradients();
+    if (layers_) layers_->end_step();
+    if (captured) return;  // nothing has happened
     gradients_.abandon_step();
     snapshot_.put_back();
     score_.copy_(score_before_);
+  };
+  try {
+    catching_out_of_memory([&] {
+      if (early != nullptr) early->begin_step(enqueued == Enqueued::Rehearsed);
+      if (layers_) layers_->begin_step(side, early);
+      compute_gradients(passes, data, ids, gather, early);
+      if (side != nullptr) side->join();
+    });
+  } catch (...) {
+    undo();
     gauge_.release_cache();
     throw;
   }
-  update();  // allocates nothing, so from here on the step cannot fail
+  if (enqueued == Enqueued::Rehearsed) return undo();
+  if (layers_) layers_->end_step();
+  update(early);  // allocates nothing, so from here on the step cannot fail
   drop_gradients();
 }
 
+bool StepRunner::updates_early(std::int64_t passes, Enqueued enqueued) const {
+  return enqueued != Enqueued::Eagerly && layers_ && passes == 1 &&
+         options_.gradients.clip_norm == 0 && !options_.gradients.loss_scaling;
+}
+
 void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                                   const GatherOptions& gather) {
+                                   const GatherOptions& gather, EarlyUpdates* early) {
   const std::int64_t samples = ids.numel();
   for (std::int64_t pass = 0, first = 0, count = 0; pass < passes; ++pass, first += count) {
     count = samples / passes + (pass < samples % passes ? 1 : 0);
     const std::int64_t used_before = gauge_.used();
-    at::Tensor loss;
+    at::Tensor logits, gradient;
     {
       MemoryPurposeScope purpose(MemoryPurpose::Activations);
       const Batch batch = data.gather(ids.narrow(0, first, count), gather);
-      at::Tensor logits;
-      {
-        const ForwardScope scope(forward_rules(), ids.device().type());
-        logits = network_.forward(batch.inputs);
-        if (layers_) logits = logits.to(at::kFloat);  // the carrier is too coarse for a loss
-        loss = loss_of(logits, batch.targets);
-      }
+      logits = forward_pass(network_.forward, batch.inputs, forward_rules());
+      logits = logits.reshape({-1, logits.size(-1)});
+      // Micro-batches add up to the mean over the whole batch; the scale keeps FP16 gradients away
+      // from zero and is taken out again by the update.
       const at::NoGradGuard no_grad;
-      add_score(score_, loss, logits.detach().reshape({-1, logits.size(-1)}),
-                batch.targets.reshape({-1}), count);
+      gradient = cross_entropy_gradient(
+          score_, logits.detach().contiguous(), batch.targets.reshape({-1}).contiguous(), count,
+          options_.label_smoothing, static_cast<double>(count) / static_cast<double>(samples),
+          options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor());
     }
     gauge_.note(MemoryPurpose::Activations, gauge_.used() - used_before);
     MemoryPurposeScope purpose(MemoryPurpose::Gradients);
-    // Micro-batches add up to the mean over the whole batch; the scale keeps FP16 gradients away
-    // from zero and is taken out again by the update.
-    if (count < samples) loss = loss * (static_cast<double>(count) / static_cast<double>(samples));
-    if (options_.gradients.loss_scaling) loss = loss * gradients_.loss_scale();
-    loss.backward();
+    if (early != nullptr) early->allow(layers_->used_each_weight_once());
+    logits.backward(gradient);
   }
-}
-
-at::Tensor StepRunner::loss_of(const at::Tensor& logits, const at::Tensor& targets) const {
-  return at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}),
-                                /*weight=*/{}, at::Reduction::Mean, /*ignore_index=*/-100,
-                                options_.label_smoothing);
 }
 
 void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) {
@@ -150,10 +212,14 @@ void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) 
       .mul_(learning_rate * static_cast<double>(plan.learning_rate_scale));
 }
 
-void StepRunner::update() {
+void StepRunner::update(EarlyUpdates* early) {
   const at::NoGradGuard no_grad;
-  gradients_.measure();
-  optimizer_->update(learning_rates_, gradients_.step_control(), gradients_.layer_scales());
+  if (early != nullptr) {
+    early->end_backward();
+  } else {
+    gradients_.measure();
+    optimizer_->update(gradients_.update_inputs(learning_rates_));
+  }
   if (average_) average_->update(gradients_.step_control());
   gradients_.finish_step();
   snapshot_.put_back_if_skipped(gradients_.step_control());

@@ -15,7 +15,9 @@
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
-#include "triaccel/step/forward_scope.h"
+#include "triaccel/step/early_updates.h"
+#include "triaccel/step/forward_pass.h"
+#include "triaccel/step/graph_cache.h"
 #include "triaccel/step/step_snapshot.h"
 
 namespace triaccel {
@@ -43,6 +45,7 @@ struct StepRunnerOptions {
   bool autocast = false;                     // the whole forward pass under torch's autocast …
   at::ScalarType autocast_type = at::kHalf;  // … to this type
   std::optional<LayerOptions> layers = {};   // or each layer in the plan's precision
+  bool graphs = false;  // capture and replay whole steps where the device and stream allow it
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was.
@@ -74,15 +77,22 @@ class StepRunner {
   /// How a forward pass computes under the last plan; for evaluating in between.
   ForwardRules forward_rules() const;
 
+  /// Where whole steps are captured; null where they are not.
+  GraphCache* graphs() { return graphs_.get(); }
+
   /// Makes `plan` the last one without running a step: to evaluate a restored state.
   void follow(const StepPlan& plan);
 
  private:
+  /// Copies the samples' numbers to where captured steps read them.
+  at::Tensor placed(const at::Tensor& ids);
+  void step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
+            const GatherOptions& gather, Enqueued enqueued);
   void compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                         const GatherOptions& gather);
-  at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& targets) const;
+                         const GatherOptions& gather, EarlyUpdates* early);
   void set_learning_rates(const StepPlan& plan, double learning_rate);
-  void update();
+  void update(EarlyUpdates* early);
+  bool updates_early(std::int64_t passes, Enqueued enqueued) const;
   void drop_gradients();
 
   StepNetwork network_;
@@ -92,13 +102,17 @@ class StepRunner {
   GradientControl gradients_;
   std::unique_ptr<WeightAverage> average_;
   std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels
+  std::unique_ptr<SideStream> side_;        // with graphs: for gradients of weights
+  std::unique_ptr<EarlyUpdates> early_;     // where updates need not wait for all of backward
   StepSnapshot snapshot_;
-  at::Tensor score_;                   // running loss and accuracy
-  at::Tensor score_before_;            // the same before this step, for a step that fails
-  at::Tensor learning_rate_scales_;    // float [layers], as the plan last said
-  at::Tensor learning_rates_;          // float [layers]
-  std::vector<LayerPlan> scaled_for_;  // the layers learning_rate_scales_ was made for
-  std::int64_t skipped_before_ = 0;    // skipped steps reported so far
+  std::unique_ptr<GraphCache> graphs_;  // null: every step is enqueued anew
+  at::Tensor ids_;                      // int64 [largest batch so far]
+  at::Tensor score_;                    // running loss and accuracy
+  at::Tensor score_before_;             // the same before this step, for a step that fails
+  at::Tensor learning_rate_scales_;     // float [layers], as the plan last said
+  at::Tensor learning_rates_;           // float [layers]
+  std::vector<LayerPlan> scaled_for_;   // the layers learning_rate_scales_ was made for
+  std::int64_t skipped_before_ = 0;     // skipped steps reported so far
 };
 
 }  // namespace triaccel

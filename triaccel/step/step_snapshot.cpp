@@ -42,11 +42,13 @@ StepSnapshot::StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device)
       generators_(generators_for(device)),
       generator_states_(generators_.size()) {}
 
-void StepSnapshot::take() {
-  at::NoGradGuard no_grad;
-  // The one thing here that allocates, so it is first.
+void StepSnapshot::take_generators() {
   for (std::size_t i = 0; i < generators_.size(); ++i)
     generator_states_[i] = generators_[i].get_state();
+}
+
+void StepSnapshot::take_buffers() {
+  at::NoGradGuard no_grad;
   if (!buffers_.empty()) at::_foreach_copy_(copies_, buffers_, /*non_blocking=*/true);
 }
 

@@ -14,10 +14,11 @@ namespace triaccel {
 /// step can be tried again as if it had never been.
 class StepSnapshot {
  public:
-  /// Allocates room for the buffers once; take() then only copies.
+  /// Allocates room for the buffers once.
   StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device);
 
-  void take();
+  void take_generators();
+  void take_buffers();  // allocates nothing
   void put_back();
 
   /// Puts the buffers back, on the device and without waiting for it, when GradientControl decided

@@ -100,9 +100,11 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "smallest_rate", "--smallest-rate",
                     "floor of a layer's rate, as a share of the schedule's"},
         o.smallest_rate);
-  visit(ConfigField{"control", "rho_low", "--rho-low", "share of the budget: grow below"},
-        o.rho_low);
-  visit(ConfigField{"control", "rho_high", "--rho-high", "share of the budget: shrink above"},
+  visit(
+      ConfigField{"control", "rho_low", "--rho-low",
+                  "grow below: share of the budget less data, weights, optimizer (paper: of all)"},
+      o.rho_low);
+  visit(ConfigField{"control", "rho_high", "--rho-high", "shrink above: share of the same"},
         o.rho_high);
   visit(ConfigField{"control", "batch_up", "--batch-up", "paper: samples added"}, o.batch_up);
   visit(ConfigField{"control", "batch_down", "--batch-down", "paper: samples taken off"},
@@ -162,6 +164,9 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"device", "budget", "--budget",
                     "memory the run may use: 300MiB, 2GB, 80% or none"},
         v.budget);
+  visit(ConfigField{"device", "graphs", "--graphs",
+                    "auto: capture and replay whole steps on a GPU; or off"},
+        v.graphs);
 
   auto& r = c.run;
   visit(ConfigField{"run", "out", "--out", "run directory (default: runs/<name>)"}, r.out);

@@ -32,11 +32,7 @@ at::Tensor samples_in_order(const Network& network, const Batch& batch, const Fo
   at::Tensor fine = at::ones({count}, batch.inputs.options().dtype(at::kBool));
   if (batch.inputs.is_floating_point())
     fine = at::isfinite(batch.inputs).reshape({count, -1}).all(1);
-  at::Tensor logits;
-  {
-    const ForwardScope scope(rules, batch.inputs.device().type());
-    logits = network.forward(batch.inputs).to(at::kFloat);
-  }
+  const at::Tensor logits = forward_pass(network.forward, batch.inputs, rules).to(at::kFloat);
   const at::Tensor losses = at::cross_entropy_loss(
       logits.reshape({-1, logits.size(-1)}), batch.targets.reshape({-1}), {}, at::Reduction::None);
   return fine.logical_and(at::isfinite(losses).reshape({count, -1}).all(1));

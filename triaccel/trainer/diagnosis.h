@@ -9,7 +9,7 @@
 
 #include "triaccel/data/dataset.h"
 #include "triaccel/models/network.h"
-#include "triaccel/step/forward_scope.h"
+#include "triaccel/step/forward_pass.h"
 
 namespace triaccel {
 

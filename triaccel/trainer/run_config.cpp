@@ -41,6 +41,7 @@ void check_words(const RunConfig& config) {
   require_one_of("--data", config.data.name, all_data_names());
   require_one_of("--device", config.device.device, {"auto", "cpu", "cuda"});
   parse_bad_data(config.data.bad_data, "--bad-data");
+  require_one_of("--graphs", config.device.graphs, {"auto", "off"});
   parse_budget(config.device.budget, 1 << 20, "--budget");
   require(config.model.init_from.empty() || std::filesystem::exists(config.model.init_from),
           "--init-from", "there is no file '", config.model.init_from, "'");

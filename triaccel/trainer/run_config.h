@@ -83,6 +83,7 @@ struct RunConfig {
     std::string device = "auto";
     std::int64_t threads = 0;  // 0: libtorch's own choice
     std::string budget = "none";
+    std::string graphs = "auto";  // or off
   } device;
 
   struct Run {

@@ -68,6 +68,8 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
           .largest = control.largest_batch,
           .delta_up = control.batch_up,
           .delta_down = control.batch_down,
+          // The CPU's account is exact; a GPU's allocator counts in blocks.
+          .measurement_noise = parts.on.device.is_cuda() ? of_the_set.measurement_noise : 0.002,
           .kappa = control.noise_share,
           .rate = rate_rule(control.batch_rate, of_the_set.rate)};
 }
@@ -140,10 +142,21 @@ bool RunControl::probe_due(std::int64_t step) const {
 
 CurvatureReport RunControl::probe(const std::function<at::Tensor()>& ids, std::int64_t step) {
   const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
+  CurvatureReport report;
   try {
-    const Batch batch =
-        catching_out_of_memory([&] { return parts_.data.train->gather(ids(), {}); });
-    return probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
+    const at::Tensor samples = catching_out_of_memory(ids);
+    const auto look = [&] {
+      const Batch batch = parts_.data.train->gather(samples, {});
+      report = probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
+    };
+    // The memory of captured steps is free between them; but what hessian mode keeps from one probe
+    // to the next must not lie there.
+    GraphCache* const graphs = parts_.runner->graphs();
+    if (graphs != nullptr && curvature_.mode == CurvatureMode::FisherGram)
+      graphs->run_once(look);
+    else
+      catching_out_of_memory(look);
+    return report;
   } catch (const OutOfMemory& error) {
     return {.mode = curvature_.mode, .step = step, .skipped = error.what()};
   }

@@ -8,11 +8,13 @@
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/format_hardware.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/layers/layer_shapes.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/ops/one_piece.h"
 #include "triaccel/trainer/evaluation_mode.h"
 #include "triaccel/trainer/network_state.h"
 
@@ -27,14 +29,22 @@ c10::Device prepare_device(const RunConfig& config) {
   return device;
 }
 
-/// Moves weights to the device and, where asked, into channels-last order.
+/// Moves weights to the device and, where asked, into channels-last order; on a GPU into one piece.
 void place(Network& network, const RunDevice& on, bool channels_last) {
   const at::NoGradGuard no_grad;
   network.module->to(on.device);
-  if (!channels_last) return;
-  for (at::Tensor& parameter : network.module->parameters())
-    if (parameter.dim() == 4)
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  std::vector<at::Tensor> parameters = network.module->parameters();
+  if (channels_last)
+    for (at::Tensor& parameter : parameters)
+      if (parameter.dim() == 4)
+        parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  if (!on.device.is_cuda()) return;
+  for (const at::Tensor& parameter : parameters)
+    if (parameter.scalar_type() != at::kFloat || !parameter.is_non_overlapping_and_dense()) return;
+  std::vector<at::Tensor> pieces = in_one_piece(parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].set_data(pieces[i].copy_(parameters[i]));
+  release_cuda_cache();
 }
 
 /// A user's network was made before our allocator counted; its tensors move into counted memory.
@@ -86,13 +96,15 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
       .label_smoothing = train.label_smoothing,
       .weight_average_decay = train.ema,
       .autocast = method.autocast,
-      .autocast_type = method.autocast_type};
+      .autocast_type = method.autocast_type,
+      .graphs = config.device.graphs != "off"};
 }
 
 }  // namespace
 
 RunDevice::RunDevice(const RunConfig& config)
     : device(prepare_device(config)),
+      stream(device),
       budget_bytes(parse_budget(config.device.budget, device_total_bytes(device), "--budget")),
       gauge(device) {
   gauge.set_limit(budget_bytes);
@@ -107,11 +119,7 @@ DeviceFormats formats_on(c10::Device device) {
 
 bool wants_channels_last(const RunConfig& config, c10::Device device) {
   if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
-  if (config.train.method == "triaccel") {
-    // Products and tensor cores want it. Not so libtorch's depthwise convolutions on a GPU: on an
-    // H200 a step of EfficientNet-B0 takes 60 ms channels-last and 38 ms contiguous.
-    return !(device.is_cuda() && config.model.name == "efficientnet-b0");
-  }
+  if (config.train.method == "triaccel") return true;  // products and our own kernels want it
 #if defined(__x86_64__)
   return device.is_cpu();  // oneDNN's convolutions want it
 #else

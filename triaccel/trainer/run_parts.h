@@ -9,6 +9,7 @@
 
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/memory_gauge.h"
+#include "triaccel/device/work_stream.h"
 #include "triaccel/models/network.h"
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/method.h"
@@ -24,6 +25,7 @@ struct RunDevice {
   RunDevice& operator=(const RunDevice&) = delete;
 
   c10::Device device;
+  WorkStream stream;
   std::int64_t budget_bytes;  // 0: none
   MemoryGauge gauge;
 };

@@ -55,6 +55,11 @@ RunSummary run_summary(const RunConfig& config, const RunParts& parts, const Run
                      .layers_bf16 = layers_in(Precision::Bf16),
                      .layers_fp16 = layers_in(Precision::Fp16),
                      .parameters = parameter_count(parts.network)};
+  if (const GraphCache* graphs = parts.runner->graphs()) {
+    summary.graph_replays = graphs->counts().replays;
+    summary.graph_captures = graphs->counts().captures;
+    summary.graph_misses = graphs->counts().eager;
+  }
   summary.score = efficiency_score(summary);
   return summary;
 }

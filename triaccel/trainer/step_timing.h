@@ -7,7 +7,7 @@
 namespace triaccel {
 
 struct StepTimingOptions {
-  int warmup_steps = 5;
+  int warmup_steps = -1;     // negative: 5, on a GPU 12, after which captured steps are replayed
   int samples = 20;          // timings taken
   int steps_per_sample = 1;  // steps timed together, so that a GPU is never kept waiting
 };

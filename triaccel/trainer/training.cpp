@@ -11,7 +11,7 @@
 #include "triaccel/telemetry/html_report.h"
 #include "triaccel/telemetry/metrics_files.h"
 #include "triaccel/telemetry/summary.h"
-#include "triaccel/trainer/evaluation.h"
+#include "triaccel/trainer/evaluator.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
 #include "triaccel/trainer/run_directory.h"
@@ -121,8 +121,9 @@ EvaluationReport evaluate_run(const fs::path& directory) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(parts.data.test->size()));
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
   EvaluationReport report =
-      evaluate(parts.network, *parts.data.test, ids, parts.runner->forward_rules(),
-               config.train.batch, parts.on.device);
+      Evaluator(parts.network, parts.on.device)
+          .evaluate(*parts.data.test, ids,
+                    {.forward = parts.runner->forward_rules(), .batch = config.train.batch});
   report.step = checkpoint->info.step;
   return report;
 }

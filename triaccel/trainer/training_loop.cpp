@@ -13,7 +13,6 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/policies/precision_ladder.h"
 #include "triaccel/trainer/diagnosis.h"
-#include "triaccel/trainer/evaluation.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
 #include "triaccel/trainer/run_schedule.h"
@@ -53,6 +52,7 @@ TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const Train
       store_(store),
       sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
       order_(parts.on.device),
+      evaluator_(parts.network, parts.on.device, parts.runner->graphs()),
       schedule_(schedule_of(config, sampler_.samples_per_epoch())),
       control_(config, parts),
       plan_(control_.first_plan()),
@@ -245,6 +245,8 @@ void TrainingLoop::decide_next_plan() {
   if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan))
     give_up(report);
   for (const std::string& event : decision.events) note(event);
+  if (GraphCache* graphs = parts_.runner->graphs(); graphs != nullptr && graphs->thrashes())
+    note("plans change faster than captured steps pay for themselves; see --dwell, --graphs off");
   change_plan(std::move(decision.plan));
   progress_.control_seconds += watch.seconds();
 }
@@ -335,9 +337,11 @@ EvaluationReport TrainingLoop::evaluate_split(bool validation) {
     std::iota(ids.begin(), ids.end(), std::int64_t{0});
   }
   EvaluationReport report =
-      evaluate(parts_.network, validation ? *parts_.data.train : *parts_.data.test, ids,
-               parts_.runner->forward_rules(), plan_.micro_batch_size, parts_.on.device,
-               [this] { watchdog_.alive(); });
+      evaluator_.evaluate(validation ? *parts_.data.train : *parts_.data.test, ids,
+                          {.forward = parts_.runner->forward_rules(),
+                           .shape = shape_hash(plan_),
+                           .batch = plan_.micro_batch_size},
+                          [this] { watchdog_.alive(); });
   report.step = progress_.step;
   report.epoch = epoch_now();
   report.split = validation ? "validation" : "test";

@@ -12,6 +12,7 @@
 #include "triaccel/data/sampler.h"
 #include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/evaluator.h"
 #include "triaccel/trainer/pending_interval.h"
 #include "triaccel/trainer/run_control.h"
 #include "triaccel/trainer/run_parts.h"
@@ -83,6 +84,7 @@ class TrainingLoop {
   CheckpointStore* store_;
   Sampler sampler_;
   EpochOrder order_;
+  Evaluator evaluator_;
   LearningRateSchedule schedule_;
   RunControl control_;
   StepPlan plan_;

@@ -57,21 +57,23 @@ ChunkMoments moments_of(const typename Stored::Word* stored, std::int64_t count,
 
 }  // namespace
 
-void gradient_moments(std::span<const TensorEntry> tensors, const float* loss_scale,
-                      const LayerScale* scales, ChunkMoments* chunks, LayerMoments* layers,
-                      std::int64_t layer_count) {
+void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count) {
+  for (std::int64_t i = 0; i < layer_count; ++i) layers[i] = no_moments(scales, i);
+}
+
+void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
+                          MomentsScratch scratch, LayerMoments* layers) {
+  ChunkMoments* chunks = scratch.chunks;
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t chunk) {
     const FloatType type = list.gradient_type[range.index];
     const std::int32_t layer = list.layer[range.index];
     with_stored_type(type, [&]<typename Stored>(Stored) {
       const auto* stored = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
       chunks[chunk] = moments_of<Stored>(stored + range.begin, range.end - range.begin,
-                                         gradient_scales(*loss_scale, scales, layer, type));
+                                         gradient_scales(scales, layer, type));
     });
     chunks[chunk].layer = layer;
   });
-  for (std::int64_t i = 0; i < layer_count; ++i)
-    layers[i] = {.fp16_scale = fp16_scale_of(*loss_scale, scales, i)};
   const std::int64_t total = chunk_count(tensors);
   for (std::int64_t i = 0; i < total; ++i) add_moments(layers[chunks[i].layer], chunks[i]);
 }

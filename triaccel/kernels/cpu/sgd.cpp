@@ -2,21 +2,20 @@
 
 #include "triaccel/kernels/cpu/chunk_loop.h"
 #include "triaccel/kernels/float_type_math.h"
-#include "triaccel/kernels/layer_scale_math.h"
 #include "triaccel/kernels/sgd_math.h"
+#include "triaccel/kernels/update_gate_math.h"
 
 namespace triaccel::kernels::cpu {
 
-void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, const LayerScale* scales, SgdStep step) {
-  if (control->skip) return;
+void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step) {
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t) {
+    const std::int32_t layer = list.layer[range.index];
+    if (left_alone(inputs, layer)) return;
     float* __restrict p = list.parameter[range.index];
     float* __restrict v = list.state1[range.index];
-    const std::int32_t layer = list.layer[range.index];
     const FloatType type = list.gradient_type[range.index];
-    const float multiplier = control->gradient_multiplier / carried_scale(scales, layer, type);
-    const float learning_rate = learning_rates[layer];
+    const float multiplier = gradient_multiplier(inputs, layer, type);
+    const float learning_rate = inputs.learning_rates[layer];
     const SgdStep s = step;
     with_stored_type(type, [&]<typename Stored>(Stored) {
       const auto* __restrict g =

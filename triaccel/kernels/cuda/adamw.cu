@@ -2,28 +2,28 @@
 #include "triaccel/kernels/adamw_math.h"
 #include "triaccel/kernels/cuda/chunk_loop.cuh"
 #include "triaccel/kernels/float_type_math.h"
-#include "triaccel/kernels/layer_scale_math.h"
+#include "triaccel/kernels/update_gate_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(const __grid_constant__ TensorList list, const float* learning_rates,
-                 const StepControl* control, const LayerScale* scales, AdamWStep step) {
-  if (control->skip) return;
+    adamw_kernel(const __grid_constant__ TensorList list,
+                 const __grid_constant__ UpdateInputs inputs, AdamWStep step) {
+  const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  const std::int32_t layer = list.layer[range.index];
+  if (left_alone(inputs, layer)) return;
   // FP64 powers are dear on most chips: one thread of the block takes them for all.
   __shared__ AdamWFactors shared_factors;
-  if (threadIdx.x == 0) shared_factors = adamw_factors(step, control->applied_steps);
+  if (threadIdx.x == 0) shared_factors = adamw_factors(step, step_number(inputs));
   __syncthreads();
   const AdamWFactors factors = shared_factors;
-  const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   float* p = list.parameter[range.index];
   float* m = list.state1[range.index];
   float* v = list.state2[range.index];
-  const std::int32_t layer = list.layer[range.index];
   const FloatType type = list.gradient_type[range.index];
-  const float multiplier = control->gradient_multiplier / carried_scale(scales, layer, type);
-  const float learning_rate = learning_rates[layer];
+  const float multiplier = gradient_multiplier(inputs, layer, type);
+  const float learning_rate = inputs.learning_rates[layer];
   with_stored_type(type, [&]<typename Stored>(Stored) {
     const auto* g = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
     for_each_element(
@@ -49,11 +49,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void adamw_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                  const StepControl* control, const LayerScale* scales, AdamWStep step,
+void adamw_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, AdamWStep step,
                   cudaStream_t stream) {
   launch_lists("adamw_update", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    adamw_kernel<<<blocks, kThreads, 0, stream>>>(list, learning_rates, control, scales, step);
+    adamw_kernel<<<blocks, kThreads, 0, stream>>>(list, inputs, step);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr std::int64_t kPixelsPerBlock = kThreads * 8;
+constexpr std::uint32_t kPixelsPerBlock = kThreads * 2;
 
 /// blockIdx.x = position in the batch, blockIdx.y = piece of the sample, in the output's order.
 __global__ void __launch_bounds__(kThreads)
@@ -14,18 +14,21 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t id = batch.sample_ids[blockIdx.x];
   const bool known = id >= 0 && id < batch.image_count;
   const CropFlip draw = draw_crop_flip(how, *batch.epoch, id);
-  const std::int64_t plane_size = batch.height * batch.width;
-  const std::int64_t image_size = batch.channels * plane_size;
+  // 32 bits: dividing 64-bit numbers takes longer than all the rest.
+  const auto channels = static_cast<std::uint32_t>(batch.channels);
+  const auto width = static_cast<std::uint32_t>(batch.width);
+  const std::uint32_t plane_size = static_cast<std::uint32_t>(batch.height) * width;
+  const std::uint32_t image_size = channels * plane_size;
   const std::uint8_t* image = batch.images + (known ? id : 0) * image_size;
-  float* sample = output + blockIdx.x * image_size;
-  const std::int64_t begin = blockIdx.y * kPixelsPerBlock;
-  const std::int64_t end = min(begin + kPixelsPerBlock, image_size);
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    const std::int64_t channel = channels_last ? i % batch.channels : i / plane_size;
-    const std::int64_t pixel = channels_last ? i / batch.channels : i % plane_size;
+  float* sample = output + std::int64_t{blockIdx.x} * image_size;
+  const std::uint32_t begin = blockIdx.y * kPixelsPerBlock;
+  const std::uint32_t end = min(begin + kPixelsPerBlock, image_size);
+  for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const std::uint32_t channel = channels_last ? i % channels : i / plane_size;
+    const std::uint32_t pixel = channels_last ? i / channels : i % plane_size;
     sample[i] = known ? augmented_pixel(image + channel * plane_size, batch.height, batch.width,
-                                        pixel / batch.width, pixel % batch.width, draw,
-                                        batch.scale[channel], batch.shift[channel])
+                                        pixel / width, pixel % width, draw, batch.scale[channel],
+                                        batch.shift[channel])
                       : NAN;
   }
 }
@@ -45,6 +48,8 @@ void augment(const ImageBatch& batch, Augmentation how, bool channels_last, floa
              cudaStream_t stream) {
   const std::int64_t image_size = batch.channels * batch.height * batch.width;
   if (batch.batch == 0 || image_size == 0) return;
+  require(image_size < (std::int64_t{1} << 31), "augment", "an image of ", image_size,
+          " numbers is too large for the GPU");
   const dim3 grid(static_cast<unsigned>(batch.batch), blocks_for(image_size, kPixelsPerBlock));
   augment_kernel<<<grid, kThreads, 0, stream>>>(batch, how, channels_last, output);
   check_launch("augment");

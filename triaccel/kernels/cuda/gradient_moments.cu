@@ -1,5 +1,6 @@
 #include "triaccel/kernels/gradient_moments.h"
 
+#include "triaccel/kernels/cuda/block_reduce.cuh"
 #include "triaccel/kernels/cuda/chunk_loop.cuh"
 #include "triaccel/kernels/float_type_math.h"
 #include "triaccel/kernels/gradient_moments_math.h"
@@ -7,41 +8,44 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kWarps = kThreads / 32;
 static_assert(kThreads * kElementsPerLane == kChunk, "one thread is one lane of a chunk");
+static_assert(kThreads >= TensorList::kCapacity, "one thread looks at one tensor of the list");
 
-template <typename Moments>
-__device__ Moments shuffle_down(const Moments& mine, int distance) {
-  constexpr int words = sizeof(Moments) / sizeof(std::uint32_t);
-  std::uint32_t word[words];
-  memcpy(word, &mine, sizeof mine);
-#pragma unroll
-  for (int i = 0; i < words; ++i) word[i] = __shfl_down_sync(~0u, word[i], distance);
-  Moments other;
-  memcpy(&other, word, sizeof other);
-  return other;
+struct AddMoments {
+  template <typename Moments>
+  __device__ void operator()(Moments& all, const Moments& part) const {
+    add_moments(all, part);
+  }
+};
+
+/// How many chunks of the list are of `layer`: this thread's share, for a sum over the block.
+__device__ std::int32_t my_chunks_of_layer(const TensorList& list, std::int32_t layer) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i >= list.size || list.layer[i] != layer) return 0;
+  return list.first_chunk[i + 1] - list.first_chunk[i];
 }
 
-/// The moments of all threads, in thread 0, added in the same order every time.
-template <typename Moments>
-__device__ Moments reduce_block(Moments mine) {
-  __shared__ Moments warps[kWarps];
-  for (int distance = 16; distance > 0; distance /= 2)
-    add_moments(mine, shuffle_down(mine, distance));
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int warp = 1; warp < kWarps; ++warp) add_moments(mine, warps[warp]);
-  return mine;
+/// All chunks of `layer`, in thread 0.
+__device__ LayerMoments sum_of_layer(const TensorList& list, std::int32_t layer,
+                                     const ChunkMoments* chunks) {
+  LayerMoments mine;
+  for (int i = 0; i < list.size; ++i) {
+    if (list.layer[i] != layer) continue;
+    const std::int32_t end = list.first_chunk[i + 1];
+    for (std::int32_t c = list.first_chunk[i] + threadIdx.x; c < end; c += kThreads)
+      add_moments(mine, chunks[c]);
+  }
+  return reduce_block<kThreads>(mine, AddMoments{});
 }
 
+/// One block a chunk; the last block of a layer adds its chunks up.
 __global__ void __launch_bounds__(kThreads)
-    chunk_kernel(const __grid_constant__ TensorList list, const float* loss_scale,
-                 const LayerScale* scales, ChunkMoments* chunks) {
+    moments_kernel(const __grid_constant__ TensorList list, MomentsScales scales,
+                   MomentsScratch scratch, LayerMoments* layers) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const FloatType type = list.gradient_type[range.index];
   const std::int32_t layer = list.layer[range.index];
-  const GradientScales factors = gradient_scales(*loss_scale, scales, layer, type);
+  const GradientScales factors = gradient_scales(scales, layer, type);
   float sum = 0;
   float sum_of_squares = 0;
   ChunkMoments mine;
@@ -64,41 +68,40 @@ __global__ void __launch_bounds__(kThreads)
   });
   mine.sum = sum;
   mine.sum_of_squares = sum_of_squares;
-  ChunkMoments all = reduce_block(mine);
-  if (threadIdx.x != 0) return;
-  all.count = static_cast<std::int32_t>(range.end - range.begin);
-  all.layer = layer;
-  chunks[blockIdx.x] = all;
+  mine.count = my_chunks_of_layer(list, layer);  // rides along in the sum over the block
+  ChunkMoments all = reduce_block<kThreads>(mine, AddMoments{});
+  const auto layer_chunks = static_cast<std::uint32_t>(all.count);
+  if (threadIdx.x == 0) {
+    all.count = static_cast<std::int32_t>(range.end - range.begin);
+    scratch.chunks[blockIdx.x] = all;
+  }
+  if (!is_last_block(scratch.tickets + layer, layer_chunks)) return;
+  const LayerMoments total = sum_of_layer(list, layer, scratch.chunks);
+  if (threadIdx.x == 0) add_moments(layers[layer], total);
 }
 
-/// One block a layer picks the layer's chunks out of all: at 40 bytes for 4096 elements the search
-/// is small against the first pass, and no table of chunks has to be kept on the device.
 __global__ void __launch_bounds__(kThreads)
-    layer_kernel(const ChunkMoments* chunks, std::int64_t chunk_total, const float* loss_scale,
-                 const LayerScale* scales, LayerMoments* layers) {
-  LayerMoments mine;
-  for (std::int64_t i = threadIdx.x; i < chunk_total; i += kThreads)
-    if (chunks[i].layer == static_cast<std::int32_t>(blockIdx.x)) add_moments(mine, chunks[i]);
-  LayerMoments all = reduce_block(mine);
-  if (threadIdx.x != 0) return;
-  all.fp16_scale = fp16_scale_of(*loss_scale, scales, blockIdx.x);
-  layers[blockIdx.x] = all;
+    clear_kernel(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count) {
+  const std::int64_t layer = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (layer < layer_count) layers[layer] = no_moments(scales, layer);
 }
 
 }  // namespace
 
-void gradient_moments(std::span<const TensorEntry> tensors, const float* loss_scale,
-                      const LayerScale* scales, ChunkMoments* chunks, LayerMoments* layers,
-                      std::int64_t layer_count, cudaStream_t stream) {
-  launch_lists("gradient_moments", tensors,
-               [&](const TensorList& list, unsigned blocks, std::int64_t chunks_before) {
-                 chunk_kernel<<<blocks, kThreads, 0, stream>>>(list, loss_scale, scales,
-                                                               chunks + chunks_before);
-               });
+void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count,
+                   cudaStream_t stream) {
   if (layer_count == 0) return;
-  layer_kernel<<<static_cast<unsigned>(layer_count), kThreads, 0, stream>>>(
-      chunks, chunk_count(tensors), loss_scale, scales, layers);
-  check_launch("gradient_moments");
+  clear_kernel<<<blocks_for(layer_count, kThreads), kThreads, 0, stream>>>(scales, layers,
+                                                                           layer_count);
+  check_launch("clear_moments");
+}
+
+void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
+                          MomentsScratch scratch, LayerMoments* layers, cudaStream_t stream) {
+  launch_lists("add_gradient_moments", tensors,
+               [&](const TensorList& list, unsigned blocks, std::int64_t) {
+                 moments_kernel<<<blocks, kThreads, 0, stream>>>(list, scales, scratch, layers);
+               });
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -3,14 +3,22 @@
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/adamw.h"
 #include "triaccel/kernels/augment.h"
+#include "triaccel/kernels/batch_norm.h"
+#include "triaccel/kernels/bias.h"
+#include "triaccel/kernels/channel_gate.h"
+#include "triaccel/kernels/cross_entropy.h"
+#include "triaccel/kernels/depthwise.h"
 #include "triaccel/kernels/gradient_moments.h"
+#include "triaccel/kernels/image_patches.h"
 #include "triaccel/kernels/layer_scale.h"
+#include "triaccel/kernels/max_pool.h"
 #include "triaccel/kernels/restore_if_skipped.h"
 #include "triaccel/kernels/running_score.h"
 #include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/weight_average.h"
+#include "triaccel/kernels/weight_copy.h"
 
 // Stands in for every launcher of kernels/cuda where the build has no nvcc.
 namespace triaccel::kernels::cuda {
@@ -23,13 +31,11 @@ namespace {
 
 }  // namespace
 
-void sgd_update(std::span<const TensorEntry>, const float*, const StepControl*, const LayerScale*,
-                SgdStep, cudaStream_t) {
+void sgd_update(std::span<const TensorEntry>, const UpdateInputs&, SgdStep, cudaStream_t) {
   no_cuda("sgd_update");
 }
 
-void adamw_update(std::span<const TensorEntry>, const float*, const StepControl*, const LayerScale*,
-                  AdamWStep, cudaStream_t) {
+void adamw_update(std::span<const TensorEntry>, const UpdateInputs&, AdamWStep, cudaStream_t) {
   no_cuda("adamw_update");
 }
 
@@ -40,9 +46,13 @@ void average_weights(std::span<const TensorEntry>, const StepControl*, WeightAve
 
 void swap_weights(std::span<const TensorEntry>, cudaStream_t) { no_cuda("swap_weights"); }
 
-void gradient_moments(std::span<const TensorEntry>, const float*, const LayerScale*, ChunkMoments*,
-                      LayerMoments*, std::int64_t, cudaStream_t) {
-  no_cuda("gradient_moments");
+void clear_moments(MomentsScales, LayerMoments*, std::int64_t, cudaStream_t) {
+  no_cuda("clear_moments");
+}
+
+void add_gradient_moments(std::span<const TensorEntry>, MomentsScales, MomentsScratch,
+                          LayerMoments*, cudaStream_t) {
+  no_cuda("add_gradient_moments");
 }
 
 void decide_step(StepControl*, const LayerMoments*, std::int64_t, StepControlOptions,
@@ -58,7 +68,29 @@ void restore_if_skipped(std::span<const TensorEntry>, const StepControl*, cudaSt
   no_cuda("restore_if_skipped");
 }
 
+void cross_entropy(RunningScore*, const ClassifiedBatch&, PartialScore*, cudaStream_t) {
+  no_cuda("cross_entropy");
+}
+
+void copy_weights(std::span<const WeightCopyEntry>, cudaStream_t) { no_cuda("copy_weights"); }
+
+void write_whole_gradient(const WholeGradient&, cudaStream_t) { no_cuda("write_whole_gradient"); }
+
 void scaled_cast(const CastArrays&, CastScale, cudaStream_t) { no_cuda("scaled_cast"); }
+
+std::int64_t batch_norm_scratch_bytes(const NormMap&) { no_cuda("batch_norm"); }
+
+void batch_norm_train(const NormForward&, const NormBatchStatistics&, void*, cudaStream_t) {
+  no_cuda("batch_norm_train");
+}
+
+void batch_norm_infer(const NormForward&, NormRunningStatistics, cudaStream_t) {
+  no_cuda("batch_norm_infer");
+}
+
+void batch_norm_backward(const NormBackward&, void*, cudaStream_t) {
+  no_cuda("batch_norm_backward");
+}
 
 void augment(const ImageBatch&, Augmentation, bool, float*, cudaStream_t) { no_cuda("augment"); }
 
@@ -68,5 +100,43 @@ void gather_labels(const std::uint8_t*, std::int64_t, const std::int64_t*, std::
 }
 
 void add_score(RunningScore*, const ScoredBatch&, cudaStream_t) { no_cuda("add_score"); }
+
+void depthwise_forward(const DepthwiseShape&, const void*, const float*, void*, cudaStream_t) {
+  no_cuda("depthwise_forward");
+}
+
+void depthwise_input_gradient(const DepthwiseShape&, const void*, const float*, void*,
+                              cudaStream_t) {
+  no_cuda("depthwise_input_gradient");
+}
+
+void depthwise_weight_gradient(const DepthwiseShape&, const void*, const void*, float*, float*,
+                               cudaStream_t) {
+  no_cuda("depthwise_weight_gradient");
+}
+
+void pixel_sum(const ChannelMaps&, const PixelSum&, cudaStream_t) { no_cuda("pixel_sum"); }
+
+void channel_gate(const ChannelMaps&, const ChannelGate&, cudaStream_t) {
+  no_cuda("channel_gate");
+}
+
+void max_pool(const PoolShape&, const void*, void*, std::uint8_t*, cudaStream_t) {
+  no_cuda("max_pool");
+}
+
+void max_pool_gradient(const PoolShape&, const void*, const std::uint8_t*, void*, cudaStream_t) {
+  no_cuda("max_pool_gradient");
+}
+
+void image_patches(const PatchShape&, const void*, void*, cudaStream_t) {
+  no_cuda("image_patches");
+}
+
+void add_bias(const BiasedMatrix&, const float*, void*, cudaStream_t) { no_cuda("add_bias"); }
+
+void bias_gradient(const BiasedMatrix&, const void*, float*, float*, cudaStream_t) {
+  no_cuda("bias_gradient");
+}
 
 }  // namespace triaccel::kernels::cuda

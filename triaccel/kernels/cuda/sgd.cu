@@ -2,23 +2,23 @@
 
 #include "triaccel/kernels/cuda/chunk_loop.cuh"
 #include "triaccel/kernels/float_type_math.h"
-#include "triaccel/kernels/layer_scale_math.h"
 #include "triaccel/kernels/sgd_math.h"
+#include "triaccel/kernels/update_gate_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(const __grid_constant__ TensorList list, const float* learning_rates,
-               const StepControl* control, const LayerScale* scales, SgdStep step) {
-  if (control->skip) return;
+    sgd_kernel(const __grid_constant__ TensorList list, const __grid_constant__ UpdateInputs inputs,
+               SgdStep step) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  const std::int32_t layer = list.layer[range.index];
+  if (left_alone(inputs, layer)) return;
   float* p = list.parameter[range.index];
   float* v = list.state1[range.index];
-  const std::int32_t layer = list.layer[range.index];
   const FloatType type = list.gradient_type[range.index];
-  const float multiplier = control->gradient_multiplier / carried_scale(scales, layer, type);
-  const float learning_rate = learning_rates[layer];
+  const float multiplier = gradient_multiplier(inputs, layer, type);
+  const float learning_rate = inputs.learning_rates[layer];
   with_stored_type(type, [&]<typename Stored>(Stored) {
     const auto* g = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
     for_each_element(
@@ -42,11 +42,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void sgd_update(std::span<const TensorEntry> tensors, const float* learning_rates,
-                const StepControl* control, const LayerScale* scales, SgdStep step,
+void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step,
                 cudaStream_t stream) {
   launch_lists("sgd_update", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    sgd_kernel<<<blocks, kThreads, 0, stream>>>(list, learning_rates, control, scales, step);
+    sgd_kernel<<<blocks, kThreads, 0, stream>>>(list, inputs, step);
   });
 }
 

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "bench/rate_meter.h"
+
+namespace triaccel::bench {
+
+// Each measures one family of kernels at the shapes of the workloads, in BF16, beside the operators
+// of torch it replaces.
+
+void batch_norm_rates(RateMeter& meter);
+void depthwise_rates(RateMeter& meter);
+void channel_gate_rates(RateMeter& meter);
+void max_pool_rates(RateMeter& meter);
+void image_patch_rates(RateMeter& meter);
+void bias_rates(RateMeter& meter);
+void cross_entropy_rates(RateMeter& meter);
+void weight_copy_rates(RateMeter& meter);
+void update_rates(RateMeter& meter);
+
+}  // namespace triaccel::bench

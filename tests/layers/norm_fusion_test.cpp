@@ -1,0 +1,187 @@
+#include "triaccel/layers/norm_fusion.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+
+#include "triaccel/layers/layer_execution.h"
+
+namespace triaccel {
+namespace {
+
+namespace nn = torch::nn;
+using Norm = nn::BatchNorm2d;
+
+/// What a module does with two norms and two maps.
+struct Use {
+  std::string name;
+  std::function<at::Tensor(Norm&, Norm&, const at::Tensor&, const at::Tensor&)> forward;
+};
+
+at::Tensor channels_last(at::IntArrayRef shape) {
+  return at::randn(shape).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// All that a pass leaves: output, gradients of maps and parameters, running statistics, counters.
+std::vector<at::Tensor> everything_after(const Use& use, bool fused, bool training) {
+  torch::manual_seed(3);
+  Norm first(5), second(5);
+  first->train(training);
+  second->train(training);
+  for (Norm* norm : {&first, &second}) {
+    nn::init::uniform_((*norm)->weight, 0.5, 1.5);
+    nn::init::uniform_((*norm)->bias, -0.5, 0.5);
+  }
+  at::Tensor x = channels_last({4, 5, 3, 3}).requires_grad_();
+  at::Tensor r = channels_last({4, 5, 3, 3}).requires_grad_();
+  const at::Tensor weights = channels_last({4, 5, 3, 3});
+  const at::AutoGradMode gradients(training);
+  LayerExecution execution({}, {}, {}, {.fuse = fused});
+  at::Tensor output;
+  if (fused) {
+    const OperatorScope scope(execution);
+    execution.begin_pass();
+    output = use.forward(first, second, x, r);
+    execution.end_pass();
+  } else {
+    output = use.forward(first, second, x, r);
+  }
+  if (training) (output * weights).sum().backward();
+  std::vector<at::Tensor> all = {output.detach()};
+  for (Norm* norm : {&first, &second}) {
+    all.push_back((*norm)->running_mean);
+    all.push_back((*norm)->running_var);
+    all.push_back((*norm)->num_batches_tracked);
+    all.push_back((*norm)->weight.grad());
+    all.push_back((*norm)->bias.grad());
+  }
+  all.push_back(x.grad());
+  all.push_back(r.grad());
+  return all;
+}
+
+const std::vector<Use> kUses = {
+    {"norm alone", [](Norm& a, Norm&, auto& x, auto&) { return a(x); }},
+    {"in-place ReLU", [](Norm& a, Norm&, auto& x, auto&) { return a(x).relu_(); }},
+    {"ReLU", [](Norm& a, Norm&, auto& x, auto&) { return at::relu(a(x)); }},
+    {"SiLU", [](Norm& a, Norm&, auto& x, auto&) { return at::silu(a(x)); }},
+    {"in-place SiLU",
+     [](Norm& a, Norm&, auto& x, auto&) {
+       at::Tensor y = a(x);
+       return at::silu_(y);
+     }},
+    {"residual in place",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       at::Tensor y = a(x);
+       y += r * 1;
+       return y.relu_();
+     }},
+    {"residual", [](Norm& a, Norm&, auto& x, auto& r) { return at::relu(a(x) + r * 1); }},
+    {"residual on the left",
+     [](Norm& a, Norm&, auto& x, auto& r) { return (r * 1 + a(x)).relu_(); }},
+    {"residual without activation", [](Norm& a, Norm&, auto& x, auto& r) { return a(x) + r; }},
+    {"SiLU after a residual", [](Norm& a, Norm&, auto& x, auto& r) { return at::silu(a(x) + r); }},
+    {"sum of two norms",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       at::Tensor y = a(x);
+       y += b(r);
+       return y.relu_();
+     }},
+    {"two additions", [](Norm& a, Norm&, auto& x, auto& r) { return (a(x) + r + r).relu_(); }},
+    {"output used twice",
+     [](Norm& a, Norm&, auto& x, auto&) {
+       const at::Tensor y = a(x);
+       return at::relu(y) + at::tanh(y);
+     }},
+    {"residual written afterwards",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       at::Tensor shared = r * 1;
+       at::Tensor y = a(x) + shared;
+       shared.mul_(3);
+       return y.relu_() + shared;
+     }},
+    {"residual that is a norm's output",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       const at::Tensor first = (a(x) + r).relu_();
+       return (b(at::tanh(first)) + first).relu_();
+     }},
+    {"residual used twice",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       const at::Tensor first = a(x).relu_();
+       const at::Tensor second = (b(r * 1) + first).relu_();
+       return (a(second) + first).relu_();
+     }},
+    {"norm of a norm", [](Norm& a, Norm& b, auto& x, auto&) { return b(a(x)).relu_(); }},
+    {"output that nobody reads",
+     [](Norm& a, Norm& b, auto& x, auto&) {
+       (void)a(x);
+       return b(x).relu_();
+     }},
+    {"view of the output",
+     [](Norm& a, Norm&, auto& x, auto&) {
+       return a(x).flatten(1).relu().view({4, 5, 3, 3});
+     }},
+};
+
+TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) {
+  for (const bool training : {true, false}) {
+    for (const Use& use : kUses) {
+      const auto plain = everything_after(use, /*fused=*/false, training);
+      const auto fused = everything_after(use, /*fused=*/true, training);
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        ASSERT_EQ(plain[i].defined(), fused[i].defined()) << use.name << ", tensor " << i;
+        if (plain[i].defined()) {
+          EXPECT_TRUE(at::allclose(fused[i], plain[i], 1e-4, 1e-5))
+              << use.name << ", training " << training << ", tensor " << i;
+        }
+      }
+    }
+  }
+}
+
+/// Counts the kernels by what must be true of memory: the value between norm and activation has
+/// none of its own.
+TEST(NormFusion, LeavesTheOutputInPlace) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  const at::Tensor y = norm(channels_last({4, 5, 3, 3}));
+  EXPECT_TRUE(execution.waits());
+  at::Tensor z = y;
+  z.relu_();
+  EXPECT_EQ(z.const_data_ptr(), y.const_data_ptr());
+  execution.end_pass();
+  EXPECT_FALSE(execution.waits());
+  EXPECT_GE(z.min().item<float>(), 0);
+}
+
+TEST(NormFusion, LeavesToLibtorchWhatItDoesNotCompute) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  const at::Tensor contiguous = at::randn({4, 5, 3, 3});
+  EXPECT_TRUE(norm(contiguous).is_contiguous());
+  EXPECT_THROW(norm(at::randn({1, 5, 1, 1})), c10::Error) << "one value a channel has no variance";
+  norm->eval();
+  const at::Tensor x = channels_last({4, 5, 3, 3}).requires_grad_();
+  at::relu(norm(x)).sum().backward();
+  EXPECT_TRUE(x.grad().defined()) << "gradients through running statistics";
+}
+
+TEST(NormFusion, RefusesBackwardAfterItsInputWasOverwritten) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  at::Tensor z, x = channels_last({4, 5, 3, 3}).requires_grad_();
+  at::Tensor map = x * 1;
+  {
+    const OperatorScope scope(execution);
+    z = norm(map).relu_();
+    map.zero_();
+  }
+  EXPECT_THROW(z.sum().backward(), c10::Error);
+}
+
+}  // namespace
+}  // namespace triaccel

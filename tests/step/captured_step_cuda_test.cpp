@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+
+#include "triaccel/base/error.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/work_stream.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/step/step_runner.h"
+
+namespace triaccel {
+namespace {
+
+const c10::Device kGpu(c10::kCUDA, 0);
+
+/// A network on the GPU with a runner of its own; every step takes the next samples.
+struct Bench {
+  Bench(const ModelOptions& model, StepRunnerOptions options, bool graphs) : stream(kGpu) {
+    at::manual_seed(3);
+    network = make_model(model);
+    network.module->to(kGpu);
+    for (at::Tensor& weight : network.module->parameters())
+      if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
+    data = load_data({.name = "synthetic", .train_samples = 512, .channels_last = true}, kGpu);
+    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    const auto named = network.module->named_parameters();
+    for (const LayerInfo& layer : network.layers.layers())
+      parts.weights.push_back(named[layer.parameters.front()]);
+    for (const auto& item : named)
+      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
+    parts.buffers = network.module->buffers();
+    options.graphs = graphs;
+    runner = std::make_unique<StepRunner>(parts, options, gauge, kGpu);
+    plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
+    plan.batch_size = plan.micro_batch_size = 32;
+    ids = at::arange(512, at::TensorOptions(at::kLong).device(kGpu));
+  }
+
+  void step() {
+    const std::int64_t first = 16 * (steps++ % 8);
+    runner->run(plan, *data.train, ids.narrow(0, first, plan.batch_size),
+                {.augment = true, .epoch = steps / 8, .seed = 1},
+                0.02 / static_cast<double>(steps));
+  }
+
+  std::vector<at::Tensor> state() const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& tensor : network.module->parameters())
+      all.push_back(tensor.detach().clone());
+    for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
+    return all;
+  }
+
+  WorkStream stream;
+  MemoryGauge gauge{kGpu};
+  Network network;
+  LoadedData data;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;
+  at::Tensor ids;
+  std::int64_t steps = 0;
+};
+
+/// The largest distance between two tensors, in norms of the first.
+double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const at::Tensor x = a[i].to(at::kDouble), y = b[i].to(at::kDouble);
+    largest = std::max(largest, ((x - y).norm() / (x.norm() + 1e-12)).item<double>());
+  }
+  return largest;
+}
+
+struct Setting {
+  std::string name;
+  ModelOptions model;
+  std::vector<Precision> rungs;  // of the layers in turn; empty: libtorch's own kernels
+  bool autocast = false;
+};
+
+StepRunnerOptions options_of(const Setting& setting) {
+  StepRunnerOptions options;
+  if (!setting.rungs.empty()) options.layers = LayerOptions{};
+  options.autocast = setting.autocast;
+  options.gradients.loss_scaling = setting.autocast;
+  return options;
+}
+
+void set_rungs(StepPlan& plan, const Setting& setting, std::size_t shift = 0) {
+  for (std::size_t i = 0; i < plan.layers.size() && !setting.rungs.empty(); ++i)
+    plan.layers[i].compute = setting.rungs[(i + shift) % setting.rungs.size()];
+}
+
+const ModelOptions kResnet{.name = "resnet18", .width = 16};
+const ModelOptions kEfficientNet{.name = "efficientnet-b0"};
+
+const std::vector<Setting> kSettings = {
+    {"fp32", kResnet, {}},
+    {"amp", kResnet, {}, true},
+    {"planned_fp32", kResnet, {Precision::Fp32}},
+    {"planned_bf16", kResnet, {Precision::Bf16}},
+    {"mixed", kResnet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
+    {"cifar_stem", {.name = "resnet18", .stem = "cifar", .width = 16}, {Precision::Bf16}},
+    {"efficientnet", kEfficientNet, {Precision::Bf16}},
+    {"vit", {.name = "vit-small", .width = 64}, {Precision::Bf16}},
+    {"lenet", {.name = "lenet5"}, {Precision::Bf16}}};
+
+class CapturedStep : public testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+    set_arithmetic(/*deterministic=*/true);
+  }
+  void TearDown() override { set_arithmetic(/*deterministic=*/false); }
+};
+
+TEST_P(CapturedStep, FollowsTheEagerTrajectory) {
+  std::vector<std::vector<at::Tensor>> eager;
+  {
+    Bench bench(GetParam().model, options_of(GetParam()), /*graphs=*/false);
+    set_rungs(bench.plan, GetParam());
+    for (int i = 0; i < 6; ++i) bench.step(), eager.push_back(bench.state());
+  }
+  Bench bench(GetParam().model, options_of(GetParam()), /*graphs=*/true);
+  set_rungs(bench.plan, GetParam());
+  for (int i = 0; i < 6; ++i) {
+    bench.step();
+    EXPECT_LT(distance(eager[static_cast<std::size_t>(i)], bench.state()), 2e-3) << "step " << i;
+  }
+  EXPECT_EQ(bench.runner->graphs()->counts().captures, 1);
+  EXPECT_EQ(bench.runner->graphs()->counts().replays, 6);
+}
+
+/// Batch and precisions change while it runs; what was captured before is found again.
+TEST_P(CapturedStep, ChangesPlansWithoutAGlitch) {
+  const auto run = [&](bool graphs, std::vector<std::vector<at::Tensor>>& states) {
+    Bench bench(GetParam().model, options_of(GetParam()), graphs);
+    const std::int64_t batches[] = {32, 32, 32, 48, 48, 48, 32, 32, 32};
+    for (std::size_t i = 0; i < std::size(batches); ++i) {
+      bench.plan.batch_size = bench.plan.micro_batch_size = batches[i];
+      set_rungs(bench.plan, GetParam(), i / 3);
+      bench.step();
+      states.push_back(bench.state());
+    }
+    return graphs ? bench.runner->graphs()->counts() : GraphCounts{};
+  };
+  std::vector<std::vector<at::Tensor>> eager, captured;
+  run(false, eager);
+  const GraphCounts counts = run(true, captured);
+  for (std::size_t i = 0; i < eager.size(); ++i)
+    EXPECT_LT(distance(eager[i], captured[i]), 5e-3) << "step " << i;
+  EXPECT_GE(counts.captures, 3);
+}
+
+TEST_P(CapturedStep, GivesTheSameBitsRunAfterRun) {
+  std::vector<at::Tensor> first;
+  for (int run = 0; run < 2; ++run) {
+    Bench bench(GetParam().model, options_of(GetParam()), /*graphs=*/true);
+    set_rungs(bench.plan, GetParam());
+    for (int i = 0; i < 5; ++i) bench.step();
+    if (run == 0) {
+      first = bench.state();
+      continue;
+    }
+    const std::vector<at::Tensor> second = bench.state();
+    for (std::size_t i = 0; i < first.size(); ++i)
+      EXPECT_TRUE(at::equal(first[i], second[i])) << "tensor " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, CapturedStep, testing::ValuesIn(kSettings),
+                         [](const auto& which) { return which.param.name; });
+
+class CapturedStepFaults : public CapturedStep {};
+
+TEST_F(CapturedStepFaults, AStepThatDoesNotFitChangesNothing) {
+  Bench bench(kResnet, options_of(kSettings[3]), /*graphs=*/true);
+  set_rungs(bench.plan, kSettings[3]);
+  for (int i = 0; i < 4; ++i) bench.step();
+  const auto before = bench.state();
+  bench.gauge.set_limit(bench.gauge.used() + (6 << 20));
+  bench.plan.batch_size = bench.plan.micro_batch_size = 384;
+  EXPECT_THROW(bench.step(), OutOfMemory);
+  bench.gauge.set_limit(0);
+  const auto after = bench.state();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], after[i])) << "tensor " << i;
+  bench.plan.batch_size = bench.plan.micro_batch_size = 32;
+  for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(bench.step());
+}
+
+TEST_F(CapturedStepFaults, AnInfiniteLossSkipsTheStep) {
+  Bench bench(kResnet, options_of(kSettings[3]), /*graphs=*/true);
+  set_rungs(bench.plan, kSettings[3]);
+  for (int i = 0; i < 3; ++i) bench.step();
+  bench.runner->collect();
+  at::Tensor weight = bench.network.module->parameters().front();
+  const float kept = weight.flatten()[0].item<float>();
+  const at::NoGradGuard no_grad;
+  weight.as_strided({1}, {1}).fill_(std::numeric_limits<float>::infinity());
+  const auto before = bench.state();
+  bench.step();
+  const auto after = bench.state();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], after[i])) << "tensor " << i;
+  EXPECT_EQ(bench.runner->collect().skipped_steps, 1);
+  weight.as_strided({1}, {1}).fill_(kept);
+  bench.step();
+  EXPECT_EQ(bench.runner->collect().skipped_steps, 0);
+}
+
+}  // namespace
+}  // namespace triaccel

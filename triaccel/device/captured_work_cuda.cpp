@@ -1,0 +1,83 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/captured_work.h"
+
+namespace triaccel {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+struct WorkPool::Id {
+  Id() { allocator::createOrIncrefPool(device, pool); }
+  ~Id() { allocator::releasePool(device, pool); }
+
+  c10::DeviceIndex device = c10::cuda::current_device();
+  std::vector<cudaStream_t> streams = {c10::cuda::getCurrentCUDAStream().stream()};
+  c10::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+};
+
+WorkPool::WorkPool() : id_(std::make_unique<Id>()) {}
+WorkPool::~WorkPool() = default;
+
+void WorkPool::renew() {
+  const std::vector<cudaStream_t> streams = id_->streams;
+  id_.reset();
+  allocator::emptyCache();
+  id_ = std::make_unique<Id>();
+  id_->streams = streams;
+}
+
+void WorkPool::share_with(const SideStream& side) { id_->streams.push_back(side.handle()); }
+
+WorkPool::Scope::Scope(WorkPool& pool) : pool_(pool) {
+  allocator::beginAllocateToPool(pool.id_->device, pool.id_->pool,
+                                 [streams = pool.id_->streams](cudaStream_t asked) {
+                                   return std::ranges::find(streams, asked) != streams.end();
+                                 });
+}
+
+WorkPool::Scope::~Scope() {
+  allocator::endAllocateToPool(pool_.id_->device, pool_.id_->pool);
+  allocator::releasePool(pool_.id_->device, pool_.id_->pool);
+}
+
+struct CapturedWork::Graph {
+  at::cuda::CUDAGraph graph;
+};
+
+CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
+    : graph_(std::make_unique<Graph>()) {
+  require(can_capture(), "CapturedWork", "work on the default stream cannot be captured");
+  // Other threads of the program may go on allocating meanwhile.
+  graph_->graph.capture_begin(pool.id_->pool, cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    try {
+      graph_->graph.capture_end();
+    } catch (const c10::Error&) {
+      (void)cudaGetLastError();  // a capture that failed cannot be ended cleanly; it is thrown away
+    }
+    throw;
+  }
+  graph_->graph.capture_end();
+}
+
+CapturedWork::~CapturedWork() = default;
+CapturedWork::CapturedWork(CapturedWork&&) noexcept = default;
+CapturedWork& CapturedWork::operator=(CapturedWork&&) noexcept = default;
+
+void CapturedWork::replay() { graph_->graph.replay(); }
+
+bool can_capture() {
+  return c10::cuda::device_count() > 0 &&
+         c10::cuda::getCurrentCUDAStream() != c10::cuda::getDefaultCUDAStream();
+}
+
+}  // namespace triaccel

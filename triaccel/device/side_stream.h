@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triaccel/device/current_stream.h"
+
+namespace triaccel {
+
+/// A second stream of a GPU, for work that others need only later. A capture of the current stream
+/// takes it along.
+class SideStream {
+ public:
+  SideStream();
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+  /// Enqueues `work` beside what follows on the current stream, after what is there already. The
+  /// tensors it reads or writes must stay as they are until join(): those in `held` are kept alive.
+  void run(const std::function<void()>& work, std::vector<at::Tensor> held);
+
+  /// What is enqueued on the current stream from now on comes after all such work.
+  void join();
+
+  std::int64_t held_bytes() const { return held_bytes_; }
+  cudaStream_t handle() const;
+
+ private:
+  struct Streams;
+  std::unique_ptr<Streams> streams_;
+  std::vector<at::Tensor> held_;
+  std::int64_t held_bytes_ = 0;
+  bool busy_ = false;  // there is something to join
+};
+
+}  // namespace triaccel

@@ -1,0 +1,14 @@
+#include "triaccel/device/side_stream.h"
+
+namespace triaccel {
+
+struct SideStream::Streams {};
+
+SideStream::SideStream() = default;
+SideStream::~SideStream() = default;
+
+void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor>) { work(); }
+cudaStream_t SideStream::handle() const { return nullptr; }
+void SideStream::join() {}
+
+}  // namespace triaccel

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/kernels/cuda_stream.h"
+#include "triaccel/kernels/tensor_list.h"
+
+namespace triaccel::kernels {
+
+enum class Activation : std::uint8_t { None, Relu, Silu };
+
+/// [rows, channels], dense, channels innermost: an image batch in channels-last order has
+/// rows = N * H * W.
+struct NormMap {
+  std::int64_t rows = 0;
+  std::int64_t channels = 0;
+  FloatType type = FloatType::F32;
+};
+
+/// output = activation((input - mean) * inverse_deviation * weight + bias + residual). Maps are of
+/// one type and do not overlap; a row of parameters is F32 [channels].
+struct NormForward {
+  NormMap map = {};
+  void* output = nullptr;
+  const void* input = nullptr;
+  const void* residual = nullptr;  // null: none; not with SiLU
+  const float* weight = nullptr;   // null: 1
+  const float* bias = nullptr;     // null: 0
+  Activation activation = Activation::None;
+  float eps = 1e-5f;
+};
+
+/// What training writes besides the output. The variance inside inverse_deviation is divided by
+/// rows, that of the running statistics by rows - 1.
+struct NormBatchStatistics {
+  float* mean = nullptr;
+  float* inverse_deviation = nullptr;
+  float* running_mean = nullptr;      // null: not kept; else momentum of the batch, the rest stays
+  float* running_variance = nullptr;  // null: not kept
+  float momentum = 0.1f;
+};
+
+struct NormRunningStatistics {
+  const float* mean = nullptr;
+  const float* variance = nullptr;
+};
+
+/// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32
+/// and rounded to the map's type, as a separate addition leaves it. The normalised value and the
+/// activation's derivative are recomputed from `input`, except for ReLU after a residual, which
+/// reads its own `output`. Every result may be null: not wanted.
+struct NormBackward {
+  NormMap map = {};
+  const void* output_gradient = nullptr;
+  const void* added_gradient = nullptr;  // null: none
+  const void* input = nullptr;
+  const void* output = nullptr;  // null but for ReLU after a residual
+  const float* mean = nullptr;
+  const float* inverse_deviation = nullptr;
+  const float* weight = nullptr;  // null: 1
+  const float* bias = nullptr;    // null: 0
+  Activation activation = Activation::None;
+  void* input_gradient = nullptr;
+  void* residual_gradient = nullptr;  // the output's gradient, after ReLU only where output > 0;
+                                      // not with SiLU, with ReLU only if `output` is given
+  float* weight_gradient = nullptr;
+  float* bias_gradient = nullptr;
+};
+
+/// Sums are FP32 around a value of the data (a mean far from zero costs no digits), added in an
+/// order that depends on the shape and the chip alone: the same input gives the same bits.
+///
+/// Bytes a map moves, in units of its own size:
+///   one kernel (a map of few MB, kept in registers): forward 2, with residual 3; backward 3 (dz, x
+///   -> dx), after ReLU with residual 5 (dz, x, z -> dx, dresidual), an added gradient 1 more.
+///   two kernels (larger maps): forward 3, with residual 4; backward 5, after ReLU with residual 7;
+///   an added gradient 1 more where a residual's gradient is written, else 2 more.
+///   inference: 2, with residual 3.
+namespace cpu {
+void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics);
+void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics);
+void batch_norm_backward(const NormBackward& how);
+}  // namespace cpu
+namespace cuda {
+/// Bytes of `scratch` for training and backward on the current device; its contents matter neither
+/// before nor after, and it need only be aligned as a float2.
+std::int64_t batch_norm_scratch_bytes(const NormMap& map);
+void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
+                      cudaStream_t stream);
+void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics,
+                      cudaStream_t stream);
+void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream);
+}  // namespace cuda
+
+}  // namespace triaccel::kernels

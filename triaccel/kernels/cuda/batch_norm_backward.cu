@@ -1,0 +1,178 @@
+#include "triaccel/kernels/cuda/batch_norm_backward.cuh"
+#include "triaccel/kernels/cuda/batch_norm_sums.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+constexpr int kInFlight = 4;  // of two to four maps each
+constexpr int kResident = 2;  // blocks of kNormSumThreads on a multiprocessor
+
+/// Coefficients of a block's channels; the last two are known after the sums.
+struct GroupCoefficients {
+  GroupRow mean, scale, bias, gradient_mean, slope;
+};
+
+/// One pack of every map that is read.
+template <typename Stored, int kPack>
+struct Read {
+  Pack<Stored, kPack> gradient, added, input, output;
+};
+
+template <typename Stored, int kPack, Reuse kReuse>
+__device__ Read<Stored, kPack> read_pack(const NormBackward& how, std::int64_t element) {
+  Read<Stored, kPack> read = {};
+  read.gradient = load_pack<Stored, kPack, kReuse>(how.output_gradient, element);
+  read.input = load_pack<Stored, kPack, kReuse>(how.input, element);
+  if (how.added_gradient != nullptr)
+    read.added = load_pack<Stored, kPack, kReuse>(how.added_gradient, element);
+  if (how.output != nullptr) read.output = load_pack<Stored, kPack, kReuse>(how.output, element);
+  return read;
+}
+
+template <typename Stored, int kPack>
+__device__ Pack<Stored, kPack> fold_of(const NormBackward& how, const Read<Stored, kPack>& read) {
+  return folded(how, read.gradient, read.added, read.output);
+}
+
+template <int kPack>
+__device__ Channels<kPack> channels_of(const GroupCoefficients& group, int channel) {
+  Channels<kPack> channels;
+  read_row(group.mean, channel, channels.mean);
+  read_row(group.scale, channel, channels.scale);
+  read_row(group.bias, channel, channels.bias);
+  return channels;
+}
+
+/// Sums of gradient and gradient * distance; writes the residual's gradient on the way.
+template <typename Stored, int kPack, int kBlock>
+__device__ void sum_rows(const NormBackward& how, const ThreadRows<kPack>& rows, int packs,
+                         const GroupCoefficients& group, BlockSums<kBlock>& sums) {
+  __shared__ ThreadSums<kPack, kBlock> threads;
+  const Channels<kPack> channels = channels_of<kPack>(group, rows.channel);
+  float sum[kPack] = {}, product[kPack] = {};
+  for_each_pack<kInFlight, false>(
+      rows,
+      [&](std::int64_t element) { return read_pack<Stored, kPack, Reuse::Again>(how, element); },
+      [&](const Read<Stored, kPack>& read, std::int64_t element, int) {
+        float gradient[kPack], distance[kPack];
+        const Pack<Stored, kPack> fold = fold_of(how, read);
+        if (how.residual_gradient != nullptr) store_pack(how.residual_gradient, element, fold);
+        gate(how, fold, read.input, channels, gradient, distance);
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) {
+          sum[k] += gradient[k];
+          product[k] += gradient[k] * distance[k];
+        }
+      });
+  reduce_block<AddSums>(sums, threads, packs, rows.count, sum, product);
+}
+
+template <typename Stored, int kPack>
+__device__ void differentiate_rows(const NormBackward& how, const ThreadRows<kPack>& rows,
+                                   const GroupCoefficients& group) {
+  const Channels<kPack> channels = channels_of<kPack>(group, rows.channel);
+  float gradient_mean[kPack], slope[kPack];
+  read_row(group.gradient_mean, rows.channel, gradient_mean);
+  read_row(group.slope, rows.channel, slope);
+  for_each_pack<kInFlight, true>(
+      rows,
+      [&](std::int64_t element) { return read_pack<Stored, kPack, Reuse::Last>(how, element); },
+      [&](const Read<Stored, kPack>& read, std::int64_t element, int) {
+        store_pack(how.input_gradient, element,
+                   input_gradient_pack(how, fold_of(how, read), read.input, channels, gradient_mean,
+                                       slope));
+      });
+}
+
+__device__ std::int64_t own_channel(int width) {
+  return std::int64_t{blockIdx.y} * width + threadIdx.x;
+}
+
+/// What is known before the sums. Synchronise before reading.
+__device__ void set_coefficients(const NormBackward& how, int width, GroupCoefficients& group) {
+  const std::int64_t c = own_channel(width);
+  if (threadIdx.x >= width || c >= how.map.channels) return;
+  const NormCoefficients one =
+      norm_coefficients(how.mean[c], how.inverse_deviation[c], how.weight, how.bias, c);
+  group.mean[threadIdx.x] = one.mean;
+  group.scale[threadIdx.x] = one.scale;
+  group.bias[threadIdx.x] = one.bias;
+}
+
+/// What the sums add; one block a group writes the gradients of weight and bias.
+__device__ void finish_sums(const NormBackward& how, int width, const ChannelSums& all,
+                            GroupCoefficients& group) {
+  const std::int64_t c = own_channel(width);
+  if (threadIdx.x >= width || c >= how.map.channels) return;
+  const float inverse = how.inverse_deviation[c];
+  const NormGradientCoefficients one =
+      gradient_coefficients(all.first, all.second, inverse, static_cast<float>(how.map.rows));
+  group.gradient_mean[threadIdx.x] = one.gradient_mean;
+  group.slope[threadIdx.x] = one.slope;
+  if (blockIdx.x != 0) return;
+  if (how.weight_gradient != nullptr) how.weight_gradient[c] = all.second * inverse;
+  if (how.bias_gradient != nullptr) how.bias_gradient[c] = all.first;
+}
+
+template <typename Stored, int kPack>
+__global__ void __launch_bounds__(kNormSumThreads, kResident)
+    sum_kernel(NormBackward how, PartialSums partials, int packs) {
+  __shared__ BlockSums<kNormSumThreads> sums;
+  __shared__ GroupCoefficients group;
+  const int width = packs * kPack;
+  const ThreadRows<kPack> rows(how.map, packs);
+  set_coefficients(how, width, group);
+  __syncthreads();
+  sum_rows<Stored>(how, rows, packs, group, sums);
+  const ChannelSums all = cluster_total<AddSums>(sums, width);
+  if (threadIdx.x < width) write_partial(partials, how.map.channels, own_channel(width), all);
+  leave_cluster();
+}
+
+template <typename Stored, int kPack>
+__global__ void __launch_bounds__(kNormSumThreads, kResident)
+    differentiate_kernel(NormBackward how, PartialSums partials, int packs) {
+  __shared__ BlockSums<kNormSumThreads> sums;
+  __shared__ GroupCoefficients group;
+  const int width = packs * kPack;
+  const ThreadRows<kPack> rows(how.map, packs);
+  set_coefficients(how, width, group);
+  const ChannelSums all = read_partials<AddSums>(sums, partials, how.map.channels, width);
+  finish_sums(how, width, all, group);
+  __syncthreads();
+  if (how.input_gradient != nullptr) differentiate_rows<Stored>(how, rows, group);
+}
+
+/// The elementwise kernel of two. A residual's gradient is already behind the activation: one map
+/// to read instead of up to three.
+NormBackward second_pass(NormBackward how) {
+  if (how.residual_gradient == nullptr) return how;
+  how.output_gradient = how.residual_gradient;
+  how.added_gradient = how.output = nullptr;
+  how.activation = Activation::None;
+  return how;
+}
+
+}  // namespace
+
+void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream) {
+  constexpr std::string_view who = "batch_norm_backward";
+  if (how.map.rows == 0 || how.map.channels == 0) return;
+  const bool aligned = norm_aligned(how.output_gradient, how.added_gradient, how.input, how.output,
+                                    how.input_gradient, how.residual_gradient);
+  if (const auto plan = plan_resident_norm(how.map, aligned))
+    return backward_resident(how, *plan, stream);
+  const NormPlan plan = plan_norm(how.map, aligned);
+  with_norm_type(how.map.type, plan.pack,
+                 [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
+                   const PartialSums partials(scratch, plan.parts(), how.map.channels);
+                   launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
+                               plan.cluster, stream, how, partials, plan.packs);
+                   dim3 grid = plan.elementwise_grid(kResident);
+                   if (how.input_gradient == nullptr) grid.x = 1;  // only the last sums are left
+                   launch_norm(who, differentiate_kernel<Stored, pack>, grid, plan.threads, 1,
+                               stream, second_pass(how), partials, plan.packs);
+                 });
+}
+
+}  // namespace triaccel::kernels::cuda

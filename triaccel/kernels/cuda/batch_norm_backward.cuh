@@ -1,0 +1,78 @@
+#pragma once
+
+#include "triaccel/kernels/batch_norm_math.h"
+#include "triaccel/kernels/cuda/batch_norm_rows.cuh"
+
+namespace triaccel::kernels::cuda {
+
+/// Both gradients of the output together, and where the output is known only what its ReLU lets
+/// through: what a residual's gradient is. `added` and `output` count only where they are given.
+template <typename Stored, int kPack>
+__device__ Pack<Stored, kPack> folded(const NormBackward& how, const Pack<Stored, kPack>& gradient,
+                                      const Pack<Stored, kPack>& added,
+                                      const Pack<Stored, kPack>& output) {
+  if (how.added_gradient == nullptr && how.output == nullptr) return gradient;
+  float fold[kPack];
+  unpack(gradient, fold);
+  if (how.added_gradient != nullptr) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) fold[k] += added.value(k);
+  }
+  if (how.output != nullptr) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) fold[k] = output.value(k) > 0.0f ? fold[k] : 0.0f;
+  }
+  return packed<Stored>(fold);
+}
+
+/// A thread's own channels, in registers.
+template <int kPack>
+struct Channels {
+  float mean[kPack], scale[kPack], bias[kPack];
+
+  __device__ float normalised(int k, float x) const {
+    return kernels::normalised(x, mean[k], scale[k], bias[k]);
+  }
+};
+
+/// The gradient behind the activation, and the input's distance from the mean. A known output has
+/// done its part in folded().
+template <typename Stored, int kPack>
+__device__ void gate(const NormBackward& how, const Pack<Stored, kPack>& fold,
+                     const Pack<Stored, kPack>& input, const Channels<kPack>& channels,
+                     float (&gradient)[kPack], float (&distance)[kPack]) {
+  unpack(fold, gradient);
+  unpack(input, distance);
+  if (how.output == nullptr && how.activation == Activation::Relu) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k)
+      if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
+  } else if (how.activation == Activation::Silu) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) gradient[k] *= silu_slope(channels.normalised(k, distance[k]));
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) distance[k] -= channels.mean[k];
+}
+
+/// A pack of the input's gradient.
+template <typename Stored, int kPack>
+__device__ Pack<Stored, kPack> input_gradient_pack(const NormBackward& how,
+                                                   const Pack<Stored, kPack>& fold,
+                                                   const Pack<Stored, kPack>& input,
+                                                   const Channels<kPack>& channels,
+                                                   const float (&gradient_mean)[kPack],
+                                                   const float (&slope)[kPack]) {
+  float gradient[kPack], distance[kPack];
+  gate(how, fold, input, channels, gradient, distance);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k)
+    gradient[k] =
+        input_gradient(gradient[k], distance[k], channels.scale[k], gradient_mean[k], slope[k]);
+  return packed<Stored>(gradient);
+}
+
+/// The one-kernel path of batch_norm_backward.
+void backward_resident(const NormBackward& how, const ResidentNormPlan& plan, cudaStream_t stream);
+
+}  // namespace triaccel::kernels::cuda

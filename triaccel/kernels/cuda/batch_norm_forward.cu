@@ -1,0 +1,165 @@
+#include "triaccel/kernels/cuda/batch_norm_forward.cuh"
+#include "triaccel/kernels/cuda/batch_norm_sums.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+constexpr int kInFlight = 4;
+constexpr int kResident = 3;  // blocks of kNormSumThreads on a multiprocessor
+
+/// Coefficients of a block's channels.
+struct GroupCoefficients {
+  GroupRow mean, scale, bias;
+
+  __device__ void set(const NormCoefficients& one) {
+    mean[threadIdx.x] = one.mean;
+    scale[threadIdx.x] = one.scale;
+    bias[threadIdx.x] = one.bias;
+  }
+};
+
+template <typename Stored, int kPack, int kBlock>
+__device__ void sum_rows(const void* input, const ThreadRows<kPack>& rows, int packs,
+                         BlockSums<kBlock>& sums) {
+  __shared__ ThreadSums<kPack, kBlock> threads;
+  float shift[kPack] = {}, sum[kPack] = {}, squares[kPack] = {};
+  for_each_pack<kInFlight, false>(
+      rows, [&](std::int64_t element) { return load_pack<Stored, kPack>(input, element); },
+      [&](const Pack<Stored, kPack>& pack, std::int64_t, int index) {
+        float x[kPack];
+        unpack(pack, x);
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) {
+          if (index == 0) shift[k] = x[k];
+          const float distance = x[k] - shift[k];
+          sum[k] += distance;
+          squares[k] += distance * distance;
+        }
+      });
+  if (rows.count > 0) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      const Moments moments =
+          moments_around(shift[k], static_cast<float>(rows.count), sum[k], squares[k]);
+      sum[k] = moments.mean;
+      squares[k] = moments.squares;
+    }
+  }
+  reduce_block<MergeMoments>(sums, threads, packs, rows.count, sum, squares);
+}
+
+template <typename Stored, int kPack>
+__device__ void normalise_rows(const NormForward& how, const ThreadRows<kPack>& rows,
+                               const GroupCoefficients& group) {
+  struct Read {
+    Pack<Stored, kPack> input, residual;
+  };
+  float mean[kPack], scale[kPack], bias[kPack];
+  read_row(group.mean, rows.channel, mean);
+  read_row(group.scale, rows.channel, scale);
+  read_row(group.bias, rows.channel, bias);
+  for_each_pack<kInFlight, true>(
+      rows,
+      [&](std::int64_t element) {
+        Read read = {};
+        read.input = load_pack<Stored, kPack, Reuse::Last>(how.input, element);
+        if (how.residual != nullptr)
+          read.residual = load_pack<Stored, kPack, Reuse::Last>(how.residual, element);
+        return read;
+      },
+      [&](const Read& read, std::int64_t element, int) {
+        store_pack(how.output, element,
+                   output_pack(how, read.input, read.residual, mean, scale, bias));
+      });
+}
+
+/// The channel that thread threadIdx.x < width answers for, or a number past the last one.
+__device__ std::int64_t own_channel(int width) {
+  return std::int64_t{blockIdx.y} * width + threadIdx.x;
+}
+
+/// A thread of the first `width` answers for a channel, if its group is not the last one's rest.
+__device__ bool owns_channel(const NormForward& how, int width) {
+  return threadIdx.x < width && own_channel(width) < how.map.channels;
+}
+
+template <typename Stored, int kPack>
+__global__ void __launch_bounds__(kNormSumThreads, kResident)
+    sum_kernel(NormForward how, PartialSums partials, int packs) {
+  __shared__ BlockSums<kNormSumThreads> sums;
+  const int width = packs * kPack;
+  sum_rows<Stored>(how.input, ThreadRows<kPack>(how.map, packs), packs, sums);
+  const ChannelSums all = cluster_total<MergeMoments>(sums, width);
+  if (threadIdx.x < width) write_partial(partials, how.map.channels, own_channel(width), all);
+  leave_cluster();
+}
+
+template <typename Stored, int kPack>
+__global__ void __launch_bounds__(kNormSumThreads, kResident)
+    normalise_kernel(NormForward how, NormBatchStatistics statistics, PartialSums partials,
+                     int packs) {
+  __shared__ BlockSums<kNormSumThreads> sums;
+  __shared__ GroupCoefficients group;
+  const int width = packs * kPack;
+  const bool owns = owns_channel(how, width);
+  const OwnParameters own(how, statistics, own_channel(width), owns);
+  const ThreadRows<kPack> rows(how.map, packs);
+  const ChannelSums all = read_partials<MergeMoments>(sums, partials, how.map.channels, width);
+  if (owns) {
+    const float variance = all.second / static_cast<float>(how.map.rows);
+    group.set(own.coefficients(all.first, inverse_deviation_of(variance, how.eps)));
+    if (blockIdx.x == 0) own.record(how, statistics, all.first, all.second);
+  }
+  __syncthreads();
+  normalise_rows<Stored>(how, rows, group);
+}
+
+template <typename Stored, int kPack>
+__global__ void __launch_bounds__(kNormSumThreads, kResident)
+    infer_kernel(NormForward how, NormRunningStatistics statistics, int packs) {
+  __shared__ GroupCoefficients group;
+  const int width = packs * kPack;
+  const std::int64_t c = own_channel(width);
+  if (owns_channel(how, width))
+    group.set(norm_coefficients(statistics.mean[c],
+                                inverse_deviation_of(statistics.variance[c], how.eps), how.weight,
+                                how.bias, c));
+  __syncthreads();
+  normalise_rows<Stored>(how, ThreadRows<kPack>(how.map, packs), group);
+}
+
+bool aligned(const NormForward& how) { return norm_aligned(how.output, how.input, how.residual); }
+
+}  // namespace
+
+void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
+                      cudaStream_t stream) {
+  constexpr std::string_view who = "batch_norm_train";
+  if (how.map.rows == 0 || how.map.channels == 0) return;
+  if (const auto plan = plan_resident_norm(how.map, aligned(how)))
+    return train_resident(how, statistics, *plan, stream);
+  const NormPlan plan = plan_norm(how.map, aligned(how));
+  with_norm_type(how.map.type, plan.pack,
+                 [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
+                   const PartialSums partials(scratch, plan.parts(), how.map.channels);
+                   launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
+                               plan.cluster, stream, how, partials, plan.packs);
+                   launch_norm(who, normalise_kernel<Stored, pack>,
+                               plan.elementwise_grid(kResident), plan.threads, 1, stream, how,
+                               statistics, partials, plan.packs);
+                 });
+}
+
+void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics,
+                      cudaStream_t stream) {
+  if (how.map.rows == 0 || how.map.channels == 0) return;
+  const NormPlan plan = plan_elementwise_norm(how.map, aligned(how));
+  with_norm_type(how.map.type, plan.pack,
+                 [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
+                   launch_norm("batch_norm_infer", infer_kernel<Stored, pack>,
+                               plan.elementwise_grid(kResident), plan.threads, 1, stream, how,
+                               statistics, plan.packs);
+                 });
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,123 @@
+#include "triaccel/kernels/cuda/batch_norm_plan.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kMostResidentBytes = 3584 << 10;  // of a map: above, two kernels are faster
+constexpr std::int64_t kShortRows = 512;                 // of a block, before a wider cluster pays
+constexpr std::int64_t kFewestThreads = 128;
+constexpr std::int64_t kMostRowBlocks = 256;
+constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
+
+__global__ void compiled_for() {}
+
+int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  static_cast<void>(cudaGetDevice(&device));
+  static_cast<void>(cudaDeviceGetAttribute(&value, attribute, device));
+  check_launch("batch_norm");
+  return value;
+}
+
+/// Whether this build's code, not only the chip, knows clusters: PTX of an older chip does not.
+bool built_with_clusters() {
+  static const bool built = [] {
+    cudaFuncAttributes attributes = {};
+    return cudaFuncGetAttributes(&attributes, compiled_for) == cudaSuccess &&
+           attributes.ptxVersion >= 90;
+  }();
+  return built;
+}
+
+int largest_cluster() {
+  return device_attribute(cudaDevAttrClusterLaunch) != 0 && built_with_clusters() ? kMostCluster
+                                                                                  : 1;
+}
+
+int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
+
+std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+int rounded_up(std::int64_t value, int multiple) {
+  return static_cast<int>(quotient_up(value, multiple) * multiple);
+}
+
+int pack_of(const NormMap& map, bool aligned) {
+  const int wide = 16 / element_bytes(map.type);
+  return aligned && map.channels % wide == 0 ? wide : 1;
+}
+
+NormPlan unplanned(const NormMap& map, bool aligned) {
+  NormPlan plan;
+  plan.pack = pack_of(map, aligned);
+  plan.rows = map.rows;
+  plan.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  return plan;
+}
+
+/// Two kernels: groups of whole cache lines, blocks for the whole chip.
+void plan_two_kernels(NormPlan& plan, std::int64_t row_packs, int most_blocks) {
+  const std::int64_t about = std::max<std::int64_t>(1, row_packs / (plan.pack > 1 ? 8 : 32));
+  std::int64_t packs = quotient_up(row_packs, about);
+  if (about > 1) packs += packs % 2;
+  plan.packs = static_cast<int>(packs);
+  plan.groups = static_cast<int>(quotient_up(row_packs, packs));
+  const int slots = kNormSumThreads / plan.packs;
+  const std::int64_t useful = quotient_up(plan.rows, std::int64_t{slots} * kSumTurns);
+  // Two blocks fit every multiprocessor; an eighth of the room stays free, since a cluster needs
+  // its blocks' room in one part of the chip and a second wave would double the time.
+  const std::int64_t room = std::max(1, 2 * plan.multiprocessors * 7 / 8 / plan.groups);
+  const auto blocks = static_cast<int>(std::min({useful, room, kMostRowBlocks}));
+  plan.cluster = most_blocks;
+  while (plan.cluster > 1 && blocks < 4 * plan.cluster) plan.cluster /= 2;
+  plan.row_blocks = blocks / plan.cluster * plan.cluster;
+}
+
+}  // namespace
+
+dim3 NormPlan::elementwise_grid(int resident) const {
+  const int slots = threads / packs;
+  const std::int64_t useful = quotient_up(rows, std::int64_t{slots} * kSumTurns);
+  const std::int64_t most = std::max(1, resident * multiprocessors / groups);
+  return {unsigned(std::min(useful, most)), unsigned(groups)};
+}
+
+NormPlan plan_norm(const NormMap& map, bool aligned) {
+  NormPlan plan = unplanned(map, aligned);
+  plan_two_kernels(plan, map.channels / plan.pack, largest_cluster());
+  return plan;
+}
+
+std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned) {
+  const int pack = pack_of(map, aligned);
+  if (pack == 1 || map.rows * map.channels * element_bytes(map.type) > kMostResidentBytes)
+    return std::nullopt;
+  ResidentNormPlan plan;
+  const int most_blocks = largest_cluster();
+  while (plan.blocks < most_blocks && map.rows > plan.blocks * kShortRows) plan.blocks *= 2;
+  const std::int64_t block_rows = quotient_up(map.rows, plan.blocks);
+  if (block_rows > kMostTurns * kResidentThreads) return std::nullopt;
+  plan.groups = static_cast<int>(map.channels / pack);
+  plan.block_rows = static_cast<int>(block_rows);
+  plan.threads = static_cast<int>(std::clamp<std::int64_t>(
+      rounded_up(quotient_up(block_rows, kFewTurns), 32), kFewestThreads, kResidentThreads));
+  plan.turns = static_cast<int>(quotient_up(block_rows, plan.threads));
+  return plan;
+}
+
+NormPlan plan_elementwise_norm(const NormMap& map, bool aligned) {
+  NormPlan plan = unplanned(map, aligned);
+  plan_two_kernels(plan, map.channels / plan.pack, 1);
+  return plan;
+}
+
+std::int64_t batch_norm_scratch_bytes(const NormMap& map) {
+  std::int64_t parts = 0;
+  for (const bool aligned : {false, true}) {
+    const NormPlan plan = plan_norm(map, aligned);
+    parts = std::max<std::int64_t>(parts, plan.parts());
+  }
+  return parts * (2 * map.channels + 1) * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,153 @@
+#include "triaccel/kernels/cross_entropy.h"
+
+#include "triaccel/kernels/cross_entropy_math.h"
+#include "triaccel/kernels/cuda/block_reduce.cuh"
+#include "triaccel/kernels/cuda/launch.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+/// Beyond this many classes rows are so long that few of them at a time should be under way: what
+/// the gradient reads again is then still in the cache.
+constexpr std::int64_t kClassesOfASmallBlock = 8192;
+constexpr int kLargeBlock = 1024;
+static_assert(kThreads / 32 == kRowsOfABlock);
+
+template <typename Word>
+struct alignas(16) Pack {
+  static constexpr int kWords = 16 / sizeof(Word);
+  Word words[kWords];
+};
+
+__device__ RowSums from_lane_0(const RowSums& sums) {
+  RowSums first = sums;
+  first.best.value = __shfl_sync(~0u, sums.best.value, 0);
+  first.best.index = __shfl_sync(~0u, sums.best.index, 0);
+  first.shift = __shfl_sync(~0u, sums.shift, 0);
+  first.exponentials = __shfl_sync(~0u, sums.exponentials, 0);
+  first.logits = __shfl_sync(~0u, sums.logits, 0);
+  return first;
+}
+
+/// The sums of a team of threads, a warp or the block, in each of them.
+template <int kTeam>
+__device__ RowSums team_sums(RowSums mine) {
+  const auto join = [](RowSums& all, const RowSums& part) { all = joined(all, part); };
+  mine = reduce_warp(mine, join);
+  if constexpr (kTeam > 32) {
+    __shared__ RowSums warps[kTeam / 32];
+    const int lane = threadIdx.x % 32;
+    __syncthreads();  // of the row before
+    if (lane == 0) warps[threadIdx.x / 32] = mine;
+    __syncthreads();
+    mine = reduce_warp(lane < kTeam / 32 ? warps[lane] : no_sums(), join);
+  }
+  return from_lane_0(mine);
+}
+
+/// This thread's share of a row: pack_body(k) for the classes that fill 16 aligned bytes,
+/// element_body(k) for the others.
+template <typename Word, int kTeam, typename PackBody, typename ElementBody>
+__device__ void for_each_class(const Word* row, std::int64_t classes, int rank, bool packed,
+                               PackBody pack_body, ElementBody element_body) {
+  constexpr int kPack = Pack<Word>::kWords;
+  std::int64_t head = classes;
+  if (packed) {
+    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(Word));
+    head = (kPack - past) % kPack;
+    if (head > classes) head = classes;
+  }
+  const std::int64_t tail = head + (classes - head) / kPack * kPack;
+  for (std::int64_t k = rank; k < head; k += kTeam) element_body(k);
+  for (std::int64_t k = head + rank * kPack; k < tail; k += kTeam * kPack) pack_body(k);
+  for (std::int64_t k = tail + rank; k < classes; k += kTeam) element_body(k);
+}
+
+/// One row by a team of kTeam threads; what it adds to the score, in the team's first thread.
+template <typename Stored, int kTeam>
+__device__ PartialScore score_row(const ClassifiedBatch& batch, std::int64_t r, int rank) {
+  using Word = typename Stored::Word;
+  using Words = Pack<Word>;
+  const Word* row = static_cast<const Word*>(batch.logits) + r * batch.classes;
+  Word* gradient = static_cast<Word*>(batch.gradient) + r * batch.classes;
+  const bool packed = kTeam > 32 && (batch.gradient == nullptr ||
+                                     reinterpret_cast<std::uintptr_t>(row) % 16 ==
+                                         reinterpret_cast<std::uintptr_t>(gradient) % 16);
+  const std::int64_t label = batch.labels[r];
+  const bool valid = label >= 0 && label < batch.classes;
+  const float label_logit = valid ? Stored::value(row[label]) : 0.0f;
+  RowSums sums = no_sums();
+  for_each_class<Word, kTeam>(
+      row, batch.classes, rank, packed,
+      [&](std::int64_t k) {
+        const Words words = *reinterpret_cast<const Words*>(row + k);
+#pragma unroll
+        for (int i = 0; i < Words::kWords; ++i)
+          add_logit(sums, Stored::value(words.words[i]), k + i);
+      },
+      [&](std::int64_t k) { add_logit(sums, Stored::value(row[k]), k); });
+  sums = team_sums<kTeam>(sums);
+  if (batch.gradient != nullptr) {
+    const RowGradient how = row_gradient(batch, sums, valid);
+    for_each_class<Word, kTeam>(
+        row, batch.classes, rank, packed,
+        [&](std::int64_t k) {
+          const Words words = *reinterpret_cast<const Words*>(row + k);
+          Words out;
+#pragma unroll
+          for (int i = 0; i < Words::kWords; ++i)
+            out.words[i] =
+                Stored::word(gradient_of(Stored::value(words.words[i]), k + i == label, how));
+          *reinterpret_cast<Words*>(gradient + k) = out;
+        },
+        [&](std::int64_t k) {
+          gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, how));
+        });
+  }
+  if (rank != 0) return {};
+  return {row_loss(sums, label_logit, valid, batch.classes, batch.label_smoothing),
+          label >= 0 && sums.best.index == label ? 1 : 0, label >= 0 ? 1 : 0};
+}
+
+template <int kTeam, int kBlock>
+__global__ void __launch_bounds__(kBlock)
+    cross_entropy_kernel(RunningScore* score, const __grid_constant__ ClassifiedBatch batch,
+                         PartialScore* parts) {
+  const auto add = [](PartialScore& all, const PartialScore& part) { add_part(all, part); };
+  constexpr int kRows = kBlock / kTeam;  // at a time
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kTeam;
+  PartialScore mine;
+  with_stored_type(batch.type, [&]<typename Stored>(Stored) {
+    for (std::int64_t row = first_row; row < batch.rows; row += std::int64_t{gridDim.x} * kRows)
+      add_part(mine, score_row<Stored, kTeam>(batch, row, threadIdx.x % kTeam));
+  });
+  __shared__ PartialScore teams[kRows];
+  if (threadIdx.x % kTeam == 0) teams[threadIdx.x / kTeam] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int team = 1; team < kRows; ++team) add_part(mine, teams[team]);
+    parts[blockIdx.x] = mine;
+  }
+  if (!is_last_block(&score->finished_blocks, gridDim.x)) return;
+  PartialScore all;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += kBlock) add_part(all, parts[i]);
+  all = reduce_block<kBlock>(all, add);
+  if (threadIdx.x == 0) add_batch(*score, all, batch);
+}
+
+}  // namespace
+
+void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialScore* parts,
+                   cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(cross_entropy_parts(batch.rows, batch.classes));
+  if (batch.classes <= kClassesOfAWarp)
+    cross_entropy_kernel<32, kThreads><<<blocks, kThreads, 0, stream>>>(score, batch, parts);
+  else if (batch.classes <= kClassesOfASmallBlock)
+    cross_entropy_kernel<kThreads, kThreads><<<blocks, kThreads, 0, stream>>>(score, batch, parts);
+  else
+    cross_entropy_kernel<kLargeBlock, kLargeBlock>
+        <<<blocks, kLargeBlock, 0, stream>>>(score, batch, parts);
+  check_launch("cross_entropy");
+}
+
+}  // namespace triaccel::kernels::cuda

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace triaccel {
+
+/// Squeeze-and-excitation on a GPU, one kernel an operator: the mean of every channel of a
+/// channels-last map, and the product of a map with one number a sample and channel. Where the
+/// gates come from the mean of the very map they multiply, backward writes that map's gradient
+/// once. Empty: libtorch computes it.
+std::optional<at::Tensor> mean_of_channels(const at::Tensor& map);
+std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tensor& right);
+
+}  // namespace triaccel

@@ -1,0 +1,245 @@
+#include "triaccel/layers/norm_fusion.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "triaccel/layers/left_gradient.h"
+
+namespace triaccel {
+namespace {
+
+namespace autograd = torch::autograd;
+
+at::Tensor value_or_none(const std::optional<at::Tensor>& tensor) {
+  return tensor ? *tensor : at::Tensor();
+}
+
+bool float_or_none(const std::optional<at::Tensor>& tensor) {
+  return !tensor || !tensor->defined() || tensor->scalar_type() == at::kFloat;
+}
+
+bool wants_gradient(const BatchNormCall& call) {
+  return at::GradMode::is_enabled() &&
+         autograd::compute_requires_grad(call.input, value_or_none(call.weight),
+                                         value_or_none(call.bias));
+}
+
+/// Whether our kernels compute this call, and its gradient where one is wanted.
+bool computes(const BatchNormCall& call) {
+  if (!fuses_batch_norm(call.input) || !float_or_none(call.weight) || !float_or_none(call.bias) ||
+      !float_or_none(call.running_mean) || !float_or_none(call.running_var))
+    return false;
+  const bool has_statistics = call.running_mean && call.running_mean->defined();
+  if (!call.training) return has_statistics && !wants_gradient(call);
+  return call.input.numel() / call.input.size(1) > 1;  // libtorch refuses a single value
+}
+
+bool alias(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.is_alias_of(b);
+}
+
+}  // namespace
+
+struct NormFusion::Norm {
+  at::Tensor input;
+  NormParameters how;
+  bool training;
+  bool wants_gradient;
+  bool ran = false;  // statistics are there, and the running ones have moved
+  NormStatistics statistics = {};
+
+  at::Tensor empty_output() const {
+    const at::NoGradGuard no_grad;
+    return at::empty_like(input);
+  }
+
+  void compute(const at::Tensor& output, const at::Tensor& residual, Activation activation) {
+    if (!training) return batch_norm_infer(output, input, how, residual, activation);
+    NormParameters once = how;
+    if (ran) {
+      once.running_mean.reset();
+      once.running_variance.reset();
+    }
+    batch_norm_train(output, statistics, input, once, residual, activation);
+    ran = true;
+  }
+};
+
+class NormFusion::Node final : public TakesGradient {
+ public:
+  Node(const Norm& norm, const at::Tensor& residual)
+      : input_(norm.input, /*is_output=*/false),
+        statistics_(norm.statistics),
+        how_(norm.how),
+        has_residual_(residual.defined()),
+        behind_residual_(behind(residual)) {}
+
+  /// What the output became.
+  void computed(const at::Tensor& output, Activation activation) {
+    activation_ = activation;
+    if (has_residual_ && activation == Activation::Relu)
+      output_ = autograd::SavedVariable(output, /*is_output=*/true);
+  }
+
+  autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    const at::NoGradGuard no_grad;  // once only: curvature is probed without fusion
+    at::Tensor gradient = std::move(gradients[0]), added = std::exchange(left_, {});
+    if (!gradient.defined()) std::swap(gradient, added);
+    if (!gradient.defined()) return {{}, {}, {}, {}};
+    const bool reads_output = has_residual_ && activation_ == Activation::Relu;
+    NormGradients found = batch_norm_backward(
+        gradient, added, input_.unpack(),
+        reads_output ? output_.unpack(shared_from_this()) : at::Tensor(), statistics_, how_,
+        activation_, has_residual_, task_should_compute_output(0));
+    autograd::variable_list all = {std::move(found.input), std::move(found.weight),
+                                   std::move(found.bias)};
+    if (!has_residual_) return all;
+    const bool left = behind_residual_ && behind_residual_->leave(found.residual);
+    all.push_back(left ? at::Tensor() : std::move(found.residual));
+    return all;
+  }
+
+  void release_variables() override {
+    input_.reset_data();
+    output_.reset_data();
+    left_.reset();
+  }
+  std::string name() const override { return "triaccel::NormFusion"; }
+
+ private:
+  autograd::SavedVariable input_;
+  autograd::SavedVariable output_;
+  NormStatistics statistics_;
+  NormParameters how_;
+  bool has_residual_;
+  std::shared_ptr<TakesGradient> behind_residual_;  // the norm whose output it is; null: none
+  Activation activation_ = Activation::None;
+};
+
+std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
+  if (!on_ || !computes(call)) return {};
+  const auto norm = std::make_shared<Norm>();
+  norm->input = call.input;
+  norm->how = {.weight = value_or_none(call.weight),
+               .bias = value_or_none(call.bias),
+               .running_mean = value_or_none(call.running_mean),
+               .running_variance = value_or_none(call.running_var),
+               .momentum = call.momentum,
+               .eps = call.eps};
+  norm->training = call.training;
+  norm->wants_gradient = wants_gradient(call);
+  if (call.training) {
+    const auto floats = call.input.options().dtype(at::kFloat);
+    norm->statistics = {.mean = at::empty({call.input.size(1)}, floats),
+                        .inverse_deviation = at::empty({call.input.size(1)}, floats)};
+  }
+  const at::Tensor output = norm->empty_output();
+  wait(output, norm, {});
+  return output;
+}
+
+void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
+                      const at::Tensor& residual) {
+  std::shared_ptr<Node> node;
+  const bool through_residual = at::GradMode::is_enabled() && residual.defined() &&
+                                residual.requires_grad() && norm->training;
+  if (norm->wants_gradient || through_residual) {
+    node = std::make_shared<Node>(*norm, residual);
+    autograd::edge_list edges =
+        autograd::collect_next_edges(norm->input, norm->how.weight, norm->how.bias);
+    if (residual.defined()) edges.push_back(autograd::impl::gradient_edge(residual));
+    node->set_next_edges(std::move(edges));
+    autograd::set_history(output, node);
+  }
+  waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
+                      .norm = norm,
+                      .node = std::move(node),
+                      .residual = residual});
+}
+
+NormFusion::Place NormFusion::find(const at::Tensor& tensor) {
+  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
+    return !waiting.output.expired() &&
+           waiting.output._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  });
+}
+
+void NormFusion::compute(Place place, const at::Tensor& output, Activation activation) {
+  const Waiting now = std::move(*place);
+  waiting_.erase(place);
+  const at::NoGradGuard no_grad;
+  now.norm->compute(output, now.residual, activation);
+  if (now.node) now.node->computed(output, activation);
+}
+
+std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
+                                                bool in_place) {
+  const Place place = find(input);
+  if (place == waiting_.end()) return {};
+  if (place->residual.defined() && activation == Activation::Silu) return {};
+  if (in_place) {
+    compute(place, input, activation);
+    return input;
+  }
+  // The input may still be asked for by itself, so it goes on waiting.
+  const std::shared_ptr<Norm> norm = place->norm;
+  const at::Tensor output = norm->empty_output();
+  wait(output, norm, at::Tensor(place->residual));
+  compute(std::prev(waiting_.end()), output, activation);
+  return output;
+}
+
+std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Tensor& right,
+                                            bool in_place) {
+  if (left.is_same(right) || left.sizes() != right.sizes() ||
+      left.scalar_type() != right.scalar_type() || left.strides() != right.strides())
+    return {};
+  const bool left_waits = find(left) != waiting_.end();
+  if (!left_waits && (in_place || find(right) == waiting_.end())) return {};
+  const at::Tensor& normed = left_waits ? left : right;
+  const at::Tensor& residual = left_waits ? right : left;
+  touch(residual, /*writes=*/false);
+  const Place place = find(normed);
+  if (place->residual.defined()) return {};
+  const std::shared_ptr<Norm> norm = place->norm;
+  if (in_place) waiting_.erase(place);  // the tensor stays and gets a new place in the graph
+  const at::Tensor sum = in_place ? left : norm->empty_output();
+  wait(sum, norm, residual);
+  return sum;
+}
+
+void NormFusion::touch(const at::Tensor& tensor, bool writes) {
+  if (waiting_.empty() || !tensor.defined()) return;
+  // Whoever writes to what a waiting norm will read makes it be computed first.
+  for (bool again = writes; again;) {
+    again = false;
+    for (Place place = waiting_.begin(); place != waiting_.end() && !again; ++place) {
+      if (!alias(tensor, place->norm->input) && !alias(tensor, place->residual)) continue;
+      again = true;
+      settle(place);
+    }
+  }
+  const Place place = find(tensor);
+  if (place != waiting_.end()) compute(place, tensor, Activation::None);
+}
+
+void NormFusion::settle(Place place) {
+  if (const auto output = place->output.lock())
+    return compute(place, at::Tensor(output), Activation::None);
+  // Nobody holds the output any more; the running statistics move all the same.
+  const std::shared_ptr<Norm> norm = std::move(place->norm);
+  waiting_.erase(place);
+  if (norm->training && !norm->ran) norm->compute(norm->empty_output(), {}, Activation::None);
+}
+
+void NormFusion::settle_all() {
+  while (!waiting_.empty()) settle(std::prev(waiting_.end()));
+}
+
+}  // namespace triaccel

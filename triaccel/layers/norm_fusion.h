@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "triaccel/layers/operator_scope.h"
+#include "triaccel/ops/batch_norm.h"
+
+namespace triaccel {
+
+/// Joins a batch norm with the addition and the activation that follow it, so that the map is read
+/// and written once, forward and backward, and no value between them is kept.
+///
+/// A norm's output has its shape and its place in autograd's graph at once, its values only when
+/// somebody needs them: an activation takes the norm along, anything else settles it first. So it
+/// works for modules that know nothing of it, as long as they touch tensors by operators.
+class NormFusion {
+ public:
+  /// `on`: false leaves every norm to libtorch.
+  explicit NormFusion(bool on) : on_(on) {}
+
+  /// The output of a norm; empty when libtorch has to compute it.
+  std::optional<at::Tensor> norm(const BatchNormCall& call);
+
+  /// activation(input), when the input is a norm's output that still waits. In place it is the
+  /// input itself.
+  std::optional<at::Tensor> activated(const at::Tensor& input, Activation activation,
+                                      bool in_place);
+
+  /// left + right, likewise; in place it is `left`. The sum waits, too.
+  std::optional<at::Tensor> added(const at::Tensor& left, const at::Tensor& right, bool in_place);
+
+  /// Somebody is about to read `tensor`, or to write it: what waits for it or with it is computed.
+  void touch(const at::Tensor& tensor, bool writes);
+
+  bool waits() const { return !waiting_.empty(); }
+  void settle_all();
+
+  /// Forgets what waits, after a pass that failed.
+  void forget_all() { waiting_.clear(); }
+
+ private:
+  struct Norm;      // one call: what its outputs have in common
+  class Node;       // its place in autograd's graph
+  struct Waiting {  // an output without values
+    c10::weak_intrusive_ptr<c10::TensorImpl> output;
+    std::shared_ptr<Norm> norm;
+    std::shared_ptr<Node> node;  // null: no gradient is wanted
+    at::Tensor residual;         // undefined: none
+  };
+  using Place = std::vector<Waiting>::iterator;
+
+  Place find(const at::Tensor& tensor);
+  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
+            const at::Tensor& residual);
+  /// Computes what waits at `place`, into `output`.
+  void compute(Place place, const at::Tensor& output, Activation activation);
+  void settle(Place place);
+
+  bool on_;
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace triaccel

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "triaccel/ops/weight_copies.h"
+
+namespace triaccel {
+
+/// The part of a weight that its layer multiplies with. Default: all of it.
+struct WeightPart {
+  // Taps [first, last) of a convolution's kernel; last 0: all of them.
+  std::array<std::int64_t, 2> first_tap = {0, 0};
+  std::array<std::int64_t, 2> last_tap = {0, 0};
+  // As a matrix [out, kernel rows * columns * in], rounded up to so many columns, the added ones
+  // zero; 0: as it is.
+  std::int64_t matrix_columns = 0;
+  bool operator==(const WeightPart&) const = default;
+};
+
+/// A channels-last convolution weight as the matrix that it is in memory.
+at::Tensor weight_matrix(const at::Tensor& weight);
+
+/// 16-bit copies of all weights that a pass will ask for, made in one go at its start instead of
+/// one by one: what the last pass asked for is made for the next.
+class PreparedWeights {
+ public:
+  explicit PreparedWeights(std::vector<at::Tensor> weights);
+
+  /// Copies of what was asked for since `expect_nothing()`, as the weights are now.
+  void make();
+  /// Frees them: after the step, whose update changes the weights.
+  void drop();
+
+  /// The layers ask for other types from now on.
+  void expect_nothing();
+
+  /// The copy of a layer's weight; empty when there is none. Either way it is expected next time.
+  std::optional<at::Tensor> ask(std::int64_t layer, const WeightPart& part, at::ScalarType type);
+
+ private:
+  struct Wanted {
+    WeightPart part;
+    at::ScalarType type;
+    bool operator==(const Wanted&) const = default;
+  };
+
+  std::vector<at::Tensor> weights_;
+  std::vector<std::optional<Wanted>> wanted_;  // index = layer
+  std::vector<std::optional<Wanted>> made_;    // what copies_ holds
+  std::vector<std::size_t> index_;             // of a layer's copy in copies_
+  std::optional<WeightCopies> copies_;
+};
+
+}  // namespace triaccel

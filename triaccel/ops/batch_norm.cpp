@@ -1,0 +1,194 @@
+#include "triaccel/ops/batch_norm.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <string_view>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/dispatch.h"
+#include "triaccel/ops/tensor_check.h"
+
+namespace triaccel {
+namespace {
+
+bool known_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+bool channels_innermost(const at::Tensor& map) {
+  return (map.dim() == 2 && map.is_contiguous()) ||
+         (map.dim() == 4 && map.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+kernels::NormMap map_of(std::string_view who, const at::Tensor& input) {
+  require(input.defined(), who, "input is an undefined tensor");
+  require(fuses_batch_norm(input), who,
+          "input must be [N, C] contiguous or [N, C, H, W] channels-last, not empty, of float32, "
+          "bfloat16 or float16; got ",
+          input.sizes(), " with strides ", input.strides(), " of ",
+          c10::toString(input.scalar_type()), "; call contiguous(MemoryFormat::ChannelsLast)");
+  const std::int64_t channels = input.size(1);
+  return {.rows = input.numel() / channels,
+          .channels = channels,
+          .type = float_type_of(who, "input", input.scalar_type())};
+}
+
+void check_like(std::string_view who, std::string_view name, const at::Tensor& tensor,
+                const at::Tensor& input) {
+  check_tensor(who, name, tensor, input.device(), input.scalar_type());
+  require(tensor.sizes() == input.sizes(), who, name, " must have shape ", input.sizes(), ", got ",
+          tensor.sizes());
+  require(channels_innermost(tensor), who, name, " must lie in memory as the input, got strides ",
+          tensor.strides());
+}
+
+float* row_of(std::string_view who, std::string_view name, const at::Tensor& tensor,
+              const at::Tensor& input) {
+  if (!tensor.defined()) return nullptr;
+  check_contiguous(who, name, tensor, input.device(), at::kFloat, {input.size(1)});
+  return static_cast<float*>(tensor.data_ptr());
+}
+
+float* needed_row(std::string_view who, std::string_view name, const at::Tensor& tensor,
+                  const at::Tensor& input) {
+  require(tensor.defined(), who, name, " is an undefined tensor");
+  return row_of(who, name, tensor, input);
+}
+
+kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
+                                const at::Tensor& input, const NormParameters& how,
+                                const at::Tensor& residual, Activation activation) {
+  const kernels::NormMap map = map_of(who, input);
+  check_like(who, "output", output, input);
+  require(!output.is_alias_of(input) || output.data_ptr() != input.data_ptr(), who,
+          "output must not be the input");
+  if (residual.defined()) {
+    check_like(who, "residual", residual, input);
+    require(activation != Activation::Silu, who, "a residual comes with ReLU or no activation");
+  }
+  return {.map = map,
+          .output = output.data_ptr(),
+          .input = input.const_data_ptr(),
+          .residual = residual.defined() ? residual.const_data_ptr() : nullptr,
+          .weight = row_of(who, "weight", how.weight, input),
+          .bias = row_of(who, "bias", how.bias, input),
+          .activation = activation,
+          .eps = static_cast<float>(how.eps)};
+}
+
+/// A gradient of the output in the input's type and order.
+at::Tensor gradient_like(std::string_view who, std::string_view name, const at::Tensor& gradient,
+                         const at::Tensor& input) {
+  require(gradient.sizes() == input.sizes(), who, name, " must have shape ", input.sizes(),
+          ", got ", gradient.sizes());
+  const at::Tensor like = gradient.to(input.scalar_type())
+                              .contiguous(input.dim() == 4 ? at::MemoryFormat::ChannelsLast
+                                                           : at::MemoryFormat::Contiguous);
+  check_like(who, name, like, input);
+  return like;
+}
+
+/// For the CUDA kernels; the allocator keeps it until the stream has passed.
+at::Tensor scratch_for(const kernels::NormMap& map, const at::Tensor& input) {
+  return at::empty({kernels::cuda::batch_norm_scratch_bytes(map)},
+                   input.options().dtype(at::kByte));
+}
+
+}  // namespace
+
+bool fuses_batch_norm(const at::Tensor& map) {
+  return map.defined() && map.layout() == at::kStrided && map.numel() > 0 &&
+         (map.is_cpu() || map.is_cuda()) && known_type(map.scalar_type()) &&
+         channels_innermost(map);
+}
+
+void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
+                      const at::Tensor& input, const NormParameters& how,
+                      const at::Tensor& residual, Activation activation) {
+  constexpr std::string_view who = "batch_norm_train";
+  const kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
+  require(forward.map.rows > 1, who, "training needs two values per channel, got input ",
+          input.sizes(), "; use a larger batch");
+  const kernels::NormBatchStatistics statistics = {
+      .mean = needed_row(who, "saved.mean", saved.mean, input),
+      .inverse_deviation =
+          needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
+      .running_mean = row_of(who, "running_mean", how.running_mean, input),
+      .running_variance = row_of(who, "running_variance", how.running_variance, input),
+      .momentum = static_cast<float>(how.momentum)};
+  dispatch(
+      who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
+      [&](cudaStream_t stream) {
+        const at::Tensor scratch = scratch_for(forward.map, input);
+        kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
+      });
+}
+
+void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
+                      const at::Tensor& residual, Activation activation) {
+  constexpr std::string_view who = "batch_norm_infer";
+  const kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
+  const kernels::NormRunningStatistics statistics = {
+      .mean = needed_row(who, "running_mean", how.running_mean, input),
+      .variance = needed_row(who, "running_variance", how.running_variance, input)};
+  dispatch(
+      who, input.device(), [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
+      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+}
+
+NormGradients batch_norm_backward(const at::Tensor& output_gradient,
+                                  const at::Tensor& added_gradient, const at::Tensor& input,
+                                  const at::Tensor& output, const NormStatistics& saved,
+                                  const NormParameters& how, Activation activation,
+                                  bool has_residual, bool want_input) {
+  constexpr std::string_view who = "batch_norm_backward";
+  const at::NoGradGuard no_gradient;
+  const kernels::NormMap map = map_of(who, input);
+  require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
+  require(!has_residual || activation != Activation::Silu, who,
+          "a residual comes with ReLU or no activation");
+  const at::Tensor incoming = gradient_like(who, "output_gradient", output_gradient, input);
+  const at::Tensor added = added_gradient.defined()
+                               ? gradient_like(who, "added_gradient", added_gradient, input)
+                               : at::Tensor();
+  const bool masked = has_residual && activation == Activation::Relu;
+  if (masked) check_like(who, "output", output, input);
+
+  NormGradients gradients;
+  const auto row = [&] { return at::empty({map.channels}, input.options().dtype(at::kFloat)); };
+  if (want_input) gradients.input = at::empty_like(incoming);
+  if (how.weight.defined()) gradients.weight = row();
+  if (how.bias.defined()) gradients.bias = row();
+  const bool passes_on = has_residual && !masked && !added.defined();
+  if (has_residual) gradients.residual = passes_on ? incoming : at::empty_like(incoming);
+
+  const auto pointer = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.data_ptr() : nullptr;
+  };
+  const kernels::NormBackward backward = {
+      .map = map,
+      .output_gradient = incoming.const_data_ptr(),
+      .added_gradient = pointer(added),
+      .input = input.const_data_ptr(),
+      .output = masked ? output.const_data_ptr() : nullptr,
+      .mean = needed_row(who, "saved.mean", saved.mean, input),
+      .inverse_deviation =
+          needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
+      .weight = row_of(who, "weight", how.weight, input),
+      .bias = row_of(who, "bias", how.bias, input),
+      .activation = activation,
+      .input_gradient = pointer(gradients.input),
+      .residual_gradient = passes_on ? nullptr : pointer(gradients.residual),
+      .weight_gradient = static_cast<float*>(pointer(gradients.weight)),
+      .bias_gradient = static_cast<float*>(pointer(gradients.bias))};
+  dispatch(
+      who, input.device(), [&] { kernels::cpu::batch_norm_backward(backward); },
+      [&](cudaStream_t stream) {
+        const at::Tensor scratch = scratch_for(map, input);
+        kernels::cuda::batch_norm_backward(backward, scratch.data_ptr(), stream);
+      });
+  return gradients;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "triaccel/kernels/batch_norm.h"
+
+namespace triaccel {
+
+using kernels::Activation;
+
+/// A layer's own tensors, F32 [channels]; each may be undefined: weight 1, bias 0, running
+/// statistics not kept.
+struct NormParameters {
+  at::Tensor weight = {}, bias = {}, running_mean = {}, running_variance = {};
+  double momentum = 0.1;  // share of the batch in the running statistics
+  double eps = 1e-5;
+};
+
+/// Of one batch, F32 [channels]: what the backward pass needs besides the input.
+struct NormStatistics {
+  at::Tensor mean, inverse_deviation;
+};
+
+/// Whether the kernels take this map: F32, BF16 or F16; [N, C] contiguous or [N, C, H, W] dense
+/// with the channels innermost; not empty; on the CPU or CUDA.
+bool fuses_batch_norm(const at::Tensor& map);
+
+/// output = activation(norm(input) * weight + bias + residual) with the batch's own mean and
+/// variance, which are left in `saved` and move the running statistics as torch moves them.
+/// `output` and `saved` are allocated by the caller; the output must not be the input. `residual`
+/// may be undefined, and must be with SiLU. At least two rows (values per channel). Only enqueues;
+/// autograd does not see it.
+void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
+                      const at::Tensor& input, const NormParameters& how,
+                      const at::Tensor& residual, Activation activation);
+
+/// The same from the running statistics, which must be defined.
+void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
+                      const at::Tensor& residual, Activation activation);
+
+/// Tensors that were not asked for, or that the layer does not have, are undefined.
+struct NormGradients {
+  at::Tensor input;         // as the input
+  at::Tensor weight, bias;  // F32 [channels]
+  at::Tensor residual;      // as the input; without activation and addition output_gradient itself
+};
+
+/// Gradients of batch_norm_train. `output` is read only for ReLU after a residual, and may be
+/// undefined otherwise: elsewhere the activation's derivative is recomputed from the input.
+/// The output's gradient is output_gradient + added_gradient, rounded to the input's type as
+/// at::add rounds it; `added_gradient` may be undefined. Both may have any memory order and
+/// floating type; they are copied unless they are dense like the input.
+NormGradients batch_norm_backward(const at::Tensor& output_gradient,
+                                  const at::Tensor& added_gradient, const at::Tensor& input,
+                                  const at::Tensor& output, const NormStatistics& saved,
+                                  const NormParameters& how, Activation activation,
+                                  bool has_residual, bool want_input);
+
+}  // namespace triaccel

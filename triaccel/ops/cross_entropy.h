@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace triaccel {
+
+/// Mean cross-entropy of `logits` [rows, classes] (F32, BF16 or F16, contiguous) against `labels`
+/// (I64 [rows]), smoothed as torch does it. Adds loss, hits and counts to `score` as add_score does
+/// (ops/running_score.h) and returns the gradient of  weight * loss_scale * mean loss  with respect
+/// to the logits, in their type. `loss_scale` is an F32 scalar on the device
+/// (GradientControl::loss_scale()) or undefined: 1.
+///
+/// A label outside [0, classes) makes loss and gradient NaN, so that the step is skipped; it is
+/// never used as an index. Only enqueues; autograd does not see it.
+at::Tensor cross_entropy_gradient(const at::Tensor& score, const at::Tensor& logits,
+                                  const at::Tensor& labels, std::int64_t samples,
+                                  double label_smoothing, double weight,
+                                  const at::Tensor& loss_scale);
+
+/// The same without smoothing and without a gradient: for evaluation.
+void add_cross_entropy(const at::Tensor& score, const at::Tensor& logits, const at::Tensor& labels,
+                       std::int64_t samples);
+
+}  // namespace triaccel

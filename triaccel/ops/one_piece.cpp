@@ -1,0 +1,23 @@
+#include "triaccel/ops/one_piece.h"
+
+#include <ATen/ATen.h>
+
+namespace triaccel {
+
+std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like) {
+  constexpr std::int64_t unit = 32;  // elements; 128 bytes of FP32
+  if (like.empty()) return {};
+  std::int64_t total = 0;
+  std::vector<std::int64_t> offsets;
+  for (const at::Tensor& tensor : like) {
+    offsets.push_back(total);
+    total += (tensor.numel() + unit - 1) / unit * unit;
+  }
+  const at::Tensor piece = at::empty({total}, like.front().options());
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < like.size(); ++i)
+    tensors.push_back(piece.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
+  return tensors;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace triaccel {
+
+/// Tensors of the shapes, memory orders, type and device of `like` (dense, all of one type and
+/// device), uninitialised, one behind the other in a single allocation, each aligned to 128 bytes:
+/// allocators round every piece up, a GPU's to parts of 20 MB.
+std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like);
+
+}  // namespace triaccel

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/kernels/weight_copy.h"
+
+namespace triaccel {
+
+/// Which part of an F32 weight [out, in, kh, kw] or [out, in] (any dense memory order) a 16-bit
+/// copy holds.
+struct WeightCopySpec {
+  at::Tensor weight;
+  at::ScalarType type = at::kBFloat16;  // or Half
+  // Taps [first, last) of kh and of kw; last 0: all. Not looked at for matrices.
+  std::array<std::int64_t, 2> first_tap = {0, 0};
+  std::array<std::int64_t, 2> last_tap = {0, 0};
+  std::int64_t padded_channels = 0;  // of `in`, the added ones zero; 0: as many as the weight has
+};
+
+/// 16-bit copies of many weights, refreshed together, rounded to nearest even. The copy of a
+/// channels-last weight is channels-last, any other is contiguous.
+class WeightCopies {
+ public:
+  /// Allocates; copies hold garbage until refresh(). The weights must change in place from now on.
+  explicit WeightCopies(std::vector<WeightCopySpec> specs);
+
+  /// Only enqueues and allocates nothing: one launch for every 64 weights.
+  void refresh();
+
+  const at::Tensor& copy(std::size_t index) const { return copies_.at(index); }
+  std::int64_t bytes() const;
+
+ private:
+  std::vector<at::Tensor> weights_;
+  std::vector<at::Tensor> copies_;
+  std::vector<kernels::WeightCopyEntry> entries_;
+};
+
+/// The gradient of a whole weight from that of a part: `part` [out, in or more, taps] lands at its
+/// taps in a new tensor of the weight's shape and memory order and the part's type, with zeros
+/// elsewhere; channels beyond the weight's are dropped. One kernel; only enqueues.
+at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight,
+                          std::array<std::int64_t, 2> first_tap,
+                          std::array<std::int64_t, 2> last_tap);
+
+}  // namespace triaccel

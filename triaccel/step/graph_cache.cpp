@@ -1,0 +1,86 @@
+#include "triaccel/step/graph_cache.h"
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/out_of_memory.h"
+
+namespace triaccel {
+namespace {
+
+// A capture costs about as much as a few eager steps, of which a replay saves the better part.
+constexpr std::int64_t kReplaysToPay = 6;
+constexpr std::int64_t kRunsJudged = 200;
+
+}  // namespace
+
+GraphCache::GraphCache(const GraphCacheOptions& options, const SideStream& side)
+    : options_(options) {
+  require(options.capacity > 0, "GraphCache", "capacity must be positive");
+  pool_.share_with(side);
+}
+
+GraphCache::Entry& GraphCache::entry_of(std::uint64_t key) {
+  const auto found = by_key_.find(key);
+  if (found != by_key_.end()) {
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front();
+  }
+  if (entries_.size() == options_.capacity) {
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
+  }
+  entries_.push_front({.key = key, .work = {}});
+  by_key_.emplace(key, entries_.begin());
+  return entries_.front();
+}
+
+void GraphCache::clear() {
+  entries_.clear();
+  by_key_.clear();
+  largest_ = 0;
+  pool_.renew();
+}
+
+void GraphCache::make_room_for(std::int64_t samples) {
+  if (samples <= largest_) return;
+  if (largest_ > 0) clear();
+  largest_ = samples;
+}
+
+void GraphCache::capture(Entry& entry, const Work& work) {
+  run_once([&] { work(Enqueued::Rehearsed); });
+  entry.work.emplace(catching_out_of_memory(
+      [&] { return CapturedWork(pool_, [&] { work(Enqueued::Captured); }); }));
+  ++counts_.captures;
+}
+
+void GraphCache::run(std::uint64_t key, std::int64_t samples, const Work& work) {
+  make_room_for(samples);
+  Entry& entry = entry_of(key);
+  try {
+    if (!entry.work) capture(entry, work);
+    entry.work->replay();
+    ++counts_.replays;
+    return;
+  } catch (const OutOfMemory&) {
+    clear();  // what follows runs in a pool without gaps
+    largest_ = samples;
+  }
+  ++counts_.eager;
+  run_once([&] { work(Enqueued::Eagerly); });
+}
+
+void GraphCache::run_once(const std::function<void()>& work) {
+  const WorkPool::Scope scope(pool_);
+  catching_out_of_memory(work);
+}
+
+bool GraphCache::thrashes() {
+  const std::int64_t replays = counts_.replays - looked_at_.replays;
+  const std::int64_t captures = counts_.captures - looked_at_.captures;
+  const std::int64_t eager = counts_.eager - looked_at_.eager;
+  if (replays + eager < kRunsJudged) return false;
+  looked_at_ = counts_;
+  return replays < kReplaysToPay * captures + eager;
+}
+
+}  // namespace triaccel

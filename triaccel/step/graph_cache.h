@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "triaccel/device/captured_work.h"
+
+namespace triaccel {
+
+struct GraphCacheOptions {
+  std::size_t capacity = 8;  // captured pieces of work kept; the longest unused goes first
+};
+
+/// How much of the work was replayed.
+struct GraphCounts {
+  std::int64_t replays = 0;
+  std::int64_t captures = 0;
+  std::int64_t eager = 0;  // runs of work that was not captured
+};
+
+/// How the device is told to do a piece of work.
+enum class Enqueued {
+  Eagerly,    // kernel by kernel, now
+  Rehearsed,  // likewise, in the order and memory of the capture to come, but without an effect:
+              // libraries set themselves up, which they may not do during a capture
+  Captured,   // only recorded: nothing of it happens, so nothing has to be undone when it fails
+};
+
+/// Whole steps and evaluations, each captured once and replayed from then on. A piece of work is
+/// known by its key: everything that shapes it, the batch, the precisions, the data set. All of
+/// them share one pool of memory, so they may keep nothing in it from one to the next.
+class GraphCache {
+ public:
+  using Work = std::function<void(Enqueued)>;
+
+  /// On the current device and stream, and on one beside it.
+  GraphCache(const GraphCacheOptions& options, const SideStream& side);
+
+  /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
+  /// its largest pass: work larger than all before starts with an empty pool, which smaller work
+  /// then fits into. When memory runs out, all captured work is dropped and `work` is done eagerly;
+  /// OutOfMemory when that fails too.
+  void run(std::uint64_t key, std::int64_t samples, const Work& work);
+
+  /// Work that is not worth capturing, in the same memory. OutOfMemory as it comes.
+  void run_once(const std::function<void()>& work);
+
+  /// Drops all captured work and gives the memory back.
+  void clear();
+
+  const GraphCounts& counts() const { return counts_; }
+
+  /// True once each time most of the recent work was not replayed: plans change faster than
+  /// capturing them pays.
+  bool thrashes();
+
+ private:
+  struct Entry {
+    std::uint64_t key;
+    std::optional<CapturedWork> work;
+  };
+  using Entries = std::list<Entry>;  // the most recently used first
+
+  void make_room_for(std::int64_t samples);
+  void capture(Entry& entry, const Work& work);
+  Entry& entry_of(std::uint64_t key);
+
+  GraphCacheOptions options_;
+  WorkPool pool_;
+  Entries entries_;
+  std::unordered_map<std::uint64_t, Entries::iterator> by_key_;
+  std::int64_t largest_ = 0;  // samples of the largest work the pool has seen
+  GraphCounts counts_;
+  GraphCounts looked_at_;  // by thrashes()
+};
+
+}  // namespace triaccel

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "triaccel/data/dataset.h"
+#include "triaccel/models/network.h"
+#include "triaccel/step/forward_pass.h"
+#include "triaccel/step/graph_cache.h"
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+/// How an evaluation computes.
+struct EvaluationRules {
+  ForwardRules forward = {};
+  std::uint64_t shape = 0;  // shape_hash of the plan that `forward` follows
+  std::int64_t batch = 0;   // samples a pass; fewer when the device has no room for them
+};
+
+/// Measures loss and accuracy of a network over samples of a data set, in evaluation mode.
+class Evaluator {
+ public:
+  /// With `graphs`, passes are captured and replayed like steps, in the same memory.
+  Evaluator(Network network, c10::Device device, GraphCache* graphs = nullptr);
+
+  /// `alive` is called after each pass.
+  EvaluationReport evaluate(const Dataset& data, std::span<const std::int64_t> ids,
+                            const EvaluationRules& rules, const std::function<void()>& alive = {});
+
+ private:
+  void score_pass(const Dataset& data, const at::Tensor& ids, const EvaluationRules& rules);
+
+  Network network_;
+  c10::Device device_;
+  GraphCache* graphs_;
+  at::Tensor score_;
+  at::Tensor ids_;  // int64 [samples of the largest pass so far]: where captured passes read them
+};
+
+}  // namespace triaccel
