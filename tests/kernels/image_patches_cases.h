@@ -18,8 +18,8 @@ inline std::string described(const PatchShape& s) {
               s.channels_last ? ", channels last" : ", channels first");
 }
 
-/// Every type, memory order and count of channels up to 8, on windows of odd sizes and wide, narrow
-/// and far apart ones.
+/// Both memory orders, types to types, one channel to 8, overlapping windows and ones far apart,
+/// wide and narrow images.
 inline std::vector<PatchShape> patch_shapes() {
   struct Axes {
     std::int64_t channels;
@@ -33,17 +33,22 @@ inline std::vector<PatchShape> patch_shapes() {
                        {8, fitted_windows(35, 16, 16, 0), fitted_windows(50, 16, 16, 3)},
                        {3, fitted_windows(5, 3, 1, 2), fitted_windows(1500, 3, 1, 2)}};
   std::vector<PatchShape> shapes;
+  struct Types {
+    FloatType image, matrix;
+  };
+  constexpr Types types[] = {{FloatType::F32, FloatType::F32},  {FloatType::F32, FloatType::Bf16},
+                             {FloatType::F32, FloatType::F16},  {FloatType::Bf16, FloatType::Bf16},
+                             {FloatType::Bf16, FloatType::F32}, {FloatType::F16, FloatType::Bf16}};
   for (const Axes& a : axes)
     for (const bool channels_last : {true, false})
-      for (const FloatType image : kFloatTypes)
-        for (const FloatType matrix : kFloatTypes)
-          shapes.push_back({.images = 3,
-                            .channels = a.channels,
-                            .rows = a.rows,
-                            .columns = a.columns,
-                            .channels_last = channels_last,
-                            .image_type = image,
-                            .matrix_type = matrix});
+      for (const Types& t : types)
+        shapes.push_back({.images = 3,
+                          .channels = a.channels,
+                          .rows = a.rows,
+                          .columns = a.columns,
+                          .channels_last = channels_last,
+                          .image_type = t.image,
+                          .matrix_type = t.matrix});
   return shapes;
 }
 

@@ -1,8 +1,10 @@
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
@@ -60,6 +62,12 @@ void limit_cuda_memory(std::int64_t bytes) {
 }
 
 void release_cuda_cache() { allocator::emptyCache(); }
+
+void take_cuda_memory_in_small_parts() {
+  for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
+    if (std::getenv(name) != nullptr) return;
+  c10::CachingAllocator::setAllocatorSettings("large_segment_size_mb:12");
+}
 
 void synchronize_cuda() { c10::cuda::device_synchronize(); }
 

@@ -21,21 +21,22 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   /// Enqueues `work` beside what follows on the current stream, after what is there already. The
-  /// tensors it reads or writes must stay as they are until join(): those in `held` are kept alive.
+  /// tensors it reads or writes must stay as they are until it is waited for: those in `held` are
+  /// kept alive.
   void run(const std::function<void()>& work, std::vector<at::Tensor> held);
+
+  /// Waits for the oldest work until what is held takes no more than `bytes`: what is enqueued on
+  /// the current stream from now on comes after it.
+  void wait_down_to(std::int64_t bytes);
 
   /// What is enqueued on the current stream from now on comes after all such work.
   void join();
 
-  std::int64_t held_bytes() const { return held_bytes_; }
   cudaStream_t handle() const;
 
  private:
   struct Streams;
   std::unique_ptr<Streams> streams_;
-  std::vector<at::Tensor> held_;
-  std::int64_t held_bytes_ = 0;
-  bool busy_ = false;  // there is something to join
 };
 
 }  // namespace triaccel

@@ -2,42 +2,58 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <deque>
+#include <utility>
+
 #include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 
 struct SideStream::Streams {
+  struct Piece {
+    at::cuda::CUDAEvent done;
+    std::vector<at::Tensor> held;
+    std::int64_t bytes = 0;
+  };
+
+  void wait_for_oldest() {
+    pieces.front().done.block(c10::cuda::getCurrentCUDAStream());
+    held_bytes -= pieces.front().bytes;
+    pieces.pop_front();
+  }
+
   c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
+  std::deque<Piece> pieces;  // not waited for yet, the oldest first
+  std::int64_t held_bytes = 0;
 };
 
 SideStream::SideStream() : streams_(std::make_unique<Streams>()) {}
 SideStream::~SideStream() = default;
 
+cudaStream_t SideStream::handle() const { return streams_->side.stream(); }
+
 void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> held) {
   at::cuda::CUDAEvent before;
   before.record();
   before.block(streams_->side);
+  Streams::Piece piece;
   {
     const c10::cuda::CUDAStreamGuard guard(streams_->side);
     work();
+    piece.done.record();
   }
-  busy_ = true;
-  for (at::Tensor& tensor : held) {
-    held_bytes_ += static_cast<std::int64_t>(tensor.nbytes());
-    held_.push_back(std::move(tensor));
-  }
+  for (const at::Tensor& tensor : held) piece.bytes += static_cast<std::int64_t>(tensor.nbytes());
+  piece.held = std::move(held);
+  streams_->held_bytes += piece.bytes;
+  streams_->pieces.push_back(std::move(piece));
 }
 
-cudaStream_t SideStream::handle() const { return streams_->side.stream(); }
+void SideStream::wait_down_to(std::int64_t bytes) {
+  while (streams_->held_bytes > bytes) streams_->wait_for_oldest();
+}
 
 void SideStream::join() {
-  if (!busy_) return;
-  at::cuda::CUDAEvent after;
-  after.record(streams_->side);
-  after.block(c10::cuda::getCurrentCUDAStream());
-  held_.clear();
-  held_bytes_ = 0;
-  busy_ = false;
+  while (!streams_->pieces.empty()) streams_->wait_for_oldest();
 }
 
 }  // namespace triaccel

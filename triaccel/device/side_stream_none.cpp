@@ -9,6 +9,7 @@ SideStream::~SideStream() = default;
 
 void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor>) { work(); }
 cudaStream_t SideStream::handle() const { return nullptr; }
+void SideStream::wait_down_to(std::int64_t) {}
 void SideStream::join() {}
 
 }  // namespace triaccel

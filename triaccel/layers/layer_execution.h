@@ -18,11 +18,12 @@
 
 namespace triaccel {
 
-/// Told when a layer has left the gradient of its weight and will not read that weight again.
+/// Told when a layer has left the gradient of its weight and will not read that weight again;
+/// `beside`: the gradient was made on the side stream.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
-  virtual void gradient_ready(const at::Tensor& weight) = 0;
+  virtual void gradient_ready(const at::Tensor& weight, bool beside) = 0;
 };
 
 /// How a layer computes in the passes to come.

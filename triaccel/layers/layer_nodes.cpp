@@ -24,9 +24,10 @@ namespace autograd = torch::autograd;
 
 bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
 
-/// What may be held for work beside the main stream: enough for maps so small that kernels leave
-/// most of the device idle, little where memory matters.
-constexpr std::int64_t kMostHeldBytes = 24 << 20;
+/// What may be held for work beside the main stream, and what one layer's work may add to it: above
+/// that, kernels fill the device by themselves and get in each other's way.
+constexpr std::int64_t kMostHeldBytes = 48 << 20;
+constexpr std::int64_t kMostByLayer = 32 << 20;
 
 /// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
 /// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
@@ -123,7 +124,10 @@ class LayerNode final : public autograd::Node {
                           const GradientTypes& types) const {
     const LayerWeight weight(weight_, how_.layer, how_.prepared);
     at::Tensor input;
-    if (how_.side == nullptr || !types.want_weight) {
+    // The first layer has nothing to compute it beside of.
+    const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
+                        static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
+    if (!beside) {
       auto [of_input, of_weight] = product_.backward(output, kept, weight, how_, types);
       input = std::move(of_input);
       if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
@@ -136,10 +140,11 @@ class LayerNode final : public autograd::Node {
                           how_);
           },
           {output, kept});
-      if (types.want_input) input = product_.backward(output, kept, weight, how_, of_input).first;
-      if (how_.side->held_bytes() > kMostHeldBytes) how_.side->join();
+      input = product_.backward(output, kept, weight, how_, of_input).first;
+      how_.side->wait_down_to(kMostHeldBytes);
     }
-    if (how_.listener != nullptr && types.want_weight) how_.listener->gradient_ready(weight_);
+    if (how_.listener != nullptr && types.want_weight)
+      how_.listener->gradient_ready(weight_, beside);
     return input;
   }
 

@@ -23,7 +23,7 @@ bool is_images(const at::Tensor& images) {
 }
 
 bool fits(const PatchGeometry& geometry, std::int64_t channels) {
-  for (const std::size_t d : {0, 1}) {
+  for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
     if (window < 1 || window > kernels::kMostPatchNumbers || stride < 1 || stride >= kMostNumbers ||
         geometry.padding[d] < 0 || geometry.padding[d] >= window)

@@ -26,7 +26,7 @@ bool is_channels_last(const at::Tensor& map) {
 }
 
 bool fits(const PoolGeometry& geometry) {
-  for (const std::size_t d : {0, 1}) {
+  for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
     if (window < 1 || window > kMostTaps || stride < 1 || stride >= kMostPixels ||
         geometry.padding[d] < 0 || geometry.padding[d] > window / 2)

@@ -9,7 +9,7 @@ namespace triaccel {
 namespace {
 
 // Enough for the update to run at the speed of memory, little beside weights and momentum.
-constexpr std::int64_t kBytesAtOnce = 4 << 20;
+constexpr std::int64_t kBytesAtOnce = 3 << 20;
 
 }  // namespace
 
@@ -29,12 +29,12 @@ void EarlyUpdates::begin_step(bool rehearse) {
   if (!rehearse_) gradients_.start_gathering();
 }
 
-void EarlyUpdates::gradient_ready(const at::Tensor& weight) {
-  ready_.push_back(weight);
+void EarlyUpdates::gradient_ready(const at::Tensor& weight, bool beside) {
+  if (beside) ready_.push_back(weight);
   ready_bytes_ += static_cast<std::int64_t>(weight.grad().nbytes());
   if (!early_ || ready_bytes_ < kBytesAtOnce) return;
-  // Gradients that were made on the side stream may go back there at once; what norms and biases
-  // have got by now comes from the main stream and is held until it has been read.
+  // Gradients that were made on the side stream may go back there at once; what comes from the main
+  // stream, as those of norms do, is held until it has been read.
   std::vector<at::Tensor> held;
   for (const ParameterRef& parameter : parameters_) {
     const auto is_this = [&](const at::Tensor& ready) { return ready.is_same(parameter.tensor); };

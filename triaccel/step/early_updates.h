@@ -25,7 +25,7 @@ class EarlyUpdates final : public GradientListener {
   /// at the end.
   void allow(bool each_weight_once) { early_ = each_weight_once; }
 
-  void gradient_ready(const at::Tensor& weight) override;
+  void gradient_ready(const at::Tensor& weight, bool beside) override;
 
   /// Applies the rest; the whole step has then been decided.
   void end_backward();
@@ -40,7 +40,7 @@ class EarlyUpdates final : public GradientListener {
   std::vector<ParameterRef> parameters_;
   bool rehearse_ = false;
   bool early_ = false;
-  std::vector<at::Tensor> ready_;  // weights whose gradients wait, all made on the side stream
+  std::vector<at::Tensor> ready_;  // weights whose gradients wait and were made on the side stream
   std::int64_t ready_bytes_ = 0;
 };
 

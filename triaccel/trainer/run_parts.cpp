@@ -25,6 +25,7 @@ c10::Device prepare_device(const RunConfig& config) {
   const c10::Device device = choose_device(config.device.device);
   set_threads(static_cast<int>(config.device.threads));
   set_arithmetic(config.train.deterministic);
+  if (device.is_cuda()) take_cuda_memory_in_small_parts();
   at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
   return device;
 }
@@ -68,7 +69,7 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
   const std::string& wanted = config.control.kernels;
   if (wanted != "auto" && wanted != "stock" && wanted != "gemm")
     return kernel_choices_from(wanted, layers);
-  if (wanted == "stock")
+  if (wanted == "stock" || parts.on.device.is_cuda())  // there the library chooses
     return {.layers = std::vector<LayerKernels>(static_cast<std::size_t>(layers))};
   const EvaluationMode mode(*parts.network.module);
   const std::int64_t few = std::min<std::int64_t>(2, parts.data.train->size());
@@ -196,6 +197,7 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
                            " does not even hold weights, optimizer state and data: ", error.what(),
                            "; raise --budget or choose a smaller model"));
   }
+  on.gauge.release_cache();  // what setting up has left behind
   plan = first_plan(method, config.train.batch, config.train.accumulate, network.layers.size());
 }
 

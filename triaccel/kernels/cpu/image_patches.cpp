@@ -8,6 +8,9 @@
 namespace triaccel::kernels::cpu {
 namespace {
 
+/// Below so many numbers of the matrix another thread costs more than it saves.
+constexpr std::int64_t kNumbersAlone = 1 << 17;
+
 /// Positions from the first to the last that a window sees, those outside the map included.
 std::int64_t seen(const WindowAxis& axis) { return (axis.output - 1) * axis.stride + axis.window; }
 
@@ -35,14 +38,15 @@ void cut(const PatchShape& shape, const void* images, void* matrix) {
   const std::int64_t width = seen(columns) * shape.channels;
   const std::int64_t run = columns.window * shape.channels;  // of a window in one row of the map
   const std::int64_t added = patch_columns(patch_numbers(shape)) - patch_numbers(shape);
-#pragma omp parallel if (shape.images > 1)
+  const std::int64_t image_numbers =
+      rows.output * columns.output * patch_columns(patch_numbers(shape));
+#pragma omp parallel if (shape.images * image_numbers > kNumbersAlone)
   {
     std::vector<Word> padded(static_cast<std::size_t>(seen(rows) * width));
 #pragma omp for schedule(static)
     for (std::int64_t image = 0; image < shape.images; ++image) {
       convert_image<Image, Matrix>(shape, images, image, padded.data());
-      Word* to = static_cast<Word*>(matrix) +
-                 image * rows.output * columns.output * patch_columns(patch_numbers(shape));
+      Word* to = static_cast<Word*>(matrix) + image * image_numbers;
       for (std::int64_t row = 0; row < rows.output; ++row)
         for (std::int64_t column = 0; column < columns.output; ++column) {
           const Word* from =

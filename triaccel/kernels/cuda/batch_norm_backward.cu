@@ -4,6 +4,9 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
+// Of a map; above, two kernels are faster. On an H200: 1536 x 512 in BF16 takes 11 us, 6144 x
+// 256 20.
+constexpr std::int64_t kMostResidentBytes = 1280 << 10;
 constexpr int kInFlight = 4;  // of two to four maps each
 constexpr int kResident = 2;  // blocks of kNormSumThreads on a multiprocessor
 
@@ -160,7 +163,7 @@ void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t st
   if (how.map.rows == 0 || how.map.channels == 0) return;
   const bool aligned = norm_aligned(how.output_gradient, how.added_gradient, how.input, how.output,
                                     how.input_gradient, how.residual_gradient);
-  if (const auto plan = plan_resident_norm(how.map, aligned))
+  if (const auto plan = plan_resident_norm(how.map, aligned, kMostResidentBytes))
     return backward_resident(how, *plan, stream);
   const NormPlan plan = plan_norm(how.map, aligned);
   with_norm_type(how.map.type, plan.pack,

@@ -4,6 +4,9 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
+// Of a map; above, two kernels are faster. On an H200: 1536 x 512 in BF16 takes 7.0 us, 6144 x
+// 256 13.
+constexpr std::int64_t kMostResidentBytes = 2 << 20;
 constexpr int kInFlight = 4;
 constexpr int kResident = 3;  // blocks of kNormSumThreads on a multiprocessor
 
@@ -136,7 +139,7 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                       cudaStream_t stream) {
   constexpr std::string_view who = "batch_norm_train";
   if (how.map.rows == 0 || how.map.channels == 0) return;
-  if (const auto plan = plan_resident_norm(how.map, aligned(how)))
+  if (const auto plan = plan_resident_norm(how.map, aligned(how), kMostResidentBytes))
     return train_resident(how, statistics, *plan, stream);
   const NormPlan plan = plan_norm(how.map, aligned(how));
   with_norm_type(how.map.type, plan.pack,

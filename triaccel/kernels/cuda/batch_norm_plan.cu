@@ -3,8 +3,7 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr std::int64_t kMostResidentBytes = 3584 << 10;  // of a map: above, two kernels are faster
-constexpr std::int64_t kShortRows = 512;                 // of a block, before a wider cluster pays
+constexpr std::int64_t kShortRows = 512;  // of a block, before a wider cluster pays
 constexpr std::int64_t kFewestThreads = 128;
 constexpr std::int64_t kMostRowBlocks = 256;
 constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
@@ -88,9 +87,10 @@ NormPlan plan_norm(const NormMap& map, bool aligned) {
   return plan;
 }
 
-std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned) {
+std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned,
+                                                   std::int64_t most_bytes) {
   const int pack = pack_of(map, aligned);
-  if (pack == 1 || map.rows * map.channels * element_bytes(map.type) > kMostResidentBytes)
+  if (pack == 1 || map.rows * map.channels * element_bytes(map.type) > most_bytes)
     return std::nullopt;
   ResidentNormPlan plan;
   const int most_blocks = largest_cluster();

@@ -54,7 +54,8 @@ struct ResidentNormPlan {
 };
 
 /// None: the map does not fit, or two kernels on the whole chip are faster.
-std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned);
+std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned,
+                                                   std::int64_t most_bytes);
 
 template <typename... Pointers>
 bool norm_aligned(Pointers... pointers) {

@@ -117,9 +117,7 @@ void depthwise_weight_gradient(const DepthwiseShape&, const void*, const void*, 
 
 void pixel_sum(const ChannelMaps&, const PixelSum&, cudaStream_t) { no_cuda("pixel_sum"); }
 
-void channel_gate(const ChannelMaps&, const ChannelGate&, cudaStream_t) {
-  no_cuda("channel_gate");
-}
+void channel_gate(const ChannelMaps&, const ChannelGate&, cudaStream_t) { no_cuda("channel_gate"); }
 
 void max_pool(const PoolShape&, const void*, void*, std::uint8_t*, cudaStream_t) {
   no_cuda("max_pool");
