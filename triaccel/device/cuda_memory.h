@@ -31,8 +31,9 @@ void limit_cuda_memory(std::int64_t bytes);
 /// Gives cached blocks back to the device.
 void release_cuda_cache();
 
-/// Makes the caching allocator take memory from the device in parts of 12 MB instead of 20: what
-/// small models reserve is mostly rounding. Settings in PYTORCH_ALLOC_CONF are left alone.
+/// Makes the caching allocator take memory from the device in parts of 11 MiB, the least it allows,
+/// instead of 20: what small models reserve is mostly rounding. Settings in PYTORCH_ALLOC_CONF are
+/// left alone.
 void take_cuda_memory_in_small_parts();
 
 /// Waits for everything enqueued on the current device.

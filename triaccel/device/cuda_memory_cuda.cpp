@@ -66,7 +66,7 @@ void release_cuda_cache() { allocator::emptyCache(); }
 void take_cuda_memory_in_small_parts() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return;
-  c10::CachingAllocator::setAllocatorSettings("large_segment_size_mb:12");
+  c10::CachingAllocator::setAllocatorSettings("large_segment_size_mb:11");
 }
 
 void synchronize_cuda() { c10::cuda::device_synchronize(); }

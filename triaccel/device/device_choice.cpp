@@ -71,8 +71,8 @@ void set_threads(int threads) {
 
 void set_arithmetic(bool deterministic) {
   // cuBLAS reads this when it starts. It repeats itself only with a workspace of its own; otherwise
-  // each of its handles (one a thread and stream) gets 2 MiB, where libtorch would reserve 32.
-  setenv("CUBLAS_WORKSPACE_CONFIG", deterministic ? ":4096:8" : ":2048:1:16:8", /*overwrite=*/0);
+  // each of its handles (one a thread and stream) gets 1 MiB, where libtorch would reserve 32.
+  setenv("CUBLAS_WORKSPACE_CONFIG", deterministic ? ":4096:8" : ":896:1:16:8", /*overwrite=*/0);
   at::Context& context = at::globalContext();
   context.setAllowTF32CuDNN(false);
   context.setAllowTF32CuBLAS(false);

@@ -45,9 +45,7 @@ EvaluationReport report_of(const RunningScore& total, double samples) {
 }  // namespace
 
 Evaluator::Evaluator(Network network, c10::Device device, GraphCache* graphs)
-    : network_(std::move(network)),
-      device_(device),
-      graphs_(graphs) {}
+    : network_(std::move(network)), device_(device), graphs_(graphs) {}
 
 void Evaluator::score_pass(const Dataset& data, const at::Tensor& ids,
                            const EvaluationRules& rules) {

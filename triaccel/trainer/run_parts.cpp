@@ -171,7 +171,9 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
   try {
     catching_out_of_memory([&] {
+      const std::int64_t reserved_before = on.gauge.read().reserved;
       data = load_data_for(config, on, channels_last);
+      data_reserved_bytes = on.gauge.read().reserved - reserved_before;
       if (own) {
         network = std::move(*own);
         const MemoryPurposeScope purpose(MemoryPurpose::Weights);

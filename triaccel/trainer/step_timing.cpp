@@ -64,7 +64,7 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
           .ms_p10 = quantile(timings, 0.1),
           .ms_p90 = quantile(timings, 0.9),
           .peak_allocated_bytes = memory.peak - data_bytes,
-          .peak_reserved_bytes = memory.reserved - data_bytes};
+          .peak_reserved_bytes = memory.reserved - std::max(parts.data_reserved_bytes, data_bytes)};
 }
 
 }  // namespace triaccel
