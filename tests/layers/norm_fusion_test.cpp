@@ -170,6 +170,47 @@ TEST(NormFusion, LeavesToLibtorchWhatItDoesNotCompute) {
   EXPECT_TRUE(x.grad().defined()) << "gradients through running statistics";
 }
 
+TEST(NormFusion, LeavesWhatIsAddedToAFrozenNormItsGradient) {
+  Norm frozen(5);
+  frozen->eval();
+  for (at::Tensor& parameter : frozen->parameters()) parameter.requires_grad_(false);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const at::Tensor adapter = channels_last({4, 5, 3, 3}).requires_grad_();
+  const OperatorScope scope(execution);
+  at::relu(frozen(channels_last({4, 5, 3, 3})) + adapter).sum().backward();
+  EXPECT_TRUE(adapter.grad().defined());
+}
+
+TEST(NormFusion, RecordsNothingWhereGradientsAreOff) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  const at::Tensor x = channels_last({4, 5, 3, 3}).requires_grad_();
+  const at::Tensor y = norm(x);
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_FALSE(at::relu(y).requires_grad());
+  }
+  at::Tensor silent;
+  {
+    const at::NoGradGuard no_grad;
+    silent = norm(x);
+  }
+  const at::Tensor added = channels_last({4, 5, 3, 3}).requires_grad_();
+  (silent + added).sum().backward();
+  EXPECT_TRUE(added.grad().defined());
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(NormFusion, CountsANormThatIsUsedTwiceTwice) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  const at::Tensor y = norm(norm(channels_last({4, 5, 3, 3})).relu_());
+  execution.end_pass();
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 2);
+}
+
 TEST(NormFusion, RefusesBackwardAfterItsInputWasOverwritten) {
   Norm norm(5);
   LayerExecution execution({}, {}, {}, {.fuse = true});

@@ -192,6 +192,33 @@ TEST_F(CapturedStepFaults, AStepThatDoesNotFitChangesNothing) {
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(bench.step());
 }
 
+/// Every limit from none to the smallest that still trains: what fails leaves nothing behind that
+/// would make a smaller step fail.
+TEST_F(CapturedStepFaults, LeavesNoMemoryBehindWhenStepsFail) {
+  Bench bench(kResnet, options_of(kSettings[3]), /*graphs=*/true);
+  set_rungs(bench.plan, kSettings[3]);
+  const auto runs = [&](std::int64_t batch) {
+    bench.plan.batch_size = bench.plan.micro_batch_size = batch;
+    try {
+      bench.step();
+      return true;
+    } catch (const OutOfMemory&) {
+      return false;
+    }
+  };
+  ASSERT_TRUE(runs(16));
+  const std::int64_t used = bench.gauge.used();
+  int failures = 0;
+  for (std::int64_t room = 64; room > 8; room -= 3) {
+    bench.gauge.set_limit(used + (room << 20));
+    for (const std::int64_t batch : {384, 256, 128, 64}) failures += !runs(batch);
+    EXPECT_LE(bench.gauge.used(), used + (6 << 20)) << "with room for " << room << " MiB";
+  }
+  bench.gauge.set_limit(0);
+  EXPECT_GT(failures, 8);
+  EXPECT_TRUE(runs(16));
+}
+
 TEST_F(CapturedStepFaults, AnInfiniteLossSkipsTheStep) {
   Bench bench(kResnet, options_of(kSettings[3]), /*graphs=*/true);
   set_rungs(bench.plan, kSettings[3]);

@@ -22,7 +22,7 @@ class SideStream {
 
   /// Enqueues `work` beside what follows on the current stream, after what is there already. The
   /// tensors it reads or writes must stay as they are until it is waited for: those in `held` are
-  /// kept alive.
+  /// kept alive. Passes on what `work` throws; what it enqueued is waited for all the same.
   void run(const std::function<void()>& work, std::vector<at::Tensor> held);
 
   /// Waits for the oldest work until what is held takes no more than `bytes`: what is enqueued on

@@ -37,15 +37,21 @@ void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> 
   before.record();
   before.block(streams_->side);
   Streams::Piece piece;
-  {
-    const c10::cuda::CUDAStreamGuard guard(streams_->side);
-    work();
-    piece.done.record();
-  }
   for (const at::Tensor& tensor : held) piece.bytes += static_cast<std::int64_t>(tensor.nbytes());
   piece.held = std::move(held);
-  streams_->held_bytes += piece.bytes;
-  streams_->pieces.push_back(std::move(piece));
+  const auto finish = [&] {
+    piece.done.record(streams_->side);
+    streams_->held_bytes += piece.bytes;
+    streams_->pieces.push_back(std::move(piece));
+  };
+  try {
+    const c10::cuda::CUDAStreamGuard guard(streams_->side);
+    work();
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
 }
 
 void SideStream::wait_down_to(std::int64_t bytes) {

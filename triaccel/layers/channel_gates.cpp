@@ -24,13 +24,18 @@ class MeanNode final : public autograd::Node {
   explicit MeanNode(const at::Tensor& map)
       : map_(map.getIntrusivePtr()), sizes_(map.sizes().vec()) {}
 
+  /// Not if the map was changed in place since: it then has another history.
   bool is_of(const at::Tensor& map) const {
-    return map_._unsafe_get_target() == map.unsafeGetTensorImpl();
+    return map_._unsafe_get_target() == map.unsafeGetTensorImpl() &&
+           next_edge(0) == autograd::impl::gradient_edge(map);
   }
 
-  void leave(at::Tensor product_gradient, at::Tensor gates) {
-    product_gradient_ = std::move(product_gradient);
-    gates_ = std::move(gates);
+  /// False: another product has left its gradient.
+  bool leave(const at::Tensor& product_gradient, const at::Tensor& gates) {
+    if (product_gradient_.defined()) return false;
+    product_gradient_ = product_gradient;
+    gates_ = gates;
+    return true;
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
@@ -38,7 +43,8 @@ class MeanNode final : public autograd::Node {
     const at::Tensor product = std::exchange(product_gradient_, {});
     const at::Tensor gates = std::exchange(gates_, {});
     if (!gradients[0].defined() && !product.defined()) return {{}};
-    return {gated_map_gradient(product, gates, gradients[0], sizes_)};
+    const at::Tensor mean = gradients[0].defined() ? gradients[0].contiguous() : at::Tensor();
+    return {gated_map_gradient(product, gates, mean, sizes_)};
   }
   std::string name() const override { return "triaccel::MeanOfChannels"; }
 
@@ -81,9 +87,8 @@ class GateNode final : public autograd::Node {
     const at::Tensor output = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor of_map, of_gates;
     if (task_should_compute_output(1)) of_gates = gates_gradient(output, map);
-    if (mean_ && of_gates.defined())
-      mean_->leave(output, gates);
-    else if (task_should_compute_output(0))
+    const bool left = mean_ && of_gates.defined() && mean_->leave(output, gates);
+    if (!left && task_should_compute_output(0))
       of_map = gated_map_gradient(output, gates, {}, map.sizes());
     return {std::move(of_map), std::move(of_gates)};
   }
@@ -108,7 +113,6 @@ bool is_gate_of(const at::Tensor& gates, const at::Tensor& map) {
 
 std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) {
   if (!map.is_cuda() || !gates_channels(map, {})) return {};
-  if (map.size(2) == 1 && map.size(3) == 1) return map.view(map.sizes());  // nothing to compute
   at::Tensor mean;
   {
     const at::NoGradGuard no_grad;

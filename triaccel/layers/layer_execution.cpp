@@ -38,7 +38,8 @@ void LayerExecution::expect_other_gradients() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!weights_[i].requires_grad()) continue;
     const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
-      used_apart_[i] = true;
+      if (in_step_) used_apart_[i] = true;
+      if (side_ != nullptr) side_->join();  // what the layer left may come from there
       at::Tensor& held = weights_[i].mutable_grad();
       const at::NoGradGuard no_grad;
       if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
@@ -87,7 +88,7 @@ bool LayerExecution::owns(const at::Tensor& matrix) const {
 at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::convolution(call);
-  ++uses_[static_cast<std::size_t>(layer)];
+  note_use(layer, call.bias);
   return convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
                            arithmetic_[static_cast<std::size_t>(layer)]);
 }
@@ -95,7 +96,7 @@ at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
 at::Tensor LayerExecution::linear(const LinearCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::linear(call);
-  ++uses_[static_cast<std::size_t>(layer)];
+  note_use(layer, call.bias);
   return linear_layer(call, weights_[static_cast<std::size_t>(layer)],
                       arithmetic_[static_cast<std::size_t>(layer)]);
 }
@@ -138,14 +139,18 @@ bool LayerExecution::count_up(const at::Tensor& counter) {
   if (!options_.fuse || counter.scalar_type() != at::kLong || counter.dim() != 0 ||
       counter.requires_grad())
     return false;
+  if (counts(counter)) add_up_counters();  // a norm that is used twice
   counters_.push_back(counter);
   return true;
 }
 
 void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
   norms_.touch(tensor, writes);
-  if (std::ranges::any_of(counters_, [&](const at::Tensor& c) { return c.is_same(tensor); }))
-    add_up_counters();
+  if (counts(tensor)) add_up_counters();
+}
+
+bool LayerExecution::counts(const at::Tensor& tensor) const {
+  return std::ranges::any_of(counters_, [&](const at::Tensor& c) { return c.is_same(tensor); });
 }
 
 void LayerExecution::add_up_counters() {
@@ -154,6 +159,8 @@ void LayerExecution::add_up_counters() {
 }
 
 void LayerExecution::begin_step(SideStream* side, GradientListener* listener) {
+  in_step_ = true;
+  side_ = side;
   for (LayerArithmetic& layer : arithmetic_) {
     layer.side = side;
     layer.listener = listener;
@@ -161,20 +168,32 @@ void LayerExecution::begin_step(SideStream* side, GradientListener* listener) {
   if (prepared_) prepared_->make();
 }
 
+void LayerExecution::note_use(std::int64_t layer, const std::optional<at::Tensor>& bias) {
+  ++uses_[static_cast<std::size_t>(layer)];
+  if (bias && bias->defined()) shares_a_bias_ |= !biases_.insert(bias->const_data_ptr()).second;
+}
+
 bool LayerExecution::used_each_weight_once() const {
+  if (shares_a_bias_) return false;
   for (std::size_t i = 0; i < uses_.size(); ++i)
     if (uses_[i] > 1 || (uses_[i] == 1 && used_apart_[i])) return false;
   return true;
 }
 
 void LayerExecution::end_step() {
+  in_step_ = false;
+  side_ = nullptr;
   if (prepared_) prepared_->drop();
+  norms_.forget_all();  // a pass that failed may have left some
+  counters_.clear();
 }
 
 void LayerExecution::begin_pass() {
   norms_.forget_all();
   counters_.clear();
   std::ranges::fill(uses_, 0);
+  biases_.clear();
+  shares_a_bias_ = false;
 }
 
 void LayerExecution::end_pass() {

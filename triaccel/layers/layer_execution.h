@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -112,7 +113,9 @@ class LayerExecution final : public OperatorHooks {
   /// A weight that something besides its layer reads gets a gradient from autograd too, in FP32:
   /// what the layer left must be widened before the two are added.
   void expect_other_gradients();
+  bool counts(const at::Tensor& tensor) const;
   void add_up_counters();
+  void note_use(std::int64_t layer, const std::optional<at::Tensor>& bias);
 
   std::vector<at::Tensor> weights_;
   std::unordered_map<const void*, std::int64_t> by_address_;
@@ -122,13 +125,33 @@ class LayerExecution final : public OperatorHooks {
   LayerExecutionOptions options_;
   NormFusion norms_;
   std::unique_ptr<PreparedWeights> prepared_;
-  std::vector<int> uses_;             // of each weight in this pass, by its layer
-  std::vector<bool> used_apart_;      // it once got a gradient by other ways, too
-  std::vector<at::Tensor> counters_;  // to go up by one at the end of the pass
-  std::vector<LayerPlan> followed_;   // what the next three were made for
+  bool in_step_ = false;
+  SideStream* side_ = nullptr;              // of the step under way
+  std::unordered_set<const void*> biases_;  // seen in this pass
+  bool shares_a_bias_ = false;              // two layers of this pass have the same
+  std::vector<int> uses_;                   // of each weight in this pass, by its layer
+  std::vector<bool> used_apart_;            // it once got a gradient by other ways, too
+  std::vector<at::Tensor> counters_;        // to go up by one at the end of the pass
+  std::vector<LayerPlan> followed_;         // what the next three were made for
   bool accumulates_ = false;
   at::ScalarType carrier_ = at::kFloat;
   std::vector<LayerArithmetic> arithmetic_;  // index = LayerId
+};
+
+/// A pass that reads the weights and changes none, as an evaluation's.
+class [[nodiscard]] ReadingWeights {
+ public:
+  explicit ReadingWeights(LayerExecution* layers) : layers_(layers) {
+    if (layers_ != nullptr) layers_->begin_step(nullptr, nullptr);
+  }
+  ~ReadingWeights() {
+    if (layers_ != nullptr) layers_->end_step();
+  }
+  ReadingWeights(const ReadingWeights&) = delete;
+  ReadingWeights& operator=(const ReadingWeights&) = delete;
+
+ private:
+  LayerExecution* layers_;
 };
 
 }  // namespace triaccel

@@ -127,19 +127,23 @@ class LayerNode final : public autograd::Node {
     // The first layer has nothing to compute it beside of.
     const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
                         static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
+    at::Tensor& held = weight_.mutable_grad();  // of another use of the weight
     if (!beside) {
+      if (how_.side != nullptr && held.defined()) how_.side->join();
       auto [of_input, of_weight] = product_.backward(output, kept, weight, how_, types);
       input = std::move(of_input);
       if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
     } else {
       GradientTypes of_weight = types, of_input = types;
       of_weight.want_input = of_input.want_weight = false;
+      std::vector<at::Tensor> reads = {output, kept};
+      if (held.defined()) reads.push_back(held);
       how_.side->run(
           [&] {
             give_gradient(weight_, product_.backward(output, kept, weight, how_, of_weight).second,
                           how_);
           },
-          {output, kept});
+          std::move(reads));
       input = product_.backward(output, kept, weight, how_, of_input).first;
       how_.side->wait_down_to(kMostHeldBytes);
     }
@@ -153,6 +157,7 @@ class LayerNode final : public autograd::Node {
     std::vector<std::int64_t> others;
     for (std::int64_t d = 0; d < output.dim(); ++d)
       if (d != channel_) others.push_back(d);
+    if (others.empty()) return output.to(at::kFloat);
     return output.sum(others, false, at::kFloat);
   }
 

@@ -146,13 +146,14 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
 
 void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
                       const at::Tensor& residual) {
+  forget_expired();
   std::shared_ptr<Node> node;
-  const bool through_residual = at::GradMode::is_enabled() && residual.defined() &&
-                                residual.requires_grad() && norm->training;
-  if (norm->wants_gradient || through_residual) {
+  const bool through_residual = residual.defined() && residual.requires_grad();
+  if (at::GradMode::is_enabled() && norm->training && (norm->wants_gradient || through_residual)) {
     node = std::make_shared<Node>(*norm, residual);
-    autograd::edge_list edges =
-        autograd::collect_next_edges(norm->input, norm->how.weight, norm->how.bias);
+    autograd::edge_list edges(3);
+    if (norm->wants_gradient)
+      edges = autograd::collect_next_edges(norm->input, norm->how.weight, norm->how.bias);
     if (residual.defined()) edges.push_back(autograd::impl::gradient_edge(residual));
     node->set_next_edges(std::move(edges));
     autograd::set_history(output, node);
@@ -161,6 +162,16 @@ void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& nor
                       .norm = norm,
                       .node = std::move(node),
                       .residual = residual});
+}
+
+bool NormFusion::changes_history(const Waiting& waiting, bool in_place) {
+  return in_place && waiting.node && !at::GradMode::is_enabled();
+}
+
+void NormFusion::forget_expired() {
+  std::erase_if(waiting_, [](const Waiting& waiting) {
+    return waiting.output.expired() && (waiting.norm->ran || !waiting.norm->training);
+  });
 }
 
 NormFusion::Place NormFusion::find(const at::Tensor& tensor) {
@@ -181,7 +192,7 @@ void NormFusion::compute(Place place, const at::Tensor& output, Activation activ
 std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
                                                 bool in_place) {
   const Place place = find(input);
-  if (place == waiting_.end()) return {};
+  if (place == waiting_.end() || changes_history(*place, in_place)) return {};
   if (place->residual.defined() && activation == Activation::Silu) return {};
   if (in_place) {
     compute(place, input, activation);
@@ -206,7 +217,9 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   const at::Tensor& residual = left_waits ? right : left;
   touch(residual, /*writes=*/false);
   const Place place = find(normed);
-  if (place->residual.defined()) return {};
+  if (place->residual.defined() || changes_history(*place, in_place)) return {};
+  // Running statistics have no backward pass here, not even one for what is added.
+  if (!place->norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
   const std::shared_ptr<Norm> norm = place->norm;
   if (in_place) waiting_.erase(place);  // the tensor stays and gets a new place in the graph
   const at::Tensor sum = in_place ? left : norm->empty_output();
@@ -215,16 +228,19 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
 }
 
 void NormFusion::touch(const at::Tensor& tensor, bool writes) {
+  forget_expired();
   if (waiting_.empty() || !tensor.defined()) return;
-  // Whoever writes to what a waiting norm will read makes it be computed first.
-  for (bool again = writes; again;) {
-    again = false;
-    for (Place place = waiting_.begin(); place != waiting_.end() && !again; ++place) {
-      if (!alias(tensor, place->norm->input) && !alias(tensor, place->residual)) continue;
-      again = true;
-      settle(place);
-    }
-  }
+  // Whoever writes to what a waiting norm will read, or looks at what it will write, makes it be
+  // computed first.
+  const auto concerns = [&](const Waiting& waiting) {
+    const NormParameters& how = waiting.norm->how;
+    if (alias(tensor, how.running_mean) || alias(tensor, how.running_variance)) return true;
+    return writes && (alias(tensor, waiting.norm->input) || alias(tensor, waiting.residual) ||
+                      alias(tensor, how.weight) || alias(tensor, how.bias));
+  };
+  for (Place place = std::ranges::find_if(waiting_, concerns); place != waiting_.end();
+       place = std::ranges::find_if(waiting_, concerns))
+    settle(place);
   const Place place = find(tensor);
   if (place != waiting_.end()) compute(place, tensor, Activation::None);
 }
@@ -239,7 +255,7 @@ void NormFusion::settle(Place place) {
 }
 
 void NormFusion::settle_all() {
-  while (!waiting_.empty()) settle(std::prev(waiting_.end()));
+  while (!waiting_.empty()) settle(waiting_.begin());
 }
 
 }  // namespace triaccel

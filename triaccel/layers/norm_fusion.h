@@ -54,6 +54,9 @@ class NormFusion {
   };
   using Place = std::vector<Waiting>::iterator;
 
+  /// In place, where gradients are not recorded, on a tensor that has a history.
+  static bool changes_history(const Waiting& waiting, bool in_place);
+  void forget_expired();  // outputs that nobody holds and whose norm has been computed
   Place find(const at::Tensor& tensor);
   void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
             const at::Tensor& residual);

@@ -23,7 +23,9 @@ at::Tensor cut_out(at::Tensor weight, const WeightPart& part) {
 at::Tensor weight_operand(const LayerWeight& weight, const WeightPart& part, Precision precision,
                           Arithmetic arithmetic) {
   const bool is_low = bytes_per_element(precision) < 4;
-  if (weight.prepared != nullptr && is_low && arithmetic == Arithmetic::Native)
+  const std::int64_t dimensions = weight.master.dim();
+  if (weight.prepared != nullptr && is_low && arithmetic == Arithmetic::Native &&
+      (dimensions == 2 || dimensions == 4))
     if (auto copy = weight.prepared->ask(weight.layer, part, scalar_type_of(precision)))
       return *copy;
   return operand(part == WeightPart{} ? weight.master : cut_out(weight.master, part), precision,

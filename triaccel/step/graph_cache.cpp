@@ -55,18 +55,25 @@ void GraphCache::capture(Entry& entry, const Work& work) {
 
 void GraphCache::run(std::uint64_t key, std::int64_t samples, const Work& work) {
   make_room_for(samples);
-  Entry& entry = entry_of(key);
   try {
-    if (!entry.work) capture(entry, work);
-    entry.work->replay();
-    ++counts_.replays;
-    return;
+    return replay(key, work);
   } catch (const OutOfMemory&) {
-    clear();  // what follows runs in a pool without gaps
+    clear();  // tried again in a pool without gaps
     largest_ = samples;
   }
-  ++counts_.eager;
-  run_once([&] { work(Enqueued::Eagerly); });
+  try {
+    replay(key, work);
+  } catch (const OutOfMemory&) {
+    clear();
+    throw;
+  }
+}
+
+void GraphCache::replay(std::uint64_t key, const Work& work) {
+  Entry& entry = entry_of(key);
+  if (!entry.work) capture(entry, work);
+  catching_out_of_memory([&] { entry.work->replay(); });  // the first launch takes memory, too
+  ++counts_.replays;
 }
 
 void GraphCache::run_once(const std::function<void()>& work) {
@@ -77,10 +84,9 @@ void GraphCache::run_once(const std::function<void()>& work) {
 bool GraphCache::thrashes() {
   const std::int64_t replays = counts_.replays - looked_at_.replays;
   const std::int64_t captures = counts_.captures - looked_at_.captures;
-  const std::int64_t eager = counts_.eager - looked_at_.eager;
-  if (replays + eager < kRunsJudged) return false;
+  if (replays < kRunsJudged) return false;
   looked_at_ = counts_;
-  return replays < kReplaysToPay * captures + eager;
+  return replays < kReplaysToPay * captures;
 }
 
 }  // namespace triaccel

@@ -19,7 +19,6 @@ struct GraphCacheOptions {
 struct GraphCounts {
   std::int64_t replays = 0;
   std::int64_t captures = 0;
-  std::int64_t eager = 0;  // runs of work that was not captured
 };
 
 /// How the device is told to do a piece of work.
@@ -42,8 +41,8 @@ class GraphCache {
 
   /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
   /// its largest pass: work larger than all before starts with an empty pool, which smaller work
-  /// then fits into. When memory runs out, all captured work is dropped and `work` is done eagerly;
-  /// OutOfMemory when that fails too.
+  /// then fits into. When memory runs out, all captured work is dropped and `work` is captured
+  /// again; OutOfMemory when that fails too.
   void run(std::uint64_t key, std::int64_t samples, const Work& work);
 
   /// Work that is not worth capturing, in the same memory. OutOfMemory as it comes.
@@ -67,6 +66,7 @@ class GraphCache {
 
   void make_room_for(std::int64_t samples);
   void capture(Entry& entry, const Work& work);
+  void replay(std::uint64_t key, const Work& work);
   Entry& entry_of(std::uint64_t key);
 
   GraphCacheOptions options_;

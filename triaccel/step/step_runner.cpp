@@ -143,6 +143,8 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
     if (!captured) score_before_.copy_(score_);
   });
   const auto undo = [&] {
+    if (side != nullptr)
+      side->join();  // lets go of what it holds, and closes the fork of a capture
     drop_gradients();
     if (layers_) layers_->end_step();
     if (captured) return;  // nothing has happened
@@ -159,7 +161,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
     });
   } catch (...) {
     undo();
-    gauge_.release_cache();
+    if (!captured) gauge_.release_cache();
     throw;
   }
   if (enqueued == Enqueued::Rehearsed) return undo();

@@ -69,11 +69,9 @@ struct RunSummary {
   std::int64_t rollbacks = 0;  // to the last checkpoint, after numbers that were not finite
   std::int64_t plan_changes = 0;
   std::int64_t curvature_probes = 0;
-  // Of steps and evaluation passes on a GPU, in this session: replayed from a capture, captured,
-  // and enqueued kernel by kernel.
+  // Of steps and evaluation passes on a GPU, in this session; a capture is a miss of the cache.
   std::int64_t graph_replays = 0;
   std::int64_t graph_captures = 0;
-  std::int64_t graph_misses = 0;
   // Of `seconds`: reading the measurements once an interval (without the wait for the steps that
   // are under way), curvature probes, and deciding. The statistics that every step gathers on the
   // device are part of the step.

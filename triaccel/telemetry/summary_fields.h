@@ -39,7 +39,6 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("curvature_probes", summary.curvature_probes);
   field("graph_replays", summary.graph_replays);
   field("graph_captures", summary.graph_captures);
-  field("graph_misses", summary.graph_misses);
   field("control_seconds", summary.control_seconds);
   field("layers_fp32", summary.layers_fp32);
   field("layers_bf16", summary.layers_bf16);

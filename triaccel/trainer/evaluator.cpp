@@ -50,10 +50,8 @@ Evaluator::Evaluator(Network network, c10::Device device, GraphCache* graphs)
 void Evaluator::score_pass(const Dataset& data, const at::Tensor& ids,
                            const EvaluationRules& rules) {
   const Batch batch = data.gather(ids, {});
-  LayerExecution* const layers = rules.forward.layers;
-  if (layers != nullptr) layers->begin_step(nullptr, nullptr);
+  const ReadingWeights weights(rules.forward.layers);
   const at::Tensor logits = forward_pass(network_.forward, batch.inputs, rules.forward);
-  if (layers != nullptr) layers->end_step();
   add_cross_entropy(score_, logits.reshape({-1, logits.size(-1)}).contiguous(),
                     batch.targets.reshape({-1}).contiguous(), batch.targets.size(0));
 }

@@ -58,7 +58,6 @@ RunSummary run_summary(const RunConfig& config, const RunParts& parts, const Run
   if (const GraphCache* graphs = parts.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;
     summary.graph_captures = graphs->counts().captures;
-    summary.graph_misses = graphs->counts().eager;
   }
   summary.score = efficiency_score(summary);
   return summary;

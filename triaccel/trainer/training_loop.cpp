@@ -329,6 +329,7 @@ void TrainingLoop::end_epoch() {
 EvaluationReport TrainingLoop::evaluate_split(bool validation) {
   watchdog_.enter("evaluation");
   const Stopwatch watch;
+  parts_.runner->follow(plan_);  // decided, but no step has run by it yet
   std::optional<ScopedAverage> averaged;
   if (WeightAverage* average = parts_.runner->weight_average()) averaged.emplace(*average);
   std::vector<std::int64_t> ids = parts_.data.validation_ids;
