@@ -59,6 +59,7 @@ TEST(ImageData, NormalisesToZeroMeanAndUnitVariance) {
 TEST(ImageData, GivesTheSamePixelsInAnyBatchAndOthersNextEpoch) {
   const LoadedData data = load_data({.name = "synthetic"}, kCpu);
   const GatherOptions how{.augment = true, .epoch = 3, .seed = 7};
+  data.train->enter_epoch(how);
   const at::Tensor many = data.train->gather(ids({5, 900, 17}), how).inputs;
   const at::Tensor one = data.train->gather(ids({17}), how).inputs;
   EXPECT_TRUE(at::equal(many[2], one[0]));
@@ -67,6 +68,7 @@ TEST(ImageData, GivesTheSamePixelsInAnyBatchAndOthersNextEpoch) {
   EXPECT_FALSE(at::equal(plain, augmented));
   GatherOptions later = how;
   later.epoch = 4;
+  data.train->enter_epoch(later);
   EXPECT_FALSE(at::equal(data.train->gather(at::arange(64), later).inputs, augmented));
 }
 
@@ -91,9 +93,23 @@ TEST(TextData, TargetsAreTheNextTokens) {
   const Batch batch = data.gather(ids({0, 7}), {});
   EXPECT_TRUE(at::equal(batch.inputs[1], at::arange(70, 80)));
   EXPECT_TRUE(at::equal(batch.targets, batch.inputs + 1));
-  const Batch shifted = data.gather(ids({7}), {.augment = true, .epoch = 1, .seed = 3});
-  EXPECT_LE(shifted.targets.max().item<std::int64_t>(), 99);
-  EXPECT_TRUE(at::equal(shifted.targets, shifted.inputs + 1));
+}
+
+TEST(TextData, ShiftsAllWindowsOfAnEpochTogether) {
+  std::vector<std::uint8_t> tokens(100);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint8_t>(i);
+  const TextData data(tokens, 10, kCpu);
+  std::set<std::int64_t> shifts;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    const GatherOptions how{.augment = true, .epoch = epoch, .seed = 3};
+    data.enter_epoch(how);
+    const Batch shifted = data.gather(ids({0, 7}), how);
+    EXPECT_LE(shifted.targets.max().item<std::int64_t>(), 99);
+    EXPECT_TRUE(at::equal(shifted.targets, shifted.inputs + 1));
+    EXPECT_TRUE(at::equal(shifted.inputs[1], shifted.inputs[0] + 70));
+    shifts.insert(shifted.inputs[0][0].item<std::int64_t>());
+  }
+  EXPECT_GT(shifts.size(), 3u);
 }
 
 TEST(TextData, RejectsATextShorterThanAWindow) {

@@ -8,6 +8,7 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/ops/augment.h"
+#include "triaccel/ops/cross_entropy.h"
 #include "triaccel/ops/layer_scales.h"
 #include "triaccel/ops/restore_if_skipped.h"
 #include "triaccel/ops/running_score.h"
@@ -52,16 +53,6 @@ TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
     augment(expected, images, host_ids, host_epoch, scale, shift, how);
     EXPECT_TRUE(at::equal(output.cpu(), expected)) << "epoch " << e;
   }
-}
-
-TEST_F(OpsOnCuda, ScoreMatchesTheCpu) {
-  const at::Tensor logits = at::randn({100, 10}), labels = at::randint(10, {100}, at::kLong);
-  const at::Tensor loss = at::rand({});
-  const at::Tensor host = make_running_score(at::kCPU), device = make_running_score(device_);
-  add_score(host, loss, logits, labels, 100);
-  add_score(device, loss.to(device_), logits.to(device_), labels.to(device_), 100);
-  EXPECT_EQ(read_score(device).correct, read_score(host).correct);
-  EXPECT_EQ(read_score(device).loss_sum, read_score(host).loss_sum);
 }
 
 TEST_F(OpsOnCuda, StateRoundTrips) {
@@ -112,9 +103,8 @@ TEST_F(OpsOnCuda, RestoresBuffersOfASkippedStep) {
 
 TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {
   const at::Tensor score = make_running_score(device_);
-  EXPECT_THROW(
-      add_score(score, at::zeros({}), at::zeros({1, 2}, device_), at::zeros({1}, at::kLong), 1),
-      UsageError);
+  EXPECT_THROW(add_cross_entropy(score, at::zeros({1, 2}, device_), at::zeros({1}, at::kLong), 1),
+               UsageError);
 }
 
 }  // namespace

@@ -47,6 +47,23 @@ WorkPool::Scope::~Scope() {
   allocator::releasePool(pool_.id_->device, pool_.id_->pool);
 }
 
+namespace {
+
+/// A capture that has become invalid cannot be ended, and libtorch then leaves its allocator
+/// believing that it goes on.
+void end_failed_capture(at::cuda::CUDAGraph& graph, c10::DeviceIndex device,
+                        c10::cuda::MempoolId_t pool) {
+  try {
+    graph.capture_end();
+  } catch (const c10::Error&) {
+    (void)cudaGetLastError();
+    allocator::endAllocateToPool(device, pool);
+    allocator::releasePool(device, pool);
+  }
+}
+
+}  // namespace
+
 struct CapturedWork::Graph {
   at::cuda::CUDAGraph graph;
 };
@@ -59,11 +76,7 @@ CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
   try {
     work();
   } catch (...) {
-    try {
-      graph_->graph.capture_end();
-    } catch (const c10::Error&) {
-      (void)cudaGetLastError();  // a capture that failed cannot be ended cleanly; it is thrown away
-    }
+    end_failed_capture(graph_->graph, pool.id_->device, pool.id_->pool);
     throw;
   }
   graph_->graph.capture_end();

@@ -32,6 +32,10 @@ class SideStream {
   /// What is enqueued on the current stream from now on comes after all such work.
   void join();
 
+  /// After work that failed: waits for what was enqueued, if streams still can, and lets go of all
+  /// that is held.
+  void abandon();
+
   cudaStream_t handle() const;
 
  private:

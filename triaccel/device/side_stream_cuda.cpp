@@ -62,4 +62,14 @@ void SideStream::join() {
   while (!streams_->pieces.empty()) streams_->wait_for_oldest();
 }
 
+void SideStream::abandon() {
+  try {
+    join();
+  } catch (const c10::Error&) {
+    (void)cudaGetLastError();  // a capture that has become invalid refuses to wait
+  }
+  streams_->pieces.clear();
+  streams_->held_bytes = 0;
+}
+
 }  // namespace triaccel

@@ -11,5 +11,6 @@ void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor>)
 cudaStream_t SideStream::handle() const { return nullptr; }
 void SideStream::wait_down_to(std::int64_t) {}
 void SideStream::join() {}
+void SideStream::abandon() {}
 
 }  // namespace triaccel

@@ -36,7 +36,7 @@ static_assert(sizeof(PartialScore) == 16);
 /// Into how many parts the rows are cut: the sums depend on the shape alone, never on the machine.
 std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes);
 
-/// Adds the batch to `score` as add_score does and writes
+/// Adds the batch to `score` and writes
 ///   gradient = weight * loss_scale / rows * (p - (1 - e) * [k == label] - e / n).
 /// A label outside [0, classes) makes its row's loss and gradient NaN. `parts` is scratch for
 /// cross_entropy_parts() entries. One kernel, computing in FP32: reads the logits from memory once

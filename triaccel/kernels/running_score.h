@@ -2,9 +2,6 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/cuda_stream.h"
-#include "triaccel/kernels/tensor_list.h"
-
 namespace triaccel::kernels {
 
 /// Loss and right predictions since the last reset, summed where the batches are computed so that
@@ -19,24 +16,5 @@ struct RunningScore {
   std::uint32_t reserved = 0;         // makes 8 bytes
 };
 static_assert(sizeof(RunningScore) == 48);
-
-/// One batch: the mean loss [1] of `samples` samples, and `rows` predictions. Row r is right when
-/// the first maximum of logits[r, 0..classes) is labels[r]; negative labels are not counted.
-struct ScoredBatch {
-  const float* loss = nullptr;
-  const void* logits = nullptr;  // [rows, classes], contiguous
-  FloatType logits_type = FloatType::F32;
-  const std::int64_t* labels = nullptr;  // [rows]
-  std::int64_t rows = 0;
-  std::int64_t classes = 0;
-  std::int64_t samples = 0;
-};
-
-namespace cpu {
-void add_score(RunningScore* score, const ScoredBatch& batch);
-}
-namespace cuda {
-void add_score(RunningScore* score, const ScoredBatch& batch, cudaStream_t stream);
-}
 
 }  // namespace triaccel::kernels

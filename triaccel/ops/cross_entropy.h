@@ -7,7 +7,7 @@
 namespace triaccel {
 
 /// Mean cross-entropy of `logits` [rows, classes] (F32, BF16 or F16, contiguous) against `labels`
-/// (I64 [rows]), smoothed as torch does it. Adds loss, hits and counts to `score` as add_score does
+/// (I64 [rows]), smoothed as torch does it. Adds loss, hits and counts to `score`
 /// (ops/running_score.h) and returns the gradient of  weight * loss_scale * mean loss  with respect
 /// to the logits, in their type. `loss_scale` is an F32 scalar on the device
 /// (GradientControl::loss_scale()) or undefined: 1.

@@ -143,8 +143,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
     if (!captured) score_before_.copy_(score_);
   });
   const auto undo = [&] {
-    if (side != nullptr)
-      side->join();  // lets go of what it holds, and closes the fork of a capture
+    if (side != nullptr) side->abandon();
     drop_gradients();
     if (layers_) layers_->end_step();
     if (captured) return;  // nothing has happened

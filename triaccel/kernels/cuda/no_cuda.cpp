@@ -13,7 +13,6 @@
 #include "triaccel/kernels/layer_scale.h"
 #include "triaccel/kernels/max_pool.h"
 #include "triaccel/kernels/restore_if_skipped.h"
-#include "triaccel/kernels/running_score.h"
 #include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/step_control.h"
@@ -98,8 +97,6 @@ void gather_labels(const std::uint8_t*, std::int64_t, const std::int64_t*, std::
                    std::int64_t*, cudaStream_t) {
   no_cuda("gather_labels");
 }
-
-void add_score(RunningScore*, const ScoredBatch&, cudaStream_t) { no_cuda("add_score"); }
 
 void depthwise_forward(const DepthwiseShape&, const void*, const float*, void*, cudaStream_t) {
   no_cuda("depthwise_forward");
