@@ -33,15 +33,13 @@ class Kills(unittest.TestCase):
             while kills < 20:
                 process = start(*arguments)
                 time.sleep(generator.uniform(0.3, 1.2))
-                if process.poll() is not None and process.returncode == 0:
-                    # Finished in between: a fresh run takes the remaining kills.
+                process.kill()  # of no effect on a process that has ended
+                _, errors = process.communicate()
+                if process.returncode == 0:  # finished in between: a fresh run takes the remaining kills
                     self.assertEqual(final_weights(directory), final_weights(folder / "whole"))
                     directory = folder / f"killed-{kills}"
                     arguments = ["train", *SMALL_RUN, *LONG_RUN, "--out", directory, "--quiet"]
-                    process.communicate()
                     continue
-                process.kill()
-                _, errors = process.communicate()
                 self.assertEqual(process.returncode, -signal.SIGKILL, errors)
                 kills += 1
                 if not (directory / "config.toml").exists():
