@@ -62,7 +62,11 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
   epoch_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
 }
 
-void ImageData::enter_epoch(const GatherOptions& options) const { epoch_.fill_(options.epoch); }
+void ImageData::enter_epoch(const GatherOptions& options) const {
+  if (entered_ == options.epoch) return;  // a launch a step otherwise
+  epoch_.fill_(options.epoch);
+  entered_ = options.epoch;
+}
 
 Batch ImageData::gather(const at::Tensor& ids, const GatherOptions& options) const {
   const auto format =

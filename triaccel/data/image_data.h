@@ -35,11 +35,12 @@ class ImageData final : public Dataset {
 
  private:
   ImageDataOptions options_;
-  at::Tensor pixels_;  // uint8 [count, channels, height, width]
-  at::Tensor labels_;  // uint8 [count]
-  at::Tensor scale_;   // float [channels]
-  at::Tensor shift_;   // float [channels]
-  at::Tensor epoch_;   // int64 [1]: device data, so that a captured step follows it
+  at::Tensor pixels_;                  // uint8 [count, channels, height, width]
+  at::Tensor labels_;                  // uint8 [count]
+  at::Tensor scale_;                   // float [channels]
+  at::Tensor shift_;                   // float [channels]
+  at::Tensor epoch_;                   // int64 [1]: device data, so that a captured step follows it
+  mutable std::int64_t entered_ = -1;  // what epoch_ says
 };
 
 }  // namespace triaccel

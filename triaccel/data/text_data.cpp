@@ -32,7 +32,10 @@ TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c
 void TextData::enter_epoch(const GatherOptions& options) const {
   const auto epoch = static_cast<std::uint64_t>(options.epoch);
   const RandomWords random = random_words(options.seed, epoch, kShiftStream);
-  shift_.fill_(bounded(random.words[0], static_cast<std::uint32_t>(context_)));
+  const std::int64_t shift = bounded(random.words[0], static_cast<std::uint32_t>(context_));
+  if (entered_ == shift) return;  // a launch a step otherwise
+  shift_.fill_(shift);
+  entered_ = shift;
 }
 
 Batch TextData::gather(const at::Tensor& ids, const GatherOptions& options) const {

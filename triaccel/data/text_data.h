@@ -21,9 +21,10 @@ class TextData final : public Dataset {
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:
-  at::Tensor tokens_;  // uint8 [count]
-  at::Tensor steps_;   // int64 [context + 1]: 0, 1, 2, …
-  at::Tensor shift_;   // int64 [1]: of the epoch's windows
+  at::Tensor tokens_;                  // uint8 [count]
+  at::Tensor steps_;                   // int64 [context + 1]: 0, 1, 2, …
+  at::Tensor shift_;                   // int64 [1]: of the epoch's windows
+  mutable std::int64_t entered_ = -1;  // what shift_ says
   std::int64_t context_;
   bool may_shift_;
   std::int64_t windows_;

@@ -217,7 +217,8 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   const at::Tensor& residual = left_waits ? right : left;
   touch(residual, /*writes=*/false);
   const Place place = find(normed);
-  if (place->residual.defined() || changes_history(*place, in_place)) return {};
+  if (place == waiting_.end() || place->residual.defined() || changes_history(*place, in_place))
+    return {};
   // Running statistics have no backward pass here, not even one for what is added.
   if (!place->norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
   const std::shared_ptr<Norm> norm = place->norm;

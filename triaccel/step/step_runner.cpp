@@ -209,8 +209,8 @@ void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) 
     learning_rate_scales_.copy_(at::tensor(scales));
     scaled_for_ = plan.layers;
   }
-  learning_rates_.copy_(learning_rate_scales_)
-      .mul_(learning_rate * static_cast<double>(plan.learning_rate_scale));
+  at::mul_out(learning_rates_, learning_rate_scales_,
+              at::Scalar(learning_rate * static_cast<double>(plan.learning_rate_scale)));
 }
 
 void StepRunner::update(EarlyUpdates* early) {

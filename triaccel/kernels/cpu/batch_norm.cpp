@@ -4,14 +4,7 @@
 #include <vector>
 
 #include "triaccel/kernels/batch_norm_math.h"
-
-// The build is for any x86-64; the wider vectors of newer chips are chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TRIACCEL_WIDE_VECTORS \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TRIACCEL_WIDE_VECTORS
-#endif
+#include "triaccel/kernels/cpu/wide_vectors.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
