@@ -111,8 +111,10 @@ const std::vector<Stretch> kStretches = {
     {"convolution along one dimension",
      {6, 8, 20},
      [] {
-       return nn::Sequential(nn::Conv1d(nn::Conv1dOptions(8, 16, 1)), nn::BatchNorm1d(16),
-                             nn::ReLU());
+       // No bias in front of a norm: its gradient would be nought, and all that is found rounding.
+       return nn::Sequential(nn::Conv1d(nn::Conv1dOptions(8, 16, 1)), nn::ReLU(),
+                             nn::Conv1d(nn::Conv1dOptions(16, 24, 1).bias(false)),
+                             nn::BatchNorm1d(24), nn::ReLU());
      },
      in_order},
     {"means of two maps side by side",
