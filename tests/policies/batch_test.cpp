@@ -281,6 +281,25 @@ TEST(BatchPolicy, ScalesTheLearningRateWithTheBatch) {
   EXPECT_FLOAT_EQ(next.learning_rate_scale, 2);
 }
 
+TEST(RobustBatchPolicy, GrowsAsTheScheduleLowersTheRateAndNoFurther) {
+  PolicyCase c{.options = {.batch = {.rate = RateRule::Linear}}};
+  const auto batch_at = [&c](double rate) {
+    c.report.learning_rate = rate;
+    return c.tick(100 + c.plan.batch_size / 10).batch_size;
+  };
+  for (double rate : {0.02, 0.06, 0.1, 0.1, 0.095}) EXPECT_EQ(batch_at(rate), 96) << rate;
+  EXPECT_EQ(batch_at(0.05), 192);
+  EXPECT_FLOAT_EQ(c.plan.learning_rate_scale, 2) << "0.1 again, and no more";
+  EXPECT_EQ(batch_at(0.1), 192) << "what has grown stays";
+  EXPECT_EQ(batch_at(0.01), 384);
+}
+
+TEST(RobustBatchPolicy, GrowsAtAnyRateWhereItIsTold) {
+  PolicyCase c{.options = {.batch = {.grow_as_rate_falls = false, .rate = RateRule::None}}};
+  c.report.learning_rate = 0.1;
+  EXPECT_EQ(c.tick(100).batch_size, 192);
+}
+
 TEST(RobustBatchPolicy, DoublesAtMostAndSettlesUnderRhoLow) {
   PolicyCase c{.options = {.batch = {.rate = RateRule::None}}};
   const auto bytes = [&c] { return 100 + 2 * c.plan.batch_size; };

@@ -43,7 +43,7 @@ struct SomeDevice {
   ControlOptions options(BatchMode mode) const {
     return {.precision_on = false,
             .curvature_on = false,
-            .batch = {.mode = mode, .measurement_noise = noise}};
+            .batch = {.mode = mode, .measurement_noise = noise, .grow_as_rate_falls = false}};
   }
 };
 

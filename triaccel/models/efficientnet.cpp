@@ -9,7 +9,8 @@
 #include "triaccel/models/kaiming.h"
 #include "triaccel/models/own_network.h"
 
-// EfficientNet-B0 (Tan and Le 2019) with torchvision's names, shapes and initial weights.
+// EfficientNet-B0 (Tan and Le 2019) with torchvision's names, shapes and, up to the classifier's
+// scale, initial weights.
 
 namespace triaccel {
 namespace {
@@ -19,6 +20,7 @@ namespace nn = torch::nn;
 constexpr std::int64_t kStemChannels = 32;
 constexpr double kStochasticDepth = 0.2;  // of the last block; grows linearly from 0
 constexpr double kDropout = 0.2;
+constexpr std::int64_t kImageNetClasses = 1000;
 
 /// A sequence that can itself stand in a sequence: nn::Sequential's own forward is a template,
 /// which nn::AnyModule cannot hold.
@@ -140,7 +142,10 @@ struct EfficientNet : nn::Module {
         nn::Sequential(nn::Dropout(kDropout), nn::Linear(4 * channels, options.classes)));
     initialise_convolutions(*this);
     auto& head = classifier->at<nn::LinearImpl>(1);
-    const double bound = 1.0 / std::sqrt(static_cast<double>(options.classes));
+    // torchvision's rule, 1 / sqrt(classes), was made for ImageNet. With ten classes its logits
+    // begin ten times as large and their gradients throw the trunk about.
+    const double bound =
+        1.0 / std::sqrt(static_cast<double>(std::max(options.classes, kImageNetClasses)));
     nn::init::uniform_(head.weight, -bound, bound);
     nn::init::zeros_(head.bias);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/batch_paper.h"
@@ -59,6 +61,7 @@ double BatchPolicy::used_bytes(const StepReport& report) const {
 
 void BatchPolicy::apply(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
                         StepPlan& plan, PolicyEvents& events) {
+  highest_rate_ = std::max(highest_rate_, report.learning_rate);
   if (options_.mode == BatchMode::Off) return grow_back(plan, events);
   const double limit = limit_bytes(report);
   if (limit > 0) {
@@ -121,11 +124,9 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
                    .largest_pass = sizes_.largest()};
   if (has_full_step(report, ran)) sight.used_bytes = used_bytes(report);
   const bool elastic = options_.mode == BatchMode::Elastic;
-  const std::optional<double> noise_scale = noise.scale();
-  if (elastic && options_.kappa > 0 && noise_scale) {
-    // The cap stops growth; it takes nothing back, and what the user began with stands.
-    const double most = std::max(static_cast<double>(start_batch_), options_.kappa * *noise_scale) /
-                        static_cast<double>(sizes_.passes());
+  if (elastic) {
+    // The cap stops growth; it takes nothing back.
+    const double most = largest_useful_batch(report, noise) / static_cast<double>(sizes_.passes());
     if (most < static_cast<double>(sight.largest_pass))
       sight.largest_pass = static_cast<std::int64_t>(most);
   }
@@ -133,6 +134,17 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
   const bool as_before =
       next == sight.pass && (!elastic || passes_per_step(ran) == sizes_.passes());
   if (!as_before) sizes_.set(plan, next);
+}
+
+double BatchPolicy::largest_useful_batch(const StepReport& report,
+                                         const GradientNoise& noise) const {
+  const auto start = static_cast<double>(start_batch_);
+  double most = std::numeric_limits<double>::infinity();
+  if (const std::optional<double> scale = noise.scale(); options_.kappa > 0 && scale)
+    most = options_.kappa * *scale;
+  if (options_.grow_as_rate_falls && report.learning_rate > 0)
+    most = std::min(most, start * highest_rate_ / report.learning_rate);
+  return std::max(start, most);  // what the user began with stands
 }
 
 void BatchPolicy::grow_back(StepPlan& plan, PolicyEvents& events) {
@@ -159,6 +171,7 @@ void BatchPolicy::save(std::vector<StateView>& state) const {
   robust_.save(state);
   state.push_back(number_state<std::int64_t>(
       "batch.memory", {options_.device_bytes, retry_wait_, retry_in_, grown_back_to_}));
+  state.push_back(number_state<double>("batch.rate", {highest_rate_}));
 }
 
 void BatchPolicy::restore(const StateMap& saved) {
@@ -168,6 +181,7 @@ void BatchPolicy::restore(const StateMap& saved) {
   retry_wait_ = memory[1];
   retry_in_ = memory[2];
   grown_back_to_ = memory[3];
+  highest_rate_ = numbers_from<double>(saved, "batch.rate", 1)[0];
 }
 
 }  // namespace triaccel

@@ -37,6 +37,8 @@ class BatchPolicy {
                    PolicyEvents& events) const;
   void apply_robust(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
                     StepPlan& plan);
+  /// The largest batch that still trains as well as the first one would, as far as is known.
+  double largest_useful_batch(const StepReport& report, const GradientNoise& noise) const;
   void grow_back(StepPlan& plan, PolicyEvents& events);
 
   BatchOptions options_;
@@ -47,6 +49,7 @@ class BatchPolicy {
   std::int64_t start_pass_;
   float start_scale_;
   RobustBatch robust_;
+  double highest_rate_ = 0;  // learning rate before scales, over all reports
   // Off, after an out-of-memory.
   std::int64_t retry_wait_;         // ticks before the passes double again
   std::int64_t retry_in_ = 0;       // ticks still to wait

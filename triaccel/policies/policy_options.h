@@ -160,6 +160,10 @@ struct BatchOptions {
   std::int64_t retry_ticks = 100;    // robust and off: a size that ran out of memory is left alone
                                      // this long; doubled each time it fails again
   double kappa = 1;                  // robust: the batch grows up to kappa noise scales; 0: no cap
+  // Robust: the batch grows as the schedule lowers the rate, by as much and no more. With the rate
+  // scaled to the batch, training then walks as it would have, in fewer steps (Smith et al. 2018);
+  // any growth at the highest rate costs accuracy at equal epochs.
+  bool grow_as_rate_falls = true;
   RateRule rate = RateRule::AdaScale;
 };
 
