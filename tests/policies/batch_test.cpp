@@ -294,6 +294,12 @@ TEST(RobustBatchPolicy, GrowsAsTheScheduleLowersTheRateAndNoFurther) {
   EXPECT_EQ(batch_at(0.01), 384);
 }
 
+TEST(RobustBatchPolicy, WaitsForTheNoiseScaleWhereItWillBeMeasured) {
+  PolicyCase c{.options = {.batch = {.wait_for_noise = true, .rate = RateRule::None}}};
+  EXPECT_EQ(c.tick(100).batch_size, 96);
+  EXPECT_EQ(c.tick(100, noise_of(1000, 5)).batch_size, 192);
+}
+
 TEST(RobustBatchPolicy, GrowsAtAnyRateWhereItIsTold) {
   PolicyCase c{.options = {.batch = {.grow_as_rate_falls = false, .rate = RateRule::None}}};
   c.report.learning_rate = 0.1;

@@ -140,8 +140,10 @@ double BatchPolicy::largest_useful_batch(const StepReport& report,
                                          const GradientNoise& noise) const {
   const auto start = static_cast<double>(start_batch_);
   double most = std::numeric_limits<double>::infinity();
-  if (const std::optional<double> scale = noise.scale(); options_.kappa > 0 && scale)
-    most = options_.kappa * *scale;
+  if (options_.kappa > 0) {
+    if (options_.wait_for_noise && !noise.measured()) return start;
+    if (const std::optional<double> scale = noise.scale()) most = options_.kappa * *scale;
+  }
   if (options_.grow_as_rate_falls && report.learning_rate > 0)
     most = std::min(most, start * highest_rate_ / report.learning_rate);
   return std::max(start, most);  // what the user began with stands

@@ -21,6 +21,7 @@ class GradientNoise {
   /// Trace of the covariance of one sample's gradient, of one layer; 0: not measured.
   double of_layer(std::size_t layer) const { return noise_[layer]; }
 
+  bool measured() const { return noise() > 0; }
   double noise() const;   // the same over all layers
   double signal() const;  // squared norm of the mean gradient; not below 0
 

@@ -160,6 +160,7 @@ struct BatchOptions {
   std::int64_t retry_ticks = 100;    // robust and off: a size that ran out of memory is left alone
                                      // this long; doubled each time it fails again
   double kappa = 1;                  // robust: the batch grows up to kappa noise scales; 0: no cap
+  bool wait_for_noise = false;       // robust: not at all before that scale was measured
   // Robust: the batch grows as the schedule lowers the rate, by as much and no more. With the rate
   // scaled to the batch, training then walks as it would have, in fewer steps (Smith et al. 2018);
   // any growth at the highest rate costs accuracy at equal epochs.
