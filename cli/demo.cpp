@@ -13,7 +13,6 @@
 #include "triaccel/formats/data_root.h"
 #include "triaccel/telemetry/comparison_table.h"
 #include "triaccel/telemetry/html_report.h"
-#include "triaccel/trainer/method.h"
 #include "triaccel/trainer/run_directory.h"
 #include "triaccel/trainer/step_timing.h"
 #include "triaccel/trainer/training.h"
@@ -85,7 +84,7 @@ int demo_command(const DemoArguments& arguments) {
   std::vector<ComparisonRow> rows;
   std::vector<RunRecord> records;
   const double fp32_ms = step_ms(config, "fp32");
-  for (const std::string& method : method_names()) {
+  for (const std::string& method : std::vector<std::string>{"fp32", "amp", "triaccel"}) {
     ComparisonRow row{.summary = {.method = method},
                       .left_out = reason_to_leave_out(config, method, fp32_ms)};
     if (row.left_out.empty()) {

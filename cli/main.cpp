@@ -42,8 +42,10 @@ int run(int argc, char** argv) {
   add_train(program, exit_code);
   add_resume(program, exit_code);
   add_eval(program);
+  add_find_lr(program);
   add_demo(program, exit_code);
   add_reproduce(program, exit_code);
+  add_memory(program);
   add_doctor(program, exit_code);
   add_inspect(program);
   add_bench(program);

@@ -9,6 +9,7 @@
 #include "cli/config_options.h"
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
+#include "cli/reproduce_elastic.h"
 #include "cli/reproduction.h"
 #include "cli/run_console.h"
 #include "cli/stored_run.h"
@@ -201,6 +202,7 @@ void complete(Reproduction& wanted, const ReproduceArguments& arguments) {
 }
 
 int reproduce_command(ReproduceArguments& arguments) {
+  require(!arguments.table.empty(), "reproduce", "name table1, table2 or elasticzo");
   complete(arguments.wanted, arguments);
   Table table(arguments.wanted);
   const std::vector<PlannedRow> rows = planned_rows(arguments.wanted);
@@ -221,8 +223,7 @@ void add_reproduce(CLI::App& program, int& exit_code) {
       "reproduce", "Run a table of the paper, row by row, and print it beside the paper's figures");
   auto arguments = std::make_shared<ReproduceArguments>();
   Reproduction& wanted = arguments->wanted;
-  command->add_option("table", arguments->table, "table1 or table2")
-      ->required()
+  command->add_option("table", arguments->table, "table1 or table2 of Tri-Accel")
       ->check(CLI::IsMember({"table1", "table2"}));
   command->add_option("--models", wanted.models, "resnet18, resnet18-cifar, efficientnet-b0, …")
       ->delimiter(',');
@@ -249,7 +250,10 @@ void add_reproduce(CLI::App& program, int& exit_code) {
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
   arguments->command = command;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults(), set_by_the_table());
-  command->callback([arguments, &exit_code] { exit_code = reproduce_command(*arguments); });
+  add_reproduce_elastic(*command, exit_code);
+  command->callback([arguments, &exit_code] {
+    if (arguments->command->get_subcommands().empty()) exit_code = reproduce_command(*arguments);
+  });
 }
 
 }  // namespace triaccel::cli

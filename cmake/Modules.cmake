@@ -61,6 +61,13 @@ function(triaccel_torch_precompiled target which)
     else()
       target_precompile_headers(${headers} PRIVATE <ATen/ATen.h>)
     endif()
+    if(TRIACCEL_CCACHE)
+      file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${headers}.dir/cmake_pch.hxx.gch.sum"
+        "${which} of torch ${TRIACCEL_TORCH_VERSION}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\n")
+    endif()
+  endif()
+  if(TRIACCEL_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
   if(which STREQUAL "NN")  # modules and trainer call libtorch's kernels and have no hot loop of their own

@@ -139,6 +139,60 @@ class Grid(unittest.TestCase):
                     self.assertEqual((folder / path).read_bytes(), content, path)
 
 
+class Elastic(unittest.TestCase):
+    ARGUMENTS = ["--quick", "--sets", "synthetic", "--seeds", 1, "--rotations", 45, "--threads", 1,
+                 "--device", "cpu"]
+    KEYS = ("model", "data", "method", "number_format", "bp_layers", "seed", "accuracy", "peak_bytes",
+            "seconds_per_epoch", "commit")
+
+    def compare(self, out, *arguments):
+        return run("reproduce", "elasticzo", *self.ARGUMENTS, "--out", out, *arguments)
+
+    def test_every_method_is_made_in_both_formats_and_fine_tuned_from_backpropagation(self):
+        with scratch_folder() as folder:
+            methods = ["--methods", "zo,elasticzo-1"]
+            done = self.compare(folder, *methods)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = rows_in(folder)
+            for row in rows:
+                self.assertLessEqual(set(self.KEYS), set(row))
+            made = {(row["method"], row["number_format"], row["rotation"]) for row in rows}
+            self.assertEqual(made, {(method, number, turn) for number in ("fp32", "int8") for method, turn in
+                                    (("bp", 0), ("zo", 0), ("elasticzo", 0), ("zo", 45), ("elasticzo", 45))})
+            for row in rows:
+                if row["number_format"] == "int8":
+                    self.assertEqual(row["peak_bytes"], row["predicted_bytes"])
+                self.assertEqual(row["accuracy_before"] is None, row["rotation"] == 0)
+            self.assertIn("abstract: +5.2 to +9.5", done.stdout)
+            for ending in ("csv", "txt", "html"):
+                self.assertTrue((folder / f"elasticzo.{ending}").exists(), ending)
+            before = files_in(folder)
+            self.assertEqual(self.compare(folder, *methods).stdout, done.stdout)
+            self.assertEqual(files_in(folder), before)
+
+    def test_rates_are_chosen_on_held_out_samples(self):
+        with scratch_folder() as folder:
+            done = self.compare(folder, "--methods", "frozen-1", "--formats", "int8", "--no-fine-tuning",
+                                "--bits", "1,4-1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            trials = [max(evaluations_in(trial, "validation"))
+                      for trial in sorted((folder / "grid").glob("*/*"))]
+            self.assertEqual(len(trials), 2)
+            config = (folder / "runs/lenet5-synthetic-int8-frozen1-1/config.toml").read_text()
+            wanted = ("1", "4-1")[trials.index(max(trials))]
+            self.assertIn(f'gradient_bits = "{wanted}"', config)
+
+    def test_unknown_methods_are_refused_before_anything_is_made(self):
+        with scratch_folder() as folder:
+            for given in (["--methods", "elasticzo"], ["--formats", "int4"], ["--lr", 1]):
+                self.assertEqual(self.compare(folder / "out", *given).returncode, 2, given)
+                self.assertFalse((folder / "out").exists())
+
+    def test_memory_is_predicted_as_the_abstract_prints_it(self):
+        shown = run("memory", "--model", "lenet5", "--batch", 256).stdout
+        self.assertRegex(shown, r"1 BP layer +18\.936 MB +0\.072%.* 1\.46x")
+
+
 class Flags(unittest.TestCase):
     def test_what_the_table_sets_is_refused_with_a_hint(self):
         for given, hint in ((["--lr", 0.1], "--rates"), (["--weight-decay", 0], "--decays"),

@@ -31,6 +31,11 @@ TEST(MakeModel, HasAsManyParametersAsTheElasticZoExperiments) {
   EXPECT_EQ(parameter_count({.name = "pointnet", .classes = 40}), 816'744);
 }
 
+TEST(MakeModel, HasBiasesInThePlaceOfNormsInThePlainPointNet) {
+  const std::int64_t maps = 64 + 64 + 64 + 128 + 1024;  // a factor and an offset each, or a bias
+  EXPECT_EQ(parameter_count({.name = "pointnet-plain", .classes = 40}), 816'744 - maps);
+}
+
 TEST(MakeModel, BuildsGptInItsPublishedSize) {
   // 12 w^2 + 13 w in each of six blocks, two tables, a head without bias and the last norm.
   EXPECT_EQ(parameter_count({.name = "gpt-small", .context_length = 256, .vocabulary = 65}),
@@ -52,6 +57,7 @@ TEST(MakeModel, TakesAnyChannelsClassesAndResolution) {
       {{.name = "efficientnet-b0", .width = 8, .input_channels = 1}, {2, 1, 37, 50}, {2, 10}},
       {{.name = "pointnet", .width = 8, .input_channels = 6, .classes = 40}, {2, 6, 33}, {2, 40}},
       {{.name = "pointnet", .width = 8, .transform_nets = true}, {2, 3, 17}, {2, 10}},
+      {{.name = "pointnet-plain", .width = 8}, {2, 3, 17}, {2, 10}},
       {{.name = "gpt-small", .width = 32, .context_length = 9, .vocabulary = 5}, {2, 7}, {2, 7, 5}},
       {{.name = "vit-small", .width = 64, .input_channels = 1, .image_size = 28},
        {2, 1, 28, 28},

@@ -27,7 +27,8 @@ inline at::Tensor sample_input(const ModelOptions& options,
 /// A batch of two that fits the options.
 inline at::Tensor sample_input(const ModelOptions& options) {
   if (options.name == "gpt-small") return sample_input(options, {2, options.context_length});
-  if (options.name == "pointnet") return sample_input(options, {2, options.input_channels, 32});
+  if (options.name.starts_with("pointnet"))
+    return sample_input(options, {2, options.input_channels, 32});
   return sample_input(options, {2, options.input_channels, options.image_size, options.image_size});
 }
 

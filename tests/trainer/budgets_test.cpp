@@ -113,6 +113,7 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchSettles) {
   config.train.control_interval = 1;
   config.train.steps = 48;
   config.control.curvature = "off";
+  config.control.batch_growth = "free";
   config.train.batch = 8;
   config.data.train_samples = 240;
   std::int64_t changes = 0;

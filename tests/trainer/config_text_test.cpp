@@ -178,7 +178,7 @@ TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
                                                  "train.epochs=-1",
                                                  "train.epochs=nan",
                                                  "train.steps=-5",
-                                                 "train.batch=0",
+                                                 "zeroth_order.zo_epsilon=0",
                                                  "train.batch=-96",
                                                  "train.batch=1.5",
                                                  "train.batch=99999999999",

@@ -79,6 +79,7 @@ TEST(OutOfMemoryInAStep, ChangesNeitherWeightsNorSamples) {
 TEST(OutOfMemoryInAStep, LetsTheBatchGrowAgain) {
   RunConfig config = digits_run();
   config.control.curvature = "off";
+  config.control.batch_growth = "free";
   config.train.control_interval = 1;
   WatchedRun once(config);
   struct FailsOnce : WatchedRun {

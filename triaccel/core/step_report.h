@@ -6,6 +6,7 @@
 
 #include "triaccel/core/curvature_report.h"
 #include "triaccel/core/memory_report.h"
+#include "triaccel/core/zeroth_order_step.h"
 
 namespace triaccel {
 
@@ -48,8 +49,9 @@ struct StepReport {
   std::int64_t nonfinite_losses = 0;  // forward passes of the interval whose loss was no number
   std::int64_t memory_retries = 0;    // steps of the interval redone smaller after out of memory
   MemoryReport memory = {};
-  std::vector<LayerSignals> layers = {};          // index = LayerId
-  std::optional<CurvatureReport> curvature = {};  // when a probe ran in the interval
+  std::vector<LayerSignals> layers = {};           // index = LayerId
+  std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
+  std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
 };
 
 }  // namespace triaccel

@@ -10,6 +10,7 @@ Network make_resnet18(const ModelOptions& options);
 Network make_resnet50(const ModelOptions& options);
 Network make_efficientnet_b0(const ModelOptions& options);
 Network make_pointnet(const ModelOptions& options);
+Network make_plain_pointnet(const ModelOptions& options);
 Network make_gpt_small(const ModelOptions& options);
 Network make_vit_small(const ModelOptions& options);
 

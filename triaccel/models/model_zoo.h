@@ -24,7 +24,7 @@ struct ModelOptions {
 /// Throws UsageError for an option no such network can have.
 ///
 ///   lenet5 resnet18 resnet50 efficientnet-b0 vit-small   [B, C, H, W]  -> [B, classes]
-///   pointnet                                             [B, C, N]     -> [B, classes]
+///   pointnet pointnet-plain                              [B, C, N]     -> [B, classes]
 ///   gpt-small                                            int64 [B, T]  -> [B, T, vocabulary]
 Network make_model(const ModelOptions& options);
 

@@ -37,10 +37,12 @@ kernels::ClassifiedBatch checked_batch(std::string_view who, const at::Tensor& s
           .samples = samples};
 }
 
-void enqueue(std::string_view who, const at::Tensor& score, const kernels::ClassifiedBatch& batch) {
+void enqueue(std::string_view who, const at::Tensor& score, const kernels::ClassifiedBatch& batch,
+             const at::Tensor& wanted) {
   const std::int64_t bytes = kernels::cross_entropy_parts(batch.rows, batch.classes) *
                              std::int64_t{sizeof(kernels::PartialScore)};
-  const at::Tensor scratch = at::empty({bytes}, score.options());
+  if (wanted.defined()) check_contiguous(who, "parts", wanted, score.device(), at::kByte, {bytes});
+  const at::Tensor scratch = wanted.defined() ? wanted : at::empty({bytes}, score.options());
   auto* parts = reinterpret_cast<kernels::PartialScore*>(scratch.mutable_data_ptr<std::uint8_t>());
   auto* running = reinterpret_cast<RunningScore*>(score.mutable_data_ptr<std::uint8_t>());
   dispatch(
@@ -53,7 +55,7 @@ void enqueue(std::string_view who, const at::Tensor& score, const kernels::Class
 at::Tensor cross_entropy_gradient(const at::Tensor& score, const at::Tensor& logits,
                                   const at::Tensor& labels, std::int64_t samples,
                                   double label_smoothing, double weight,
-                                  const at::Tensor& loss_scale) {
+                                  const at::Tensor& loss_scale, const at::Tensor& parts) {
   constexpr std::string_view who = "cross_entropy_gradient";
   kernels::ClassifiedBatch batch = checked_batch(who, score, logits, labels, samples);
   require(label_smoothing >= 0 && label_smoothing <= 1, who,
@@ -69,16 +71,17 @@ at::Tensor cross_entropy_gradient(const at::Tensor& score, const at::Tensor& log
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty_like(logits, logits.options().requires_grad(false));
   batch.gradient = gradient.mutable_data_ptr();
-  enqueue(who, score, batch);
+  enqueue(who, score, batch, parts);
   return gradient;
 }
 
 void add_cross_entropy(const at::Tensor& score, const at::Tensor& logits, const at::Tensor& labels,
-                       std::int64_t samples) {
+                       std::int64_t samples, double label_smoothing, const at::Tensor& parts) {
   constexpr std::string_view who = "add_cross_entropy";
-  const kernels::ClassifiedBatch batch = checked_batch(who, score, logits, labels, samples);
+  kernels::ClassifiedBatch batch = checked_batch(who, score, logits, labels, samples);
+  batch.label_smoothing = static_cast<float>(label_smoothing);
   const at::NoGradGuard no_gradient;
-  enqueue(who, score, batch);
+  enqueue(who, score, batch, parts);
 }
 
 }  // namespace triaccel

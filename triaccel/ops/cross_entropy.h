@@ -13,14 +13,16 @@ namespace triaccel {
 /// (GradientControl::loss_scale()) or undefined: 1.
 ///
 /// A label outside [0, classes) makes loss and gradient NaN, so that the step is skipped; it is
-/// never used as an index. Only enqueues; autograd does not see it.
+/// never used as an index. Only enqueues; autograd does not see it. `parts`, U8, as long as
+/// kernels::cross_entropy_parts says, keeps the loss in FP64, summed over a part of the rows each.
 at::Tensor cross_entropy_gradient(const at::Tensor& score, const at::Tensor& logits,
                                   const at::Tensor& labels, std::int64_t samples,
                                   double label_smoothing, double weight,
-                                  const at::Tensor& loss_scale);
+                                  const at::Tensor& loss_scale, const at::Tensor& parts = {});
 
-/// The same without smoothing and without a gradient: for evaluation.
+/// The same without a gradient: for evaluation.
 void add_cross_entropy(const at::Tensor& score, const at::Tensor& logits, const at::Tensor& labels,
-                       std::int64_t samples);
+                       std::int64_t samples, double label_smoothing = 0,
+                       const at::Tensor& parts = {});
 
 }  // namespace triaccel

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -60,8 +61,11 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     : network_(std::move(network)),
       options_(options),
       gauge_(gauge),
-      optimizer_(as_optimizer_memory(
-          [&] { return make_optimizer(options.optimizer, network_.parameters); })),
+      optimizer_(as_optimizer_memory([&]() -> std::unique_ptr<Optimizer> {
+        if (options.zeroth_order)
+          return std::make_unique<ElasticOptimizer>(options.optimizer, network_.parameters);
+        return make_optimizer(options.optimizer, network_.parameters);
+      })),
       gradients_(options.gradients, network_.parameters, network_.layer_count),
       snapshot_(network_.buffers, device) {
   MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
@@ -71,6 +75,14 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
   const auto floats = at::TensorOptions(at::kFloat).device(device);
   learning_rate_scales_ = at::ones({network_.layer_count}, floats);
   learning_rates_ = at::zeros({network_.layer_count}, floats);
+  if (options.zeroth_order) {
+    require(!options.layers && !options.autocast, "StepRunner",
+            "layers trained by the loss alone compute in FP32");
+    zeroth_ = std::make_unique<ZerothOrder>(*options.zeroth_order, network_.parameters);
+    elastic_ = static_cast<ElasticOptimizer*>(optimizer_.get());
+    zeroth_order_scales_ = at::zeros({network_.layer_count}, floats);
+    unscored_ = make_running_score(device);
+  }
   score_ = make_running_score(device);
   score_before_ = make_running_score(device);
   if (options.layers)
@@ -98,8 +110,37 @@ void StepRunner::follow(const StepPlan& plan) {
   if (layers_) layers_->follow(plan.layers, /*passes=*/1);
 }
 
+void StepRunner::divide_layers(const StepPlan& plan) {
+  if (!zeroth_) {
+    for (const LayerPlan& layer : plan.layers)
+      require(layer.gradient == GradientSource::Backprop, "StepRunner::run",
+              "the plan trains layers by the loss alone; set StepRunnerOptions::zeroth_order");
+    return;
+  }
+  const MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
+  zeroth_->follow(plan.layers);
+  if (!elastic_->follow(plan.layers)) return;
+  if (graphs_) graphs_->clear();  // what is captured updates states where they were
+  gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
+}
+
+void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                          const GatherOptions& gather) {
+  catching_out_of_memory([&] {  // what stays must not lie in the memory of captured steps
+    data.enter_epoch(gather);
+    divide_layers(plan);
+  });
+  const auto work = [&] {
+    step(pass_count(ids.numel(), plan.micro_batch_size), data, ids, gather, Enqueued::Rehearsed);
+  };
+  if (graphs_)
+    graphs_->run_once(work);
+  else
+    catching_out_of_memory(work);
+}
+
 void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
-                     const GatherOptions& gather, double learning_rate) {
+                     const GatherOptions& gather, double learning_rate, double zeroth_order_rate) {
   require(plan.micro_batch_size > 0 && plan.micro_batch_size <= plan.batch_size, "StepRunner::run",
           "micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
           plan.micro_batch_size);
@@ -110,11 +151,29 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
   at::Tensor samples;
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     data.enter_epoch(gather);
-    set_learning_rates(plan, learning_rate);
+    divide_layers(plan);
+    set_learning_rates(plan, learning_rate, zeroth_order_rate);
+    if (zeroth_ && zeroth_->must_take_steps())
+      std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
     samples = placed(ids);
   });
   const auto work = [&](Enqueued enqueued) { step(passes, data, samples, gather, enqueued); };
-  if (!graphs_) return work(Enqueued::Eagerly);
+  if (!graphs_) {
+    work(Enqueued::Eagerly);
+  } else if (estimates() && draws_.value_or(true)) {
+    // The first step shows whether passes draw random numbers; a captured one could not draw the
+    // same ones twice.
+    graphs_->run_once([&] { work(Enqueued::Eagerly); });
+  } else {
+    run_captured(plan, data, ids, gather, passes, work);
+  }
+  if (estimates())
+    zeroth_->note_step(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale));
+}
+
+void StepRunner::run_captured(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                              const GatherOptions& gather, std::int64_t passes,
+                              const GraphCache::Work& work) {
   const StepShape shape{.plan = shape_hash(plan),
                         .data = &data,
                         .samples = ids.numel(),
@@ -146,6 +205,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
     if (side != nullptr) side->abandon();
     drop_gradients();
     if (layers_) layers_->end_step();
+    if (estimates()) zeroth_->abandon_step(/*moved=*/!captured);
     if (captured) return;  // nothing has happened
     gradients_.abandon_step();
     snapshot_.put_back();
@@ -155,7 +215,18 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
     catching_out_of_memory([&] {
       if (early != nullptr) early->begin_step(enqueued == Enqueued::Rehearsed);
       if (layers_) layers_->begin_step(side, early);
-      compute_gradients(passes, data, ids, gather, early);
+      const auto run_passes = [&](const PassRules& rules) {
+        compute_gradients(passes, data, ids, gather, early, rules);
+      };
+      if (estimates()) {
+        zeroth_->begin_step(passes);
+        gather_losses(*zeroth_, snapshot_, captured, !zeroth_->alone(), run_passes);
+        if (!captured && !draws_) draws_ = snapshot_.drew();
+      } else {
+        std::optional<FrozenWeights> frozen;
+        if (zeroth_) frozen.emplace(zeroth_->weights());
+        run_passes({});
+      }
       if (side != nullptr) side->join();
     });
   } catch (...) {
@@ -175,8 +246,11 @@ bool StepRunner::updates_early(std::int64_t passes, Enqueued enqueued) const {
 }
 
 void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                                   const GatherOptions& gather, EarlyUpdates* early) {
+                                   const GatherOptions& gather, EarlyUpdates* early,
+                                   const PassRules& rules) {
   const std::int64_t samples = ids.numel();
+  const at::Tensor& score = rules.scored ? score_ : unscored_;
+  const c10::AutoGradMode grad_mode(rules.backward);
   for (std::int64_t pass = 0, first = 0, count = 0; pass < passes; ++pass, first += count) {
     count = samples / passes + (pass < samples % passes ? 1 : 0);
     const std::int64_t used_before = gauge_.used();
@@ -186,13 +260,21 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
       const Batch batch = data.gather(ids.narrow(0, first, count), gather);
       logits = forward_pass(network_.forward, batch.inputs, forward_rules());
       logits = logits.reshape({-1, logits.size(-1)});
+      const at::Tensor labels = batch.targets.reshape({-1}).contiguous();
+      const at::Tensor losses =
+          rules.losses ? rules.losses(pass, logits.size(0), logits.size(1)) : at::Tensor();
+      if (!rules.backward) {
+        add_cross_entropy(score, logits.contiguous(), labels, count, options_.label_smoothing,
+                          losses);
+        continue;
+      }
       // Micro-batches add up to the mean over the whole batch; the scale keeps FP16 gradients away
       // from zero and is taken out again by the update.
       const at::NoGradGuard no_grad;
       gradient = cross_entropy_gradient(
-          score_, logits.detach().contiguous(), batch.targets.reshape({-1}).contiguous(), count,
-          options_.label_smoothing, static_cast<double>(count) / static_cast<double>(samples),
-          options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor());
+          score, logits.detach().contiguous(), labels, count, options_.label_smoothing,
+          static_cast<double>(count) / static_cast<double>(samples),
+          options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor(), losses);
     }
     gauge_.note(MemoryPurpose::Activations, gauge_.used() - used_before);
     MemoryPurposeScope purpose(MemoryPurpose::Gradients);
@@ -201,22 +283,39 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
   }
 }
 
-void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate) {
+void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate,
+                                    double zeroth_order_rate) {
   const at::NoGradGuard no_grad;
   if (scaled_for_ != plan.layers) {
-    std::vector<float> scales;
-    for (const LayerPlan& layer : plan.layers) scales.push_back(layer.learning_rate_scale);
+    std::vector<float> scales, zeroth_order_scales;
+    for (const LayerPlan& layer : plan.layers) {
+      const bool backprop = layer.gradient == GradientSource::Backprop;
+      scales.push_back(backprop ? layer.learning_rate_scale : 0);
+      zeroth_order_scales.push_back(backprop ? 0 : layer.learning_rate_scale);
+    }
     learning_rate_scales_.copy_(at::tensor(scales));
+    if (zeroth_) zeroth_order_scales_.copy_(at::tensor(zeroth_order_scales));
     scaled_for_ = plan.layers;
   }
   at::mul_out(learning_rates_, learning_rate_scales_,
               at::Scalar(learning_rate * static_cast<double>(plan.learning_rate_scale)));
+  if (estimates())
+    learning_rates_.add_(
+        zeroth_order_scales_,
+        at::Scalar(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale)));
 }
 
 void StepRunner::update(EarlyUpdates* early) {
   const at::NoGradGuard no_grad;
   if (early != nullptr) {
     early->end_backward();
+  } else if (estimates()) {
+    gradients_.start_gathering();
+    gradients_.gather();
+    zeroth_->estimate(gradients_.update_inputs(learning_rates_, UpdateGate::Layer).moments);
+    gradients_.decide();
+    optimizer_->update(gradients_.update_inputs(learning_rates_));
+    zeroth_->update(learning_rates_, gradients_.step_control());
   } else {
     gradients_.measure();
     optimizer_->update(gradients_.update_inputs(learning_rates_));
@@ -238,6 +337,7 @@ void StepRunner::drop_gradients() {
 
 void StepRunner::start_interval() {
   score_.zero_();
+  steps_taken_.clear();
   skipped_before_ = gradients_.read().skipped_steps;
 }
 
@@ -258,6 +358,10 @@ StepReport StepRunner::collect() {
   report.nonfinite_losses = score.nonfinite_losses;
   gradients_.clear_diagnosis();
   report.layers = std::move(gradients.layers);
+  if (zeroth_) {
+    std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
+    report.zeroth_order = std::exchange(steps_taken_, {});
+  }
   report.memory = gauge_.read();
   return report;
 }

@@ -12,13 +12,16 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/dataset.h"
 #include "triaccel/device/memory_gauge.h"
+#include "triaccel/optim/elastic_optimizer.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
+#include "triaccel/optim/zeroth_order.h"
 #include "triaccel/step/early_updates.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/graph_cache.h"
 #include "triaccel/step/step_snapshot.h"
+#include "triaccel/step/zeroth_order_losses.h"
 
 namespace triaccel {
 
@@ -45,7 +48,9 @@ struct StepRunnerOptions {
   bool autocast = false;                     // the whole forward pass under torch's autocast …
   at::ScalarType autocast_type = at::kHalf;  // … to this type
   std::optional<LayerOptions> layers = {};   // or each layer in the plan's precision
-  bool graphs = false;  // capture and replay whole steps where the device and stream allow it
+  std::optional<ZerothOrderOptions> zeroth_order = {};  // for plans with such layers; FP32 only
+  bool frozen_head = false;  // those layers keep their weights instead; nothing is estimated
+  bool graphs = false;       // capture and replay whole steps where the device and stream allow it
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was.
@@ -59,9 +64,14 @@ class StepRunner {
 
   /// Trains the samples `ids` (int64 on the device) in equal passes of about
   /// plan.micro_batch_size. Throws OutOfMemory when the device has no room; weights, buffers,
-  /// optimizer and generator are then as before the call.
+  /// optimizer and generator are then as before the call. Layers trained by the loss alone have a
+  /// learning rate of their own.
   void run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
-           const GatherOptions& gather, double learning_rate);
+           const GatherOptions& gather, double learning_rate, double zeroth_order_rate = 0);
+
+  /// Runs such a step and takes all of it back: to see what memory it needs.
+  void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                const GatherOptions& gather);
 
   /// What happened since the last call: loss, accuracy, gradients, memory. Waits for the device.
   /// The counters of steps, samples and time are the caller's to fill in.
@@ -73,6 +83,7 @@ class StepRunner {
   Optimizer& optimizer() { return *optimizer_; }
   GradientControl& gradient_control() { return gradients_; }
   WeightAverage* weight_average() { return average_.get(); }
+  ZerothOrder* zeroth_order() { return zeroth_.get(); }
 
   /// How a forward pass computes under the last plan; for evaluating in between.
   ForwardRules forward_rules() const;
@@ -83,14 +94,21 @@ class StepRunner {
   /// Makes `plan` the last one without running a step: to evaluate a restored state.
   void follow(const StepPlan& plan);
 
+  /// Gives optimizer state to the layers that the plan trains by backpropagation and rounds the
+  /// weights of the others to their grid; run() does so too. Before the optimizer is restored.
+  void divide_layers(const StepPlan& plan);
+
  private:
   /// Copies the samples' numbers to where captured steps read them.
   at::Tensor placed(const at::Tensor& ids);
+  void run_captured(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                    const GatherOptions& gather, std::int64_t passes, const GraphCache::Work& work);
   void step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
             const GatherOptions& gather, Enqueued enqueued);
   void compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                         const GatherOptions& gather, EarlyUpdates* early);
-  void set_learning_rates(const StepPlan& plan, double learning_rate);
+                         const GatherOptions& gather, EarlyUpdates* early, const PassRules& rules);
+  void set_learning_rates(const StepPlan& plan, double learning_rate, double zeroth_order_rate);
+  bool estimates() const { return zeroth_ && zeroth_->active() && !options_.frozen_head; }
   void update(EarlyUpdates* early);
   bool updates_early(std::int64_t passes, Enqueued enqueued) const;
   void drop_gradients();
@@ -99,17 +117,23 @@ class StepRunner {
   StepRunnerOptions options_;
   MemoryGauge& gauge_;
   std::unique_ptr<Optimizer> optimizer_;
+  ElasticOptimizer* elastic_ = nullptr;  // the same, where layers may do without one
   GradientControl gradients_;
   std::unique_ptr<WeightAverage> average_;
-  std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels
-  std::unique_ptr<SideStream> side_;        // with graphs: for gradients of weights
-  std::unique_ptr<EarlyUpdates> early_;     // where updates need not wait for all of backward
+  std::unique_ptr<ZerothOrder> zeroth_;  // null: every layer is trained by backpropagation
+  std::vector<ZerothOrderStep> steps_taken_ = {};  // of it, since the last collect()
+  std::optional<bool> draws_ = {};                 // whether its forward passes draw random numbers
+  std::unique_ptr<LayerExecution> layers_;         // null: libtorch's own kernels
+  std::unique_ptr<SideStream> side_;               // with graphs: for gradients of weights
+  std::unique_ptr<EarlyUpdates> early_;  // where updates need not wait for all of backward
   StepSnapshot snapshot_;
   std::unique_ptr<GraphCache> graphs_;  // null: every step is enqueued anew
   at::Tensor ids_;                      // int64 [largest batch so far]
   at::Tensor score_;                    // running loss and accuracy
   at::Tensor score_before_;             // the same before this step, for a step that fails
+  at::Tensor unscored_;                 // takes what does not count in score_
   at::Tensor learning_rate_scales_;     // float [layers], as the plan last said
+  at::Tensor zeroth_order_scales_;      // likewise, of layers trained by the loss alone; else 0
   at::Tensor learning_rates_;           // float [layers]
   std::vector<LayerPlan> scaled_for_;   // the layers learning_rate_scales_ was made for
   std::int64_t skipped_before_ = 0;     // skipped steps reported so far

@@ -52,11 +52,20 @@ void StepSnapshot::take_buffers() {
   if (!buffers_.empty()) at::_foreach_copy_(copies_, buffers_, /*non_blocking=*/true);
 }
 
-void StepSnapshot::put_back() {
+void StepSnapshot::put_back_buffers() {
   at::NoGradGuard no_grad;
   if (!buffers_.empty()) at::_foreach_copy_(buffers_, copies_, /*non_blocking=*/true);
+}
+
+void StepSnapshot::put_back_generators() {
   for (std::size_t i = 0; i < generators_.size(); ++i)
     generators_[i].set_state(generator_states_[i]);
+}
+
+bool StepSnapshot::drew() const {
+  for (std::size_t i = 0; i < generators_.size(); ++i)
+    if (!at::equal(generators_[i].get_state(), generator_states_[i])) return true;
+  return false;
 }
 
 void StepSnapshot::put_back_if_skipped(const at::Tensor& step_control) const {

@@ -19,7 +19,15 @@ class StepSnapshot {
 
   void take_generators();
   void take_buffers();  // allocates nothing
-  void put_back();
+  void put_back() {
+    put_back_buffers();
+    put_back_generators();
+  }
+  void put_back_buffers();
+  void put_back_generators();
+
+  /// Whether random numbers were drawn since take_generators().
+  bool drew() const;
 
   /// Puts the buffers back, on the device and without waiting for it, when GradientControl decided
   /// to skip the step: what made its gradients infinite is in the running statistics too.

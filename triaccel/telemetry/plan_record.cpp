@@ -21,6 +21,7 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   StepPlan& plan = record.plan;
   std::string letters;
   std::vector<float> rates;
+  std::int64_t bp_layers = -1;
   fields.read("step", record.step);
   fields.read("batch", plan.batch_size);
   plan.micro_batch_size = plan.batch_size;
@@ -28,6 +29,7 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   fields.read("learning_rate_scale", plan.learning_rate_scale);
   fields.read("precisions", letters);
   fields.read("learning_rate_scales", rates);
+  fields.read("bp_layers", bp_layers);
 
   if (record.step < 0) fields.reject("step", "present and not negative");
   if (plan.batch_size < 1) fields.reject("batch", "present and at least 1");
@@ -46,6 +48,11 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
     plan.layers.push_back(
         {.compute = *precision, .learning_rate_scale = rates.empty() ? 1.0f : rates[i]});
   }
+  if (!fields.has("bp_layers")) return record;
+  const auto layers = static_cast<std::int64_t>(letters.size());
+  if (bp_layers < 0 || bp_layers > layers) fields.reject("bp_layers", "between 0 and the layers");
+  for (std::int64_t i = 0; i < layers - bp_layers; ++i)
+    plan.layers[static_cast<std::size_t>(i)].gradient = GradientSource::ZerothOrder;
   return record;
 }
 
@@ -87,6 +94,10 @@ std::string to_jsonl(const ScheduledPlan& record) {
   nlohmann::ordered_json& rates = json["learning_rate_scales"] = nlohmann::ordered_json::array();
   for (const LayerPlan& layer : record.plan.layers)
     rates.push_back(short_double(layer.learning_rate_scale));
+  const auto by_losses =
+      std::ranges::count(record.plan.layers, GradientSource::ZerothOrder, &LayerPlan::gradient);
+  if (by_losses > 0)
+    json["bp_layers"] = static_cast<std::int64_t>(record.plan.layers.size()) - by_losses;
   return dump_line(json);
 }
 

@@ -19,7 +19,8 @@ std::optional<Precision> precision_of(char letter);
 /// One letter a layer, in forward order: "fbbbh".
 std::string precision_letters(const StepPlan& plan);
 
-/// One line of plans.jsonl, without its line break.
+/// One line of plans.jsonl, without its line break. `bp_layers` stands there when the layers before
+/// that many last ones train by the loss alone.
 std::string to_jsonl(const ScheduledPlan& record);
 
 /// Reads plans.jsonl, or a file written by hand: one object a line with step, batch and precisions;

@@ -56,24 +56,6 @@ bool is_baseline(const TableLine& line) {
 
 }  // namespace
 
-Spread spread_of(std::span<const double> values) {
-  Spread spread;
-  double sum = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value)) continue;
-    ++spread.count;
-    sum += value;
-  }
-  if (spread.count == 0) return spread;
-  spread.mean = sum / static_cast<double>(spread.count);
-  if (spread.count == 1) return spread;
-  double squares = 0;
-  for (const double value : values)
-    if (std::isfinite(value)) squares += (value - spread.mean) * (value - spread.mean);
-  spread.deviation = std::sqrt(squares / static_cast<double>(spread.count - 1));
-  return spread;
-}
-
 std::string TableGroup::title() const {
   return fmt::format("{}{} on {}, {:g} epochs", model,
                      stem.empty() ? "" : fmt::format(" ({} stem)", stem), data, epochs);

@@ -23,20 +23,6 @@ std::string_view title_of(PaperTable table) {
   return "";
 }
 
-std::string html_table(const TableCells& cells) {
-  std::string out = "<div class=\"scroll\"><table class=\"runs\"><thead><tr>";
-  for (const std::string& name : cells.header)
-    out += fmt::format("<th>{}</th>", html_escaped(name));
-  out += "</tr></thead><tbody>";
-  for (const auto& row : cells.rows) {
-    out += fmt::format("<tr><th>{}</th>", html_escaped(row[0]));
-    for (std::size_t i = 1; i < row.size(); ++i)
-      out += fmt::format("<td>{}</td>", html_escaped(row[i]));
-    out += "</tr>";
-  }
-  return out + "</tbody></table></div>";
-}
-
 /// Of each line of a group, the run of its lowest seed.
 std::vector<ReportedRun> runs_of(const TableGroup& group, PaperTable table,
                                  std::span<const TableRun> runs) {

@@ -1,18 +1,13 @@
 #include "triaccel/telemetry/table_rows.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <tuple>
 
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/appended_file.h"
+#include "triaccel/telemetry/csv_cell.h"
 #include "triaccel/telemetry/efficiency_score.h"
+#include "triaccel/telemetry/folder_lock.h"
 #include "triaccel/telemetry/json_fields.h"
 
 namespace triaccel {
@@ -63,39 +58,6 @@ TableRow row_from(const nlohmann::json& json, std::string_view where) {
     fields.reject("table", "table1 or table2");
   for_each_row_field(row, [&](const char* key, auto& value) { fields.read(key, value); });
   return row;
-}
-
-/// Holds a folder against other processes that record into it.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder)
-      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0)
-      throw StorageError(text("cannot open ", folder.string(), ": ", std::strerror(errno)));
-    // Where a file system cannot lock a folder, one process at a time still works.
-    while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FolderLock() { ::close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
-std::string csv_cell(const std::string& value) {
-  std::string out = "\"";
-  for (const char c : value) {
-    if (c == '"') out += '"';
-    out += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return out + '"';
-}
-
-template <typename Number>
-std::string csv_cell(const Number& value) {
-  return fmt::format("{}", value);
 }
 
 }  // namespace

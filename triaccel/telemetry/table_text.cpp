@@ -10,21 +10,6 @@
 namespace triaccel {
 namespace {
 
-std::string number(double value, int decimals) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : "-";
-}
-
-std::string spread_text(const Spread& spread, int decimals) {
-  if (!std::isfinite(spread.deviation)) return number(spread.mean, decimals);
-  return fmt::format("{} ± {}", number(spread.mean, decimals), number(spread.deviation, decimals));
-}
-
-/// Enough digits for three figures that count, whatever machine it ran on.
-int decimals_for(const Spread& spread) {
-  const double size = std::abs(spread.mean);
-  return size >= 100 ? 1 : size >= 1 ? 2 : 4;
-}
-
 std::string signed_number(double value, int decimals, std::string_view unit) {
   return std::isfinite(value) ? fmt::format("{:+.{}f}{}", value, decimals, unit) : "-";
 }
@@ -40,12 +25,12 @@ TableCells comparison_cells(const TableGroup& group) {
     const PaperFigure paper = line.paper.value_or(PaperFigure{});
     cells.rows.push_back({printable(line.label()),
                           line.seeds > 0 ? fmt::format("{}", line.seeds) : "-",
-                          spread_text(line.accuracy, 2),
-                          spread_text(line.seconds_per_epoch, decimals_for(line.seconds_per_epoch)),
-                          spread_text(line.reserved_mb, 1), spread_text(line.allocated_mb, 1),
-                          spread_text(line.score, decimals_for(line.score)),
-                          number(paper.accuracy, 1), number(paper.seconds_per_epoch, 1),
-                          number(1000 * paper.gigabytes, 0), number(paper.score, 2)});
+                          spread_cell(line.accuracy, 2),
+                          spread_cell(line.seconds_per_epoch, decimals_for(line.seconds_per_epoch)),
+                          spread_cell(line.reserved_mb, 1), spread_cell(line.allocated_mb, 1),
+                          spread_cell(line.score, decimals_for(line.score)),
+                          number_cell(paper.accuracy, 1), number_cell(paper.seconds_per_epoch, 1),
+                          number_cell(1000 * paper.gigabytes, 0), number_cell(paper.score, 2)});
   }
   return cells;
 }
@@ -67,11 +52,11 @@ TableCells ablation_cells(const TableGroup& group) {
     }
     cells.rows.push_back(
         {printable(line.label()), line.seeds > 0 ? fmt::format("{}", line.seeds) : "-",
-         spread_text(line.reserved_mb, 1), number(ours, 1), spread_text(line.allocated_mb, 1),
-         spread_text(line.accuracy, 2),
-         spread_text(line.seconds_per_epoch, decimals_for(line.seconds_per_epoch)),
-         spread_text(line.score, decimals_for(line.score)), number(1000 * paper.gigabytes, 0),
-         number(paper.reduction, 1), number(theirs, 1)});
+         spread_cell(line.reserved_mb, 1), number_cell(ours, 1), spread_cell(line.allocated_mb, 1),
+         spread_cell(line.accuracy, 2),
+         spread_cell(line.seconds_per_epoch, decimals_for(line.seconds_per_epoch)),
+         spread_cell(line.score, decimals_for(line.score)), number_cell(1000 * paper.gigabytes, 0),
+         number_cell(paper.reduction, 1), number_cell(theirs, 1)});
   }
   return cells;
 }
@@ -86,31 +71,6 @@ std::string gain_numbers(const Gain& gain) {
   add("memory", signed_number(gain.memory, 1, " %"));
   add("score", signed_number(gain.score, 1, " %"));
   return out.empty() ? "nothing to compare" : out;
-}
-
-/// Characters of a UTF-8 text, each of which takes one cell here.
-std::size_t cells_wide(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-/// Names to the left, numbers to the right.
-std::string aligned(const TableCells& cells) {
-  std::vector<std::size_t> widths;
-  for (const std::string& name : cells.header) widths.push_back(cells_wide(name));
-  for (const auto& row : cells.rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], cells_wide(row[i]));
-  const auto line = [&](const std::vector<std::string>& row) {
-    std::string out = row[0] + std::string(widths[0] - cells_wide(row[0]), ' ');
-    for (std::size_t i = 1; i < row.size(); ++i)
-      out += std::string(2 + widths[i] - cells_wide(row[i]), ' ') + row[i];
-    return out;
-  };
-  std::string out = line(cells.header) + '\n' + std::string(cells_wide(line(cells.header)), '-');
-  for (const auto& row : cells.rows) out += '\n' + line(row);
-  return out + '\n';
 }
 
 }  // namespace
@@ -158,7 +118,7 @@ std::string table_text(std::span<const TableRow> rows, PaperTable table) {
   const std::vector<TableGroup> groups = table_groups(rows, table);
   std::string out;
   for (const TableGroup& group : groups) {
-    out += printable(group.title()) + '\n' + aligned(table_cells(group, table));
+    out += printable(group.title()) + '\n' + aligned_table(table_cells(group, table));
     for (const TableGain& gain : gains_of(group))
       out += gain_text(gain, "\n  in the paper: ") + '\n';
     out += '\n';

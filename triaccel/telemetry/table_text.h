@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "triaccel/telemetry/run_record.h"
+#include "triaccel/telemetry/table_cells.h"
 #include "triaccel/telemetry/table_groups.h"
 
 namespace triaccel {
-
-/// A table as cells of text: what the terminal and the page show alike.
-struct TableCells {
-  std::vector<std::string> header = {};
-  std::vector<std::vector<std::string>> rows = {};
-};
 
 /// Our figures of a group as mean ± standard deviation, the paper's behind them.
 TableCells table_cells(const TableGroup& group, PaperTable table);

@@ -17,10 +17,14 @@ struct ConfigField {
 template <typename Config, typename Visit>
 void visit_config(Config& c, Visit&& visit) {
   auto& t = c.train;
-  visit(ConfigField{"train", "method", "--method", "fp32, amp or triaccel"}, t.method);
+  visit(ConfigField{"train", "method", "--method",
+                    "fp32, amp, triaccel, zo, elasticzo or elasticzo-int8"},
+        t.method);
   visit(ConfigField{"train", "epochs", "--epochs", "passes over the training set"}, t.epochs);
   visit(ConfigField{"train", "steps", "--steps", "optimizer steps, instead of epochs"}, t.steps);
-  visit(ConfigField{"train", "batch", "--batch", "samples per forward pass"}, t.batch);
+  visit(ConfigField{"train", "batch", "--batch",
+                    "samples per forward pass (0: 96, or 32 for zo and elasticzo)"},
+        t.batch);
   visit(ConfigField{"train", "accumulate", "--accumulate", "forward passes per optimizer step"},
         t.accumulate);
   visit(ConfigField{"train", "optimizer", "--optimizer", "sgd or adamw"}, t.optimizer);
@@ -115,6 +119,9 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"control", "largest_batch", "--largest-batch",
                     "of an elastic batch (0: four times the first)"},
         o.largest_batch);
+  visit(ConfigField{"control", "batch_growth", "--batch-growth",
+                    "robust: schedule (only as the learning rate falls) or free"},
+        o.batch_growth);
   visit(ConfigField{"control", "batch_rate", "--batch-rate",
                     "learning rate for another batch: none, linear, sqrt, adascale or auto"},
         o.batch_rate);
@@ -122,10 +129,71 @@ void visit_config(Config& c, Visit&& visit) {
                     "largest batch in gradient noise scales (0: no such limit)"},
         o.noise_share);
 
+  auto& z = c.zeroth_order;
+  visit(ConfigField{"zeroth_order", "zo_lr", "--zo-lr",
+                    "of layers trained by the loss alone (0: 6e-5, or 2e-5 under elasticzo)"},
+        z.lr);
+  visit(ConfigField{"zeroth_order", "zo_decay", "--zo-decay", "of --zo-lr, in (0, 1]"}, z.decay);
+  visit(ConfigField{"zeroth_order", "zo_decay_epochs", "--zo-decay-epochs", "between two decays"},
+        z.decay_epochs);
+  visit(ConfigField{"zeroth_order", "zo_epsilon", "--zo-epsilon",
+                    "how far weights are moved to look at the loss"},
+        z.epsilon);
+  visit(ConfigField{"zeroth_order", "zo_directions", "--zo-directions",
+                    "random directions a step, at two losses each"},
+        z.directions);
+  visit(ConfigField{"zeroth_order", "zo_one_sided", "--zo-one-sided",
+                    "one loss a direction and one at the weights themselves"},
+        z.one_sided);
+  visit(ConfigField{"zeroth_order", "zo_sign", "--zo-sign", "follow the sign of the slope alone"},
+        z.sign);
+  visit(ConfigField{"zeroth_order", "zo_clip", "--zo-clip", "largest slope (0: any)"}, z.clip);
+  visit(ConfigField{"zeroth_order", "zo_momentum", "--zo-momentum",
+                    "over the last steps, whose directions are redrawn"},
+        z.momentum);
+  visit(ConfigField{"zeroth_order", "zo_momentum_steps", "--zo-momentum-steps", "how many of them"},
+        z.momentum_steps);
+  visit(ConfigField{"zeroth_order", "zo_augment", "--zo-augment",
+                    "--augment holds under zo and elasticzo too"},
+        z.augment);
+  visit(ConfigField{"zeroth_order", "clean_pass", "--clean-pass",
+                    "elasticzo: backpropagate from one more, undisturbed pass"},
+        z.clean_pass);
+  visit(ConfigField{"zeroth_order", "bp_layers", "--bp-layers",
+                    "elasticzo: last layers by backpropagation (negative: by the budget, else 2)"},
+        z.bp_layers);
+  visit(ConfigField{"zeroth_order", "move_boundary", "--move-boundary",
+                    "elasticzo: more or fewer of them while training, as memory and loss say"},
+        z.move_boundary);
+  visit(ConfigField{"zeroth_order", "freeze", "--freeze-head",
+                    "elasticzo: the layers before the boundary keep their weights (a control)"},
+        z.freeze);
+
+  auto& i = c.int8;
+  visit(ConfigField{"int8", "conventions", "--int8-conventions",
+                    "exponents by sample, or paper: by tensor, with its rounding and shifts"},
+        i.conventions);
+  visit(ConfigField{"int8", "rate_exponent", "--int8-rate",
+                    "layers trained by the loss move by z / 2^this: 4, or 3-6 over the run"},
+        i.rate_exponent);
+  visit(ConfigField{"int8", "gradient_bits", "--int8-bits",
+                    "backpropagated layers move by so many bits: 3, or 4-1 over the run"},
+        i.gradient_bits);
+  visit(ConfigField{"int8", "reach", "--int8-reach",
+                    "largest noise, in units of a weight (negative: the recipe's)"},
+        i.reach);
+  visit(ConfigField{"int8", "int8_micro_batch", "--int8-micro-batch",
+                    "samples that run together (0: all)"},
+        i.micro_batch);
+  visit(ConfigField{"int8", "kernel", "--int8-kernel",
+                    "auto, scalar, neon, sdot, smmla, avx2, avxvnni or vnni: the same bits"},
+        i.kernel);
+
   auto& m = c.model;
   visit(
-      ConfigField{"model", "name", "--model",
-                  "lenet5, resnet18, resnet50, efficientnet-b0, pointnet, gpt-small or vit-small"},
+      ConfigField{
+          "model", "name", "--model",
+          "lenet5, resnet18, resnet50, efficientnet-b0, pointnet[-plain], gpt-small, vit-small"},
       m.name);
   visit(ConfigField{"model", "stem", "--stem", "imagenet or cifar, for resnets"}, m.stem);
   visit(
@@ -134,6 +202,9 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"model", "init_from", "--init-from",
                     "start from the weights in this safetensors file"},
         m.init_from);
+  visit(ConfigField{"model", "init", "--init",
+                    "first weights: torch, kaiming (of networks without norms) or auto"},
+        m.init);
   visit(
       ConfigField{"model", "memory_format", "--memory-format", "auto, contiguous or channels-last"},
       m.memory_format);
@@ -150,6 +221,9 @@ void visit_config(Config& c, Visit&& visit) {
         d.val_split);
   visit(ConfigField{"data", "image_size", "--image-size", "resize to this many pixels a side"},
         d.image_size);
+  visit(ConfigField{"data", "rotation", "--rotate",
+                    "turn all images by so many degrees, counter-clockwise"},
+        d.rotation);
   visit(ConfigField{"data", "context_length", "--context-length", "tokens a sample, for text"},
         d.context_length);
   visit(ConfigField{"data", "augment", "--augment", "random crop and flip of training images"},

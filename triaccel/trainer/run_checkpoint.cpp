@@ -33,6 +33,7 @@ std::vector<std::pair<std::string, at::Generator>> generators(const RunParts& pa
 std::vector<Stateful*> optimizer_parts(const RunParts& parts) {
   std::vector<Stateful*> all = {&parts.runner->optimizer(), &parts.runner->gradient_control()};
   if (parts.runner->weight_average() != nullptr) all.push_back(parts.runner->weight_average());
+  if (parts.runner->zeroth_order() != nullptr) all.push_back(parts.runner->zeroth_order());
   return all;
 }
 
@@ -71,9 +72,14 @@ void restore_run(const LoadedCheckpoint& checkpoint, const RunConfig& config, co
                             "was that file edited?"));
   restore_network(run.parts.network, file_of(checkpoint, kWeightsFile));
   const StateMap& optimizer = file_of(checkpoint, kOptimizerFile);
+  const StateMap& trainer = file_of(checkpoint, kTrainerFile);
+  if (ZerothOrder* zeroth = run.parts.runner->zeroth_order()) {
+    // The plan says which layers have optimizer state, and the grids which bits weights have.
+    zeroth->restore(optimizer);
+    run.parts.runner->divide_layers(plan_from(trainer, run.parts.network.layers.size()));
+  }
   for (Stateful* part : optimizer_parts(run.parts)) part->restore(optimizer);
   run.parts.runner->start_interval();
-  const StateMap& trainer = file_of(checkpoint, kTrainerFile);
   run.progress.restore(trainer);
   run.sampler.restore(trainer);
   run.control.restore(trainer);

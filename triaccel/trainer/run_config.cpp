@@ -10,7 +10,10 @@
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/formats/bad_data.h"
+#include "triaccel/int8/perturbation.h"
+#include "triaccel/int8/weight_update.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/int8_stairs.h"
 #include "triaccel/trainer/method.h"
 
 namespace triaccel {
@@ -36,6 +39,7 @@ void check_words(const RunConfig& config) {
   require_one_of("--optimizer", config.train.optimizer, {"sgd", "adamw"});
   if (config.model.name != "own") require_one_of("--model", config.model.name, model_names());
   require_one_of("--stem", config.model.stem, {"imagenet", "cifar"});
+  require_one_of("--init", config.model.init, {"auto", "torch", "kaiming"});
   require_one_of("--memory-format", config.model.memory_format,
                  {"auto", "contiguous", "channels-last"});
   require_one_of("--data", config.data.name, all_data_names());
@@ -53,6 +57,7 @@ void check_control(const RunConfig::Control& control) {
   require_one_of("--curvature", control.curvature, {"fisher_gram", "hessian", "off"});
   require_one_of("--batch-control", control.batch, {"elastic", "micro", "off"});
   require_one_of("--curvature-block", control.curvature_block, {"weight", "layer"});
+  require_one_of("--batch-growth", control.batch_growth, {"schedule", "free"});
   require_one_of("--batch-rate", control.batch_rate,
                  {"auto", "none", "linear", "sqrt", "adascale"});
   require(control.replay.empty() || std::filesystem::exists(control.replay), "--replay",
@@ -104,13 +109,41 @@ void check_method(const RunConfig& config) {
   refuse("--prefer-fp16", "true", !control.prefer_fp16);
 }
 
+void check_zeroth_order(const RunConfig& config) {
+  const RunConfig::ZerothOrder& zeroth = config.zeroth_order;
+  require_range("--zo-lr", zeroth.lr, 0, 1e9, "[0, 1e9]");
+  require(zeroth.decay > 0 && zeroth.decay <= 1, "--zo-decay", "must lie in (0, 1], got ",
+          zeroth.decay);
+  require(zeroth.decay_epochs > 0, "--zo-decay-epochs", "must be positive, got ",
+          zeroth.decay_epochs);
+  require(zeroth.epsilon > 0 && zeroth.epsilon <= 10, "--zo-epsilon", "must lie in (0, 10], got ",
+          zeroth.epsilon);
+  require(zeroth.directions >= 1 && zeroth.directions <= 256, "--zo-directions",
+          "must lie in [1, 256], got ", zeroth.directions);
+  require_range("--zo-clip", zeroth.clip, 0, 1e9, "[0, 1e9]");
+  require(zeroth.momentum >= 0 && zeroth.momentum < 1, "--zo-momentum", "must lie in [0, 1), got ",
+          zeroth.momentum);
+  require(zeroth.momentum_steps >= 1 && zeroth.momentum_steps <= 64, "--zo-momentum-steps",
+          "must lie in [1, 64], got ", zeroth.momentum_steps);
+  const bool integers = trains_in_integers(config);
+  const bool elastic = config.train.method == "elasticzo" || integers;
+  require(elastic || zeroth.bp_layers < 0, "--bp-layers",
+          "only methods 'elasticzo' and 'elasticzo-int8' have a boundary, not '",
+          config.train.method, "'");
+  require(elastic || !zeroth.freeze, "--freeze-head",
+          "only methods 'elasticzo' and 'elasticzo-int8' have a boundary, not '",
+          config.train.method, "'");
+  require(config.train.method == "elasticzo" || !zeroth.move_boundary, "--move-boundary",
+          "only method 'elasticzo' has a boundary, not '", config.train.method, "'");
+}
+
 void check_numbers(const RunConfig& config) {
   constexpr double largest = 1e9;
   const RunConfig::Train& train = config.train;
   require(train.epochs > 0 && train.epochs <= 1e6, "--epochs", "must lie in (0, 1e6], got ",
           train.epochs);
   require_at_least("--steps", train.steps, 0);
-  require_at_least("--batch", train.batch, 1);
+  require_at_least("--batch", train.batch, 0);
   require_at_least("--accumulate", train.accumulate, 1);
   require(train.batch <= 1 << 24 && train.accumulate <= 1 << 20, "--batch", "no machine trains ",
           train.batch, " x ", train.accumulate, " samples a step");
@@ -149,24 +182,67 @@ void check_fit(const RunConfig& config) {
   };
   const auto kind_of_model = [&]() -> std::string_view {
     if (model == "gpt-small") return "text";
-    return model == "pointnet" ? "points" : "images";
+    return model.starts_with("pointnet") ? "points" : "images";
   };
   require(model == "own" || kind_of_data() == kind_of_model(), "--model", "'", model, "' takes ",
           kind_of_model(), ", but the data set '", data, "' holds ", kind_of_data());
   require(config.data.image_size == 0 || kind_of_data() == "images", "--image-size",
           "the data set '", data, "' holds no images");
+  require(config.data.rotation == 0 || kind_of_data() == "images", "--rotate", "the data set '",
+          data, "' holds no images");
+}
+
+/// What integers cannot do is refused, not ignored.
+void check_int8(const RunConfig& config) {
+  const RunConfig::Int8& integers = config.int8;
+  require_one_of("--int8-conventions", integers.conventions, {"sample", "paper"});
+  require_at_least("--int8-micro-batch", integers.micro_batch, 0);
+  require(integers.reach <= int8::kMostReach, "--int8-reach", "must be at most ", int8::kMostReach,
+          ", got ", integers.reach);
+  int8_stairs(integers.rate_exponent, {}, {0, int8::kMostRateExponent}, "--int8-rate");
+  int8_stairs(integers.gradient_bits, {}, {1, 7}, "--int8-bits");
+  if (!trains_in_integers(config)) return;
+  const auto refuse = [&](std::string_view flag, bool allowed) {
+    require(allowed, flag, "method 'elasticzo-int8' trains in integers and has no such thing");
+  };
+  refuse("--device", config.device.device != "cuda");
+  refuse("--budget", config.device.budget == "none");
+  refuse("--label-smoothing", config.train.label_smoothing == 0);
+  refuse("--clip", config.train.clip == 0);
+  refuse("--ema", config.train.ema == 0);
+  refuse("--zo-directions", config.zeroth_order.directions == 1);
+  refuse("--zo-one-sided", !config.zeroth_order.one_sided);
+  refuse("--zo-momentum", config.zeroth_order.momentum == 0);
 }
 
 }  // namespace
+
+bool trains_by_losses(const RunConfig& config) {
+  return config.train.method == "zo" || config.train.method == "elasticzo";
+}
+
+bool augments(const RunConfig& config) {
+  return config.data.augment && (!trains_by_losses(config) || config.zeroth_order.augment);
+}
+
+bool trains_in_integers(const RunConfig& config) { return config.train.method == "elasticzo-int8"; }
 
 RunConfig resolved(RunConfig config) {
   check_words(config);
   check_control(config.control);
   check_method(config);
   check_numbers(config);
+  check_zeroth_order(config);
   check_fit(config);
+  check_int8(config);
   const bool sgd = config.train.optimizer == "sgd";
-  if (config.train.lr == 0) config.train.lr = sgd ? 0.05 : 1e-3;
+  const bool elastic = config.train.method == "elasticzo";
+  const bool integers = trains_in_integers(config);
+  if (config.train.batch == 0) config.train.batch = trains_by_losses(config) || integers ? 32 : 96;
+  if (config.train.lr == 0) config.train.lr = sgd ? (elastic ? 0.01 : 0.05) : 1e-3;
+  if (config.model.init == "auto")
+    config.model.init = trains_by_losses(config) ? "kaiming" : "torch";
+  if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
   if (config.train.weight_decay < 0) config.train.weight_decay = sgd ? 5e-4 : 0.05;
   if (config.train.warmup_epochs < 0 && config.train.steps == 0)
     config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);

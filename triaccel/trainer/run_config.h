@@ -12,10 +12,10 @@ struct RunConfig {
     std::string method = "fp32";
     double epochs = 10;
     std::int64_t steps = 0;  // > 0: this many optimizer steps instead of `epochs`
-    std::int64_t batch = 96;
+    std::int64_t batch = 0;  // 0: 96, or 32 where layers train by the loss alone
     std::int64_t accumulate = 1;
     std::string optimizer = "sgd";
-    double lr = 0;  // 0: 0.05 for sgd, 0.001 for adamw
+    double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw
     double momentum = 0.9;
     double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw
     double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run; run_schedule.h
@@ -54,17 +54,49 @@ struct RunConfig {
     double rho_high = 0.93;
     std::int64_t batch_up = 16;
     std::int64_t batch_down = 16;
-    std::int64_t smallest_batch = 0;  // 0: 8 of a batch, 2 of a pass, or what there is
-    std::int64_t largest_batch = 0;   // 0: four times the first
+    std::int64_t smallest_batch = 0;        // 0: 8 of a batch, 2 of a pass, or what there is
+    std::int64_t largest_batch = 0;         // 0: four times the first
+    std::string batch_growth = "schedule";  // or free: whenever there is room
     std::string batch_rate = "auto";
     double noise_share = 1;  // the batch stays below this times the gradient noise scale
   } control;
+
+  /// How methods "zo" and "elasticzo" train layers by the loss alone.
+  struct ZerothOrder {
+    double lr = 0;            // 0: 6e-5, or 2e-5 beside layers that backpropagate
+    double decay = 0.6;       // of it …
+    double decay_epochs = 4;  // … every so many epochs
+    double epsilon = 5e-3;
+    std::int64_t directions = 1;
+    bool one_sided = false;
+    bool sign = false;
+    double clip = 0;
+    double momentum = 0;
+    std::int64_t momentum_steps = 8;
+    bool clean_pass = false;
+    bool augment = false;         // these methods fit too little, not too well
+    std::int64_t bp_layers = -1;  // negative: as many as the budget allows, or 2 without one
+    bool move_boundary = false;
+    bool freeze = false;  // the layers before the boundary keep their weights
+  } zeroth_order;
+
+  /// How method "elasticzo-int8" trains; "": the recipe's. A pair "first-last" is gone through in
+  /// equal parts of the run.
+  struct Int8 {
+    std::string conventions = "sample";  // or paper: exponents a tensor, its rounding and shifts
+    std::string rate_exponent = "";      // the others move by z / 2^this
+    std::string gradient_bits = "";      // backpropagated layers move by so many bits
+    std::int64_t reach = -1;             // of the noise, in units of a weight; negative: recipe's
+    std::int64_t micro_batch = 32;       // samples that run together; 0: all
+    std::string kernel = "auto";
+  } int8;
 
   struct Model {
     std::string name = "resnet18";
     std::string stem = "imagenet";
     std::int64_t width = 0;
     std::string init_from = "";
+    std::string init = "auto";  // torch, kaiming, or auto: kaiming where layers train by the loss
     std::string memory_format = "auto";
   } model;
 
@@ -74,6 +106,7 @@ struct RunConfig {
     std::int64_t train_samples = 0;
     std::int64_t val_split = 0;
     std::int64_t image_size = 0;
+    double rotation = 0;  // degrees, of training and test images
     std::int64_t context_length = 256;
     bool augment = true;
     std::string bad_data = "fail";
@@ -94,6 +127,15 @@ struct RunConfig {
     double watchdog_seconds = 600;
   } run;
 };
+
+/// Whether its method trains layers by the loss alone, in FP32.
+bool trains_by_losses(const RunConfig& config);
+
+/// Whether training images are cropped and flipped at random.
+bool augments(const RunConfig& config);
+
+/// Whether its method trains in integers alone.
+bool trains_in_integers(const RunConfig& config);
 
 /// Fills in what depends on other fields: learning rate, weight decay, warm-up. Throws UsageError
 /// for values and combinations that cannot work, before any data is touched.

@@ -15,13 +15,6 @@
 namespace triaccel {
 namespace {
 
-/// Batch norm needs two samples: where a map is a single pixel, one has no variance.
-std::int64_t smallest_pass_of(const Network& network) {
-  for (const auto& buffer : network.module->named_buffers())
-    if (buffer.key().ends_with("running_var")) return 2;
-  return 1;
-}
-
 /// "auto" leaves what the policy set has: the paper couples nothing, robust takes AdaScale's gain.
 RateRule rate_rule(const std::string& name, RateRule of_the_set) {
   if (name == "auto") return of_the_set;
@@ -53,6 +46,7 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
   const RunConfig::Control& control = config.control;
   const MemoryReport memory = parts.on.gauge.read();
   const BatchMode mode = batch_mode(control.batch);
+  const bool scheduled = control.batch_growth == "schedule";
   std::int64_t smallest = mode == BatchMode::Micro ? 2 : of_the_set.smallest;
   smallest = std::min(smallest, parts.plan.batch_size);
   if (control.largest_batch > 0) smallest = std::min(smallest, control.largest_batch);
@@ -71,6 +65,8 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
           // The CPU's account is exact; a GPU's allocator counts in blocks.
           .measurement_noise = parts.on.device.is_cuda() ? of_the_set.measurement_noise : 0.002,
           .kappa = control.noise_share,
+          .wait_for_noise = scheduled && control.curvature == "fisher_gram",  // which measures it
+          .grow_as_rate_falls = scheduled,
           .rate = rate_rule(control.batch_rate, of_the_set.rate)};
 }
 
@@ -112,12 +108,22 @@ std::vector<LayerKind> kinds_of(const Network& network) {
 
 }  // namespace
 
+/// Batch norm needs two samples: where a map is a single pixel, one has no variance.
+std::int64_t smallest_pass_of(const Network& network) {
+  for (const auto& buffer : network.module->named_buffers())
+    if (buffer.key().ends_with("running_var")) return 2;
+  return 1;
+}
+
 RunControl::RunControl(const RunConfig& config, RunParts& parts)
     : parts_(parts),
       curvature_(curvature_options(config)),
       label_smoothing_(config.train.label_smoothing),
       smallest_pass_(smallest_pass_of(parts.network)),
       controller_(control_options(config, parts), kinds_of(parts.network), parts.plan) {
+  if (parts.method.zeroth_order) alarm_.emplace();
+  if (config.zeroth_order.move_boundary)
+    boundary_.emplace(BoundaryOptions{.largest = parts.network.layers.size()});
   if (!parts.method.per_layer) return;
   if (!config.control.replay.empty()) {
     replayed_.emplace(read_plans(config.control.replay));
@@ -172,23 +178,36 @@ std::optional<StepPlan> RunControl::replayed_change(std::int64_t step,
 
 Decision RunControl::next(const StepReport& report, const StepPlan& current) {
   if (replayed_) return {.plan = current};
-  return controller_.next(report, current);
+  Decision decision = controller_.next(report, current);
+  if (boundary_) boundary_->apply(report, decision.plan, decision.events);
+  if (alarm_)
+    if (const auto rise = alarm_->after(report.loss, report.step))
+      decision.events.push_back(*rise + "; a lower --zo-lr? see 'triaccel find-lr'");
+  return decision;
 }
 
 std::optional<StepPlan> RunControl::after_out_of_memory(const StepPlan& failed) {
-  return controller_.out_of_memory(failed, smallest_pass_);
+  auto smaller = controller_.out_of_memory(failed, smallest_pass_);
+  if (!smaller && boundary_) smaller = boundary_->out_of_memory(failed);
+  return smaller;
 }
 
 std::vector<StateView> RunControl::state() const {
   std::vector<StateView> all = controller_.state();
   if (probe_)
     for (StateView& view : probe_->state()) all.push_back(std::move(view));
+  if (boundary_)
+    for (StateView& view : boundary_->state()) all.push_back(std::move(view));
+  if (alarm_)
+    for (StateView& view : alarm_->state()) all.push_back(std::move(view));
   return all;
 }
 
 void RunControl::restore(const StateMap& saved) {
   controller_.restore(saved);
   if (probe_) probe_->restore(saved);
+  if (boundary_) boundary_->restore(saved);
+  if (alarm_) alarm_->restore(saved);
 }
 
 }  // namespace triaccel

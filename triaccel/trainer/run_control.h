@@ -8,14 +8,19 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/policies/controller.h"
+#include "triaccel/policies/elastic_boundary.h"
 #include "triaccel/policies/plan_schedule.h"
+#include "triaccel/policies/zeroth_order_alarm.h"
 #include "triaccel/signals/curvature_probe.h"
 #include "triaccel/trainer/run_parts.h"
 
 namespace triaccel {
 
+/// The least samples a forward pass of the network can take.
+std::int64_t smallest_pass_of(const Network& network);
+
 /// The control loop of one run: when curvature is probed, what the next plan is. For methods fp32
-/// and amp it keeps the plan.
+/// and amp it keeps the plan, for elasticzo all but the boundary.
 class RunControl final : public Stateful {
  public:
   RunControl(const RunConfig& config, RunParts& parts);
@@ -52,6 +57,8 @@ class RunControl final : public Stateful {
   std::int64_t smallest_pass_;
   Controller controller_;
   std::optional<PlanSchedule> replayed_;
+  std::optional<BoundaryPolicy> boundary_;  // where layers may change to backpropagation and back
+  std::optional<LossAlarm> alarm_;          // where layers train by the loss alone
   std::unique_ptr<CurvatureProbe> probe_;
 };
 

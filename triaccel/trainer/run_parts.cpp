@@ -13,10 +13,14 @@
 #include "triaccel/device/format_hardware.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/layers/layer_shapes.h"
+#include "triaccel/models/kaiming.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/one_piece.h"
+#include "triaccel/policies/elastic_boundary.h"
+#include "triaccel/trainer/elastic_fit.h"
 #include "triaccel/trainer/evaluation_mode.h"
 #include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/zeroth_order_run.h"
 
 namespace triaccel {
 namespace {
@@ -89,6 +93,8 @@ Precision first_precision(const RunConfig& config, const DeviceFormats& formats)
 
 StepRunnerOptions runner_options(const RunConfig& config, const Method& method) {
   const RunConfig::Train& train = config.train;
+  std::optional<ZerothOrderOptions> zeroth_order;
+  if (method.zeroth_order) zeroth_order = zeroth_order_options(config);
   return {
       .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
                     .momentum = train.momentum,
@@ -98,6 +104,8 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
       .weight_average_decay = train.ema,
       .autocast = method.autocast,
       .autocast_type = method.autocast_type,
+      .zeroth_order = zeroth_order,
+      .frozen_head = config.zeroth_order.freeze,
       .graphs = config.device.graphs != "off"};
 }
 
@@ -121,6 +129,8 @@ DeviceFormats formats_on(c10::Device device) {
 bool wants_channels_last(const RunConfig& config, c10::Device device) {
   if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
   if (config.train.method == "triaccel") return true;  // products and our own kernels want it
+  // Noise is numbered row by row, and weights that lie otherwise take longer to move.
+  if (trains_by_losses(config)) return false;
 #if defined(__x86_64__)
   return device.is_cpu();  // oneDNN's convolutions want it
 #else
@@ -135,6 +145,7 @@ LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool chan
                     .train_samples = config.data.train_samples,
                     .validation_samples = config.data.val_split,
                     .image_size = config.data.image_size,
+                    .rotation = config.data.rotation,
                     .context_length = config.data.context_length,
                     .channels_last = channels_last,
                     .bad_data = parse_bad_data(config.data.bad_data, "--bad-data"),
@@ -155,6 +166,7 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
   if (shape.input_channels > 0) options.input_channels = shape.input_channels;
   if (shape.image_size > 0) options.image_size = shape.image_size;
   Network network = make_model(options);
+  if (config.model.init == "kaiming") initialise_without_norms(*network.module);
   place(network, on, channels_last);
   if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
   return network;
@@ -200,7 +212,12 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
                            "; raise --budget or choose a smaller model"));
   }
   on.gauge.release_cache();  // what setting up has left behind
-  plan = first_plan(method, config.train.batch, config.train.accumulate, network.layers.size());
+  const std::int64_t layers = network.layers.size();
+  const std::int64_t asked_for = config.zeroth_order.bp_layers;
+  const std::int64_t bp_layers = asked_for < 0 ? std::min(layers, kBpLayers) : asked_for;
+  plan = first_plan(method, config.train.batch, config.train.accumulate, layers, bp_layers);
+  if (method.zeroth_order && method.backprop && asked_for < 0 && on.budget_bytes > 0)
+    fit_boundary(*this, config);
 }
 
 }  // namespace triaccel

@@ -30,4 +30,9 @@ LearningRateSchedule schedule_of(const RunConfig& config, std::int64_t samples_p
   return {.peak = config.train.lr, .warmup_samples = warmup, .total_samples = total};
 }
 
+double zeroth_order_rate_at(const RunConfig& config, double epoch) {
+  const RunConfig::ZerothOrder& zeroth = config.zeroth_order;
+  return zeroth.lr * std::pow(zeroth.decay, std::floor(epoch / zeroth.decay_epochs));
+}
+
 }  // namespace triaccel

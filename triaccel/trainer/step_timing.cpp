@@ -38,10 +38,10 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
       sampler.take(sampler.samples_per_epoch() - sampler.cursor());
     const at::Tensor ids = order.upcoming(sampler, parts.plan.batch_size);
     parts.runner->run(parts.plan, *parts.data.train, ids,
-                      {.augment = config.data.augment,
+                      {.augment = augments(config),
                        .epoch = sampler.epoch(),
                        .seed = static_cast<std::uint64_t>(config.train.seed)},
-                      config.train.lr);
+                      config.train.lr, config.zeroth_order.lr);
     sampler.take(ids.numel());
   };
   // Peaks count from here: a captured step takes its memory once, while it is captured.

@@ -11,7 +11,9 @@
 #include "triaccel/telemetry/html_report.h"
 #include "triaccel/telemetry/metrics_files.h"
 #include "triaccel/telemetry/summary.h"
+#include "triaccel/telemetry/zeroth_order_file.h"
 #include "triaccel/trainer/evaluator.h"
+#include "triaccel/trainer/int8_run.h"
 #include "triaccel/trainer/network_state.h"
 #include "triaccel/trainer/run_checkpoint.h"
 #include "triaccel/trainer/run_directory.h"
@@ -36,6 +38,9 @@ RunSummary train_in(const fs::path& directory, const RunConfig& config, RunParts
   }
   MetricsFiles files(directory, {.resume_after_step = resume_after_step});
   with_files.sinks.push_back(&files);
+  ZerothOrder* const zeroth = parts.runner->zeroth_order();
+  ZerothOrderFile slopes(directory, zeroth == nullptr ? 0 : zeroth->steps_done());
+  with_files.sinks.push_back(&slopes);
   for (const std::string& message : notices)
     for (Sink* sink : with_files.sinks) sink->notice(message);
   const RunSummary summary = loop.run();
@@ -81,6 +86,7 @@ RunSummary start_run(const RunConfig& config, const fs::path& directory,
   require(!holds_run(directory), "--out", "'", directory.string(),
           "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
           "', or choose another folder");
+  if (trains_in_integers(complete)) return train_int8_in(directory, complete, hooks);
   RunParts parts(complete);  // before anything is written: a wrong path must not leave a run behind
   if (parts.method.per_layer) complete.control.kernels = parts.kernels;
   keep_replayed_plans(directory, complete);
@@ -97,6 +103,7 @@ RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
   const RunConfig config = config_to_go_on(directory);
   const RunLock lock(directory);
   if (is_finished(directory)) return read_summary(directory / kSummaryFile);
+  if (trains_in_integers(config)) return train_int8_in(directory, config, hooks);
   RunParts parts(config);
   return train_in(directory, config, parts, hooks);
 }
@@ -106,6 +113,7 @@ EvaluationReport evaluate_run(const fs::path& directory) {
   config.control.replay.clear();  // the plan of the checkpoint counts
   config.model.init_from.clear();
   config = resolved(config);
+  if (trains_in_integers(config)) return evaluate_int8_run(directory, config);
   RunParts parts(config);
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
   require(checkpoint.has_value(), "eval", "'", directory.string(),

@@ -153,14 +153,15 @@ void TrainingLoop::one_step() {
       left == plan_.batch_size + 1 ? left : std::min(plan_.batch_size, left);
   for (std::int64_t failures = 1;; ++failures) {
     learning_rate_ = learning_rate_at(schedule_, schedule_position(), wanted);
+    zeroth_order_rate_ = zeroth_order_rate_at(config_, epoch_now());
     try {
       const at::Tensor ids =
           catching_out_of_memory([&] { return order_.upcoming(sampler_, wanted); });
       parts_.runner->run(plan_, *parts_.data.train, ids,
-                         {.augment = config_.data.augment,
+                         {.augment = augments(config_),
                           .epoch = sampler_.epoch(),
                           .seed = static_cast<std::uint64_t>(config_.train.seed)},
-                         learning_rate_);
+                         learning_rate_, zeroth_order_rate_);
       sampler_.take(wanted);
       interval_ids_.push_back(ids);
       progress_.step += 1;
@@ -212,7 +213,7 @@ StepReport TrainingLoop::interval_report() {
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
-  report.learning_rate = learning_rate_;
+  report.learning_rate = parts_.method.backprop ? learning_rate_ : zeroth_order_rate_;
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
   return report;
 }

@@ -97,6 +97,7 @@ class TrainingLoop {
   double seconds_not_training_ = 0;  // evaluating and saving since the last look
   double seconds_before_ = 0;        // of earlier sessions
   double learning_rate_ = 0;         // of the last step
+  double zeroth_order_rate_ = 0;     // likewise
   std::int64_t interval_steps_ = 0;
   std::int64_t interval_samples_ = 0;
   std::int64_t interval_retries_ = 0;

@@ -18,6 +18,8 @@
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/weight_average.h"
 #include "triaccel/kernels/weight_copy.h"
+#include "triaccel/kernels/zo_estimate.h"
+#include "triaccel/kernels/zo_noise.h"
 
 // Stands in for every launcher of kernels/cuda where the build has no nvcc.
 namespace triaccel::kernels::cuda {
@@ -37,6 +39,12 @@ void sgd_update(std::span<const TensorEntry>, const UpdateInputs&, SgdStep, cuda
 void adamw_update(std::span<const TensorEntry>, const UpdateInputs&, AdamWStep, cudaStream_t) {
   no_cuda("adamw_update");
 }
+
+void zo_move(std::span<const TensorEntry>, const ZoMove&, cudaStream_t) { no_cuda("zo_move"); }
+
+void zo_estimate(const ZoEstimate&, cudaStream_t) { no_cuda("zo_estimate"); }
+
+void zo_close(const ZoEstimate&, const StepControl*, cudaStream_t) { no_cuda("zo_close"); }
 
 void average_weights(std::span<const TensorEntry>, const StepControl*, WeightAverageStep,
                      cudaStream_t) {

@@ -1,0 +1,64 @@
+#include "triaccel/data/data_files.h"
+
+#include <algorithm>
+
+#include "triaccel/base/error.h"
+#include "triaccel/data/sampler.h"
+#include "triaccel/data/synthetic_images.h"
+#include "triaccel/formats/cifar.h"
+#include "triaccel/formats/data_root.h"
+#include "triaccel/formats/idx.h"
+#include "triaccel/formats/rotated_images.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::uint64_t kHoldOutStream = std::uint64_t{1} << 50;  // of the seed, apart from others
+
+ImageSplits read_upright_images(const DataOptions& options) {
+  if (options.name == "synthetic") return synthetic_images({.seed = options.seed});
+  const auto folder = find_data_folder(options.name, options.root);
+  if (options.name == "cifar10") return read_cifar10(folder, options.bad_data);
+  if (options.name == "cifar100") return read_cifar100(folder, options.bad_data);
+  return read_idx_set(folder, options.name, options.bad_data);
+}
+
+}  // namespace
+
+ImageSplits read_images(const DataOptions& options) {
+  ImageSplits splits = read_upright_images(options);
+  rotate_images(splits.train, options.rotation);
+  rotate_images(splits.test, options.rotation);
+  return splits;
+}
+
+PointSplits read_points(const DataOptions& options) {
+  return read_point_clouds(find_data_folder(options.name, options.root), options.bad_data);
+}
+
+SampleSplit split_samples(std::int64_t all, const DataOptions& options) {
+  require(options.validation_samples >= 0 && options.validation_samples < all, "--val-split",
+          options.validation_samples, " of ", all, " training samples cannot be held out");
+  const std::vector<std::int64_t> order = shuffled_numbers(all, options.seed, kHoldOutStream);
+  const auto held = static_cast<std::ptrdiff_t>(options.validation_samples);
+  SampleSplit split{.training = {order.begin() + held, order.end()},
+                    .validation = {order.begin(), order.begin() + held}};
+  const auto wanted = static_cast<std::size_t>(options.train_samples);
+  if (wanted > 0 && wanted < split.training.size()) split.training.resize(wanted);
+  // In file order, gathering touches memory in order where batches allow it.
+  std::ranges::sort(split.training);
+  std::ranges::sort(split.validation);
+  return split;
+}
+
+std::vector<std::string> finding_notices(const std::vector<Finding>& findings) {
+  constexpr std::size_t most = 20;
+  std::vector<std::string> notices;
+  for (std::size_t i = 0; i < std::min(most, findings.size()); ++i)
+    notices.push_back(finding_text(findings[i]));
+  if (findings.size() > most)
+    notices.push_back(text(findings.size() - most, " more records were dropped"));
+  return notices;
+}
+
+}  // namespace triaccel

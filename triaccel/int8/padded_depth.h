@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/int8/product.h"
+
+namespace triaccel::int8 {
+
+/// The row stride a product wants for rows of `depth`.
+constexpr std::int32_t padded_depth(std::int32_t depth) {
+  return (depth + kDepthStep - 1) / kDepthStep * kDepthStep;
+}
+
+}  // namespace triaccel::int8

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/int8/network.h"
+
+namespace triaccel::int8 {
+
+/// How the rows of a feature layer's product are taken in parts that stay in the cache. A part of a
+/// pooled convolution holds whole rows of the pooled image, as four groups: top left, top right,
+/// bottom left and bottom right of each 2x2 window, so that pooling is a maximum of four arrays.
+struct RowParts {
+  std::int32_t units = 0;          // rows of the (pooled) image, or points
+  std::int32_t rows_per_unit = 0;  // of the product
+  std::int32_t units_per_part = 0;
+
+  std::int32_t parts() const { return (units + units_per_part - 1) / units_per_part; }
+  std::int32_t units_of(std::int32_t part) const {
+    const std::int32_t left = units - part * units_per_part;
+    return left < units_per_part ? left : units_per_part;
+  }
+  std::int32_t rows_of(std::int32_t part) const { return units_of(part) * rows_per_unit; }
+};
+
+RowParts row_parts(const Layer& layer);
+
+/// Bytes that part_rows needs to gather a part; 0 where rows need not be gathered.
+std::int64_t patch_bytes(const Layer& layer);
+
+/// The rows of a part as the product reads them: gathered into `patches` for a convolution, where
+/// they lie for point layers. `placed`: the input in its placement.
+const std::int8_t* part_rows(const Layer& layer, const RowParts& parts, std::int32_t part,
+                             const std::int8_t* placed, std::int8_t* patches);
+
+}  // namespace triaccel::int8

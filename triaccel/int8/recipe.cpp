@@ -1,0 +1,25 @@
+#include "triaccel/int8/recipe.h"
+
+namespace triaccel::int8 {
+
+// Zeroth order moves the features early in a run, then cools down so far that the
+// backpropagated layers settle on features that hardly move.
+Recipe recipe_for(const Network& network, std::int32_t bp_layers) {
+  if (bp_layers == 0) return {.noise = {.reach = 15}, .rate_exponent = {3, 5}};
+  if (bp_layers == network.layer_count()) return {.gradient_bits = {4, 2}};
+  return {.noise = {.reach = 7},
+          .rate_exponent = {3, 11},
+          .gradient_bits = {bp_layers == 1 ? 3 : 4, 1},
+          .saturated_share = 6554};
+}
+
+StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,
+                        std::int64_t total_steps) {
+  options.noise = recipe.noise;
+  options.rate_exponent = recipe.rate_exponent.at(done_steps, total_steps);
+  options.gradient_bits = recipe.gradient_bits.at(done_steps, total_steps);
+  options.saturated_share = recipe.saturated_share;
+  return options;
+}
+
+}  // namespace triaccel::int8
