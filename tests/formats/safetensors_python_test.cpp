@@ -44,7 +44,7 @@ TEST(SafetensorsInPython, ComeBackAsTheyWere) {
   std::string name = (fs::temp_directory_path() / "triaccel-XXXXXX").string();
   const fs::path directory = ::mkdtemp(name.data());
   write_safetensors(directory / "ours", tensors, metadata);
-  const fs::path here = fs::path(__FILE__).parent_path();
+  const fs::path here = fs::path(TRIACCEL_TESTS) / "formats";
   const std::string command =
       text("'", python(here.parent_path().parent_path()), "' '",
            (here / "safetensors_round_trip.py").string(), "' '", (directory / "ours").string(),
