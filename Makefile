@@ -10,8 +10,8 @@ JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 200000
 FUZZ_SECONDS ?= 10
 
 STAGE := tools/stage
-# What tools/bootstrap found, for CMake. TRIACCEL_CUDA and TRIACCEL_CUDA_ARCHS are taken from the command line.
-CONFIGURE := cmake -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON"
+# What tools/bootstrap found, for CMake. TRIACCEL_CUDA, TRIACCEL_CUDA_ARCHS and TRIACCEL_UNITY are taken from the command line.
+CONFIGURE := cmake -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON" -DTRIACCEL_UNITY=$(or $(TRIACCEL_UNITY),ON)
 RELEASE := $(CONFIGURE) --preset release -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
   -DTRIACCEL_CUDA=$(or $(TRIACCEL_CUDA),AUTO) -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)" -DTRIACCEL_TORCH_FREE_TESTS=OFF
 ENVIRONMENT := . build/environment.sh
