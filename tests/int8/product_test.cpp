@@ -113,7 +113,7 @@ TEST(Product, IsExactAtTheExtremes) {
 }
 
 TEST(Product, NeedsNoAlignment) {
-  for (const std::size_t misaligned : {1, 7, 16}) {
+  for (const std::size_t misaligned : {1u, 7u, 16u}) {
     for (const std::int32_t rows : {1, 21})
       expect_equal_everywhere({{rows, 19, 112, 23}, Values::Random, misaligned});
   }

@@ -25,12 +25,7 @@ struct AvxVnni : Wide256 {
   }
   template <bool kSigned>
   static Vector correction(const std::int8_t* panel, std::int32_t count, std::int32_t stride) {
-    Vector excess = zero();
-    if (kSigned) {
-      for (std::int32_t i = 0; i < count; ++i)
-        excess = add_excess(excess, load(panel + i * stride));
-    }
-    return subtract(zero(), excess);
+    return kSigned ? less_excess<AvxVnni>(panel, count, stride) : zero();
   }
 };
 

@@ -38,12 +38,7 @@ struct Avx512Vnni {
   }
   template <bool kSigned>
   static Vector correction(const std::int8_t* panel, std::int32_t count, std::int32_t stride) {
-    Vector excess = zero();
-    if (kSigned) {
-      for (std::int32_t i = 0; i < count; ++i)
-        excess = add_excess(excess, load(panel + i * stride));
-    }
-    return subtract(zero(), excess);
+    return kSigned ? less_excess<Avx512Vnni>(panel, count, stride) : zero();
   }
 
   static __mmask16 first(std::int32_t lanes) { return static_cast<__mmask16>((1u << lanes) - 1); }

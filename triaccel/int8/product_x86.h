@@ -52,6 +52,17 @@ inline void fill_panel(const std::int8_t* b, std::int32_t stride, std::int32_t c
   }
 }
 
+/// Minus what each sum gains where the other factor was moved up by 128: for instructions that
+/// multiply unsigned by signed bytes.
+template <typename Isa>
+inline typename Isa::Vector less_excess(const std::int8_t* panel, std::int32_t count,
+                                        std::int32_t stride) {
+  typename Isa::Vector excess = Isa::zero();
+  for (std::int32_t i = 0; i < count; ++i)
+    excess = Isa::add_excess(excess, Isa::load(panel + i * stride));
+  return Isa::subtract(Isa::zero(), excess);
+}
+
 inline bool any_negative(const std::int8_t* values, std::int64_t count) {
   const auto load32 = [](const std::int8_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
