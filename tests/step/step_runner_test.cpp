@@ -1,4 +1,5 @@
 #include "triaccel/step/step_runner.h"
+#include "tests/step/step_parts.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -24,7 +25,7 @@ struct Bench {
     install_cpu_memory();
     torch::manual_seed(3);
     network = make_model(model);
-    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    StepNetwork parts = step_network(network);
     const auto named = network.module->named_parameters();
     for (const LayerInfo& layer : network.layers.layers())
       parts.weights.push_back(named[layer.parameters.front()]);
@@ -32,9 +33,6 @@ struct Bench {
       parts.forward = [this](const at::Tensor& x) {
         return network.forward(at::dropout(x, 0.5, /*train=*/true));
       };
-    for (const auto& item : network.module->named_parameters())
-      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
-    parts.buffers = network.module->buffers();
     runner = std::make_unique<StepRunner>(parts, options, gauge, kCpu);
     plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
   }
@@ -47,25 +45,10 @@ struct Bench {
 
   /// Every byte a step may change: parameters, buffers, optimizer, loss scale, generator, score.
   std::vector<at::Tensor> state() const {
-    std::vector<at::Tensor> all;
-    for (const at::Tensor& tensor : network.module->parameters())
-      all.push_back(tensor.detach().clone());
-    for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
-    for (const Stateful* part : {static_cast<Stateful*>(&runner->optimizer()),
-                                 static_cast<Stateful*>(&runner->gradient_control())})
-      for (const StateView& view : part->state()) {
-        at::Tensor bytes = at::empty({static_cast<std::int64_t>(view.bytes.size())}, at::kByte);
-        std::memcpy(bytes.data_ptr(), view.bytes.data(), view.bytes.size());
-        all.push_back(bytes);
-      }
-    all.push_back(at::globalContext().defaultGenerator(kCpu).get_state());
-    return all;
+    return step_state(network, {&runner->optimizer(), &runner->gradient_control()});
   }
 
-  static const Dataset& data() {
-    static const LoadedData loaded = load_data({.name = "synthetic"}, kCpu);
-    return *loaded.train;
-  }
+  static const Dataset& data() { return synthetic_samples(); }
 
   MemoryGauge gauge{kCpu};
   at::Tensor ids = at::arange(64);  // outside the step, whose allocations are made to fail

@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
-
+#include "tests/step/step_parts.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/work_stream.h"
@@ -24,12 +23,9 @@ struct Bench {
     initialise_without_norms(*network.module);
     network.module->to(device);
     data = load_data({.name = "synthetic", .train_samples = 256}, device);
-    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
-    for (const auto& item : network.module->named_parameters())
-      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
-    parts.buffers = network.module->buffers();
     runner = std::make_unique<StepRunner>(
-        parts, StepRunnerOptions{.zeroth_order = zeroth, .graphs = graphs}, gauge, device);
+        step_network(network), StepRunnerOptions{.zeroth_order = zeroth, .graphs = graphs}, gauge,
+        device);
     plan = {.batch_size = 32, .micro_batch_size = 16};
     plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
     for (std::int64_t i = 0; i + bp_layers < network.layers.size(); ++i)

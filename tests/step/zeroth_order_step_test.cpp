@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/step/step_parts.h"
 #include "triaccel/base/error.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/cpu_memory.h"
@@ -27,15 +28,12 @@ struct Bench {
     torch::manual_seed(3);
     network = make_model(model);
     initialise_without_norms(*network.module);
-    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    StepNetwork parts = step_network(network);
     if (before)
       parts.forward = [forward = network.forward, before](const at::Tensor& x) {
         return forward(before(x));
       };
-    for (const auto& item : network.module->named_parameters())
-      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
     parameters = parts.parameters;
-    parts.buffers = network.module->buffers();
     StepRunnerOptions options;
     if (bp_layers >= 0) options.zeroth_order = zeroth;
     runner = std::make_unique<StepRunner>(parts, options, gauge, kCpu);
@@ -59,27 +57,12 @@ struct Bench {
     return all;
   }
 
-  /// Every byte a step may change.
   std::vector<at::Tensor> state() const {
-    std::vector<at::Tensor> all = weights();
-    for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
-    for (const Stateful* part : {static_cast<Stateful*>(&runner->optimizer()),
-                                 static_cast<Stateful*>(&runner->gradient_control()),
-                                 static_cast<Stateful*>(runner->zeroth_order())})
-      if (part != nullptr)
-        for (const StateView& view : part->state()) {
-          at::Tensor bytes = at::empty({static_cast<std::int64_t>(view.bytes.size())}, at::kByte);
-          std::memcpy(bytes.data_ptr(), view.bytes.data(), view.bytes.size());
-          all.push_back(bytes);
-        }
-    all.push_back(at::globalContext().defaultGenerator(kCpu).get_state());
-    return all;
+    return step_state(network,
+                      {&runner->optimizer(), &runner->gradient_control(), runner->zeroth_order()});
   }
 
-  static const Dataset& data() {
-    static const LoadedData loaded = load_data({.name = "synthetic"}, kCpu);
-    return *loaded.train;
-  }
+  static const Dataset& data() { return synthetic_samples(); }
 
   MemoryGauge gauge{kCpu};
   at::Tensor ids = at::arange(64);
