@@ -7,8 +7,11 @@
 
 #include "tests/models/slim_models.h"
 #include "tests/signals/probe_case.h"
+#include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/work_stream.h"
+#include "triaccel/signals/fisher_replay.h"
 
 namespace triaccel {
 namespace {
@@ -59,6 +62,45 @@ TEST_F(CudaCurvatureProbe, FindsTheGramEigenvaluesOfTheCpu) {
 TEST_F(CudaCurvatureProbe, FindsTheHessianEigenvaluesOfTheCpu) {
   expect_as_on_the_cpu(
       "resnet18", {.mode = CurvatureMode::Hessian, .top = 2, .most_iterations = 3, .tolerance = 0});
+}
+
+// Captured once and replayed on other samples, with the counters of batches where they were.
+TEST_F(CudaCurvatureProbe, FindsTheSameWhenItIsReplayed) {
+  const WorkStream stream(at::Device(at::kCUDA, 0));
+  for (const char* name : {"resnet18", "efficientnet-b0"}) {
+    const ModelOptions model = slim(name);
+    const Network network = make_model(model);
+    network.module->to(at::kCUDA);
+    const ProbeNetwork probed = probe_network(network);
+    const CurvatureOptions options{.batch = 4};
+    const auto samples = [&] {
+      return at::cat({sample_input(model), sample_input(model)}).to(at::kCUDA);
+    };
+    const ProbeBatch batch{.inputs = samples(), .targets = torch::arange(4, at::kCUDA)};
+    FisherReplay replay(probed, options, at::Device(at::kCUDA, 0));
+    WorkPool pool;
+    {
+      const WorkPool::Scope scope(pool);
+      replay.enqueue(batch, /*captured=*/false);
+    }
+    CapturedWork captured(pool, [&] { replay.enqueue(batch, /*captured=*/true); });
+    batch.inputs.copy_(samples());
+    std::vector<at::Tensor> buffers;
+    for (const at::Tensor& buffer : probed.buffers) buffers.push_back(buffer.clone());
+    captured.replay();
+    const std::vector<LayerCurvature> found = replay.read().get();
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      EXPECT_TRUE(at::equal(buffers[i], probed.buffers[i]));
+    const std::vector<LayerCurvature> expected =
+        CurvatureProbe(probed, options, at::kCUDA).run(batch.inputs, batch.targets, 0, 0).layers;
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t l = 0; l < found.size(); ++l) {
+      ASSERT_EQ(found[l].eigenvalues.size(), expected[l].eigenvalues.size());
+      for (std::size_t i = 0; i < found[l].eigenvalues.size(); ++i)
+        EXPECT_NEAR(found[l].eigenvalues[i], expected[l].eigenvalues[i],
+                    1e-5 * expected[l].largest() + 1e-12);
+    }
+  }
 }
 
 TEST_F(CudaCurvatureProbe, OfAFullResidualNetworkCostsLessThanTwoPerCent) {

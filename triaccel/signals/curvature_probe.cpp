@@ -95,6 +95,7 @@ CurvatureReport CurvatureProbe::measure(const ProbeBatch& batch) {
       report.layers = fisher_curvature(network_, batch, options_);
       break;
   }
+  drew_ |= state.drew();
   report.negative = std::count_if(report.layers.begin(), report.layers.end(), &negative_dominates);
   return report;
 }

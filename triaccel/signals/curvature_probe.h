@@ -25,6 +25,11 @@ class CurvatureProbe final : public Stateful {
   CurvatureReport run(const at::Tensor& inputs, const at::Tensor& targets, double label_smoothing,
                       std::int64_t step);
 
+  const ProbeNetwork& network() const { return network_; }
+
+  /// Whether the network drew random numbers in a run.
+  bool drew() const { return drew_; }
+
   /// hessian: what the last run took, over all layers.
   std::int64_t iterations() const { return iterations_; }
 
@@ -40,6 +45,7 @@ class CurvatureProbe final : public Stateful {
   c10::Device device_;
   SubspaceBases bases_;
   std::int64_t iterations_ = 0;
+  bool drew_ = false;
 };
 
 }  // namespace triaccel

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "triaccel/signals/tapped_layers.h"
 
@@ -31,42 +32,49 @@ LayerCurvature curvature_of(const double* products, const double* eigenvalues, s
 
 }  // namespace
 
-std::vector<LayerCurvature> fisher_curvature(const ProbeNetwork& network, const ProbeBatch& batch,
-                                             const CurvatureOptions& options) {
+std::vector<at::Tensor> fisher_products(const ProbeNetwork& network, const ProbeBatch& batch,
+                                        const CurvatureOptions& options) {
   const std::int64_t samples = batch.inputs.size(0);
   TappedLayers taps(network.weights, options.whole_layer,
                     {.samples = samples, .workspace_bytes = options.workspace_bytes});
-  {
-    const at::Tensor loss = probe_loss(network, batch, taps);
-    // The mean's gradient, times the number of samples, is the samples' own gradients side by side.
-    if (loss.requires_grad())
-      torch::autograd::grad({loss}, {taps.root()}, {at::full_like(loss, samples)},
-                            /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  const at::Tensor loss = probe_loss(network, batch, taps);
+  // The mean's gradient, times the number of samples, is the samples' own gradients side by side.
+  if (loss.requires_grad())
+    torch::autograd::grad({loss}, {taps.root()}, {at::full_like(loss, samples)},
+                          /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  return taps.finish();
+}
+
+std::vector<LayerCurvature> curvature_from(const at::Tensor& products, std::int64_t top) {
+  const std::int64_t samples = products.size(-1);
+  const at::Tensor finite = products.isfinite().all(-1).all(-1);
+  const at::Tensor sound =
+      products.to(at::kDouble).masked_fill(finite.logical_not().view({-1, 1, 1}), 0.0);
+  const at::Tensor eigenvalues =
+      at::linalg_eigvalsh(sound / static_cast<double>(samples)).contiguous();
+  std::vector<LayerCurvature> layers(static_cast<std::size_t>(products.size(0)));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i) * samples;
+    if (finite.const_data_ptr<bool>()[i])
+      layers[i] = curvature_of(sound.const_data_ptr<double>() + row * samples,
+                               eigenvalues.const_data_ptr<double>() + row, samples, top);
   }
+  return layers;
+}
+
+std::vector<LayerCurvature> fisher_curvature(const ProbeNetwork& network, const ProbeBatch& batch,
+                                             const CurvatureOptions& options) {
+  const std::vector<at::Tensor> products = fisher_products(network, batch, options);
   std::vector<at::Tensor> measured;
-  std::vector<std::size_t> ids;
-  const std::vector<at::Tensor> grams = taps.finish();
-  for (std::size_t i = 0; i < grams.size(); ++i)
-    if (grams[i].defined()) {
-      measured.push_back(grams[i]);
-      ids.push_back(i);
-    }
-  std::vector<LayerCurvature> layers(grams.size());
+  for (const at::Tensor& of_layer : products)
+    if (of_layer.defined()) measured.push_back(of_layer);
+  std::vector<LayerCurvature> layers(products.size());
   if (measured.empty()) return layers;
   // One copy to the host, the only wait. Eigenvalues are taken there: in FP64, and without the
   // device memory that a solver library keeps for itself.
-  at::Tensor products = at::stack(measured).cpu().to(at::kDouble);
-  const at::Tensor finite = products.isfinite().all(-1).all(-1);
-  products.masked_fill_(finite.logical_not().view({-1, 1, 1}), 0.0);
-  const at::Tensor eigenvalues =
-      at::linalg_eigvalsh(products / static_cast<double>(samples)).contiguous();
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i) * samples;
-    if (finite.const_data_ptr<bool>()[i])
-      layers[ids[i]] =
-          curvature_of(products.const_data_ptr<double>() + row * samples,
-                       eigenvalues.const_data_ptr<double>() + row, samples, options.top);
-  }
+  std::vector<LayerCurvature> found = curvature_from(at::stack(measured).cpu(), options.top);
+  for (std::size_t i = 0, next = 0; i < products.size(); ++i)
+    if (products[i].defined()) layers[i] = std::move(found[next++]);
   return layers;
 }
 

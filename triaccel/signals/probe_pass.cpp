@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace triaccel {
 
@@ -48,9 +51,29 @@ at::Tensor probe_loss(const ProbeNetwork& network, const ProbeBatch& batch, Froz
                                 /*ignore_index=*/-100, batch.label_smoothing);
 }
 
-UntouchedState::UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device) {
+namespace {
+
+/// One launch for all tensors of a type: there are dozens, of a few numbers each.
+void copy_all(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
+  std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> by_type;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    auto& [targets, sources] = by_type[to[i].scalar_type()];
+    targets.push_back(to[i]);
+    sources.push_back(from[i]);
+  }
+  for (const auto& [type, tensors] : by_type)
+    at::_foreach_copy_(tensors.first, tensors.second, /*non_blocking=*/true);
+}
+
+}  // namespace
+
+UntouchedState::UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device,
+                               bool generators)
+    : buffers_(buffers) {
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& buffer : buffers) buffers_.emplace_back(buffer, buffer.clone());
+  for (const at::Tensor& buffer : buffers) copies_.push_back(at::empty_like(buffer));
+  copy_all(copies_, buffers_);
+  if (!generators) return;
   std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};
   if (!device.is_cpu()) devices.push_back(device);
   for (const c10::Device& each : devices) {
@@ -59,9 +82,15 @@ UntouchedState::UntouchedState(const std::vector<at::Tensor>& buffers, c10::Devi
   }
 }
 
+bool UntouchedState::drew() const {
+  return std::any_of(generators_.begin(), generators_.end(), [](const auto& kept) {
+    return !at::equal(kept.first.get_state(), kept.second);
+  });
+}
+
 UntouchedState::~UntouchedState() {
   const at::NoGradGuard no_grad;
-  for (auto& [buffer, copy] : buffers_) buffer.copy_(copy, /*non_blocking=*/true);
+  copy_all(buffers_, copies_);
   for (auto& [generator, state] : generators_) generator.set_state(state);
 }
 

@@ -51,13 +51,17 @@ at::Tensor probe_loss(const ProbeNetwork& network, const ProbeBatch& batch, Froz
 /// batches and may draw numbers of its own.
 class [[nodiscard]] UntouchedState {
  public:
-  UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device);
+  UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device,
+                 bool generators = true);
   ~UntouchedState();
   UntouchedState(const UntouchedState&) = delete;
   UntouchedState& operator=(const UntouchedState&) = delete;
 
+  /// Whether a random number was drawn since.
+  bool drew() const;
+
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;        // with a copy
+  std::vector<at::Tensor> buffers_, copies_;
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;  // with its state
 };
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
+#include "triaccel/base/mixed_hash.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
@@ -14,6 +16,8 @@
 
 namespace triaccel {
 namespace {
+
+constexpr std::uint64_t kProbeKey = 0x70726f6265;  // of captured work; no plan's
 
 /// "auto" leaves what the policy set has: the paper couples nothing, robust takes AdaScale's gain.
 RateRule rate_rule(const std::string& name, RateRule of_the_set) {
@@ -146,26 +150,73 @@ bool RunControl::probe_due(std::int64_t step) const {
   return probe_every_ > 0 && step > 0 && step % probe_every_ == 0;
 }
 
-CurvatureReport RunControl::probe(const std::function<at::Tensor()>& ids, std::int64_t step) {
+std::optional<CurvatureReport> RunControl::probe(const std::function<at::Tensor()>& ids,
+                                                 std::int64_t step) {
   const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
-  CurvatureReport report;
   try {
     const at::Tensor samples = catching_out_of_memory(ids);
-    const auto look = [&] {
-      const Batch batch = parts_.data.train->gather(samples, {});
-      report = probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
-    };
-    // The memory of captured steps is free between them; but what hessian mode keeps from one probe
-    // to the next must not lie there.
-    GraphCache* const graphs = parts_.runner->graphs();
-    if (graphs != nullptr && curvature_.mode == CurvatureMode::FisherGram)
-      graphs->run_once(look);
-    else
-      catching_out_of_memory(look);
-    return report;
+    if (replay_ != nullptr && samples.numel() == curvature_.batch) {  // not at an epoch's end
+      try {
+        replay_probe(samples, step);
+        return {};
+      } catch (const OutOfMemory&) {
+        replays_ = false;  // the other way can do with fewer samples
+        replay_.reset();
+      }
+    }
+    CurvatureReport report = look_at_once(samples, step);
+    if (!can_replay() || !report.skipped.empty()) return report;
+    pending_probe_.start(std::move(report));  // decided upon when a captured one would be
+    return {};
   } catch (const OutOfMemory& error) {
-    return {.mode = curvature_.mode, .step = step, .skipped = error.what()};
+    return CurvatureReport{.mode = curvature_.mode, .step = step, .skipped = error.what()};
   }
+}
+
+bool RunControl::can_replay() const {
+  return parts_.runner->graphs() != nullptr && curvature_.mode == CurvatureMode::FisherGram;
+}
+
+CurvatureReport RunControl::look_at_once(const at::Tensor& ids, std::int64_t step) {
+  CurvatureReport report;
+  const auto look = [&] {
+    const Batch batch = parts_.data.train->gather(ids, {});
+    report = probe_->run(batch.inputs, batch.targets, label_smoothing_, step);
+  };
+  // The memory of captured steps is free between them; but what hessian mode keeps from one probe
+  // to the next must not lie there.
+  if (can_replay())
+    parts_.runner->graphs()->run_once(look);
+  else
+    catching_out_of_memory(look);
+  const bool whole = report.skipped.empty() && report.batch == ids.numel();
+  replays_ = replays_ && can_replay() && whole && !probe_->drew();
+  if (replays_ && ids.numel() == curvature_.batch)
+    catching_out_of_memory([&] {
+      replay_ = std::make_unique<FisherReplay>(probe_->network(), curvature_, parts_.on.device);
+      probe_ids_ = at::empty_like(ids);
+    });
+  // What the probe took counts for the run, but not for how a batch's memory grows.
+  parts_.on.gauge.release_cache();
+  return report;
+}
+
+void RunControl::replay_probe(const at::Tensor& ids, std::int64_t step) {
+  const Stopwatch watch;
+  const auto* const data = parts_.data.train.get();
+  probe_ids_.copy_(ids);
+  parts_.runner->graphs()->run(
+      mixed_hash(kProbeKey, reinterpret_cast<std::uintptr_t>(data)), ids.numel(),
+      [&](Enqueued enqueued) {
+        const Batch batch = data->gather(probe_ids_, {});
+        replay_->enqueue(
+            {.inputs = batch.inputs, .targets = batch.targets, .label_smoothing = label_smoothing_},
+            enqueued == Enqueued::Captured);
+      });
+  auto layers = replay_->read();
+  pending_probe_.start(
+      {.mode = curvature_.mode, .step = step, .batch = ids.numel(), .seconds = watch.seconds()},
+      std::move(layers));
 }
 
 std::optional<StepPlan> RunControl::replayed_change(std::int64_t step,
@@ -196,6 +247,7 @@ std::vector<StateView> RunControl::state() const {
   std::vector<StateView> all = controller_.state();
   if (probe_)
     for (StateView& view : probe_->state()) all.push_back(std::move(view));
+  for (StateView& view : pending_probe_.state()) all.push_back(std::move(view));
   if (boundary_)
     for (StateView& view : boundary_->state()) all.push_back(std::move(view));
   if (alarm_)
@@ -206,6 +258,7 @@ std::vector<StateView> RunControl::state() const {
 void RunControl::restore(const StateMap& saved) {
   controller_.restore(saved);
   if (probe_) probe_->restore(saved);
+  pending_probe_.restore(saved);
   if (boundary_) boundary_->restore(saved);
   if (alarm_) alarm_->restore(saved);
 }

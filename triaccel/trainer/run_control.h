@@ -12,6 +12,8 @@
 #include "triaccel/policies/plan_schedule.h"
 #include "triaccel/policies/zeroth_order_alarm.h"
 #include "triaccel/signals/curvature_probe.h"
+#include "triaccel/signals/fisher_replay.h"
+#include "triaccel/trainer/pending_probe.h"
 #include "triaccel/trainer/run_parts.h"
 
 namespace triaccel {
@@ -33,8 +35,10 @@ class RunControl final : public Stateful {
   std::int64_t probe_batch() const { return curvature_.batch; }
 
   /// Looks at the loss around every layer's weights from the training samples `ids()`. Its bytes
-  /// count against the budget; it shrinks or gives up rather than pass it.
-  CurvatureReport probe(const std::function<at::Tensor()>& ids, std::int64_t step);
+  /// count against the budget; it shrinks or gives up rather than pass it. Where steps are
+  /// captured nothing is returned: probed() has it at the next decision, so that none waits.
+  std::optional<CurvatureReport> probe(const std::function<at::Tensor()>& ids, std::int64_t step);
+  std::optional<CurvatureReport> probed() { return pending_probe_.take(); }
 
   /// The plan that a replayed file brings into force once `step` steps are done; empty elsewhere,
   /// so that what memory made smaller since the last one stays.
@@ -50,6 +54,10 @@ class RunControl final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
+  CurvatureReport look_at_once(const at::Tensor& ids, std::int64_t step);
+  bool can_replay() const;
+  void replay_probe(const at::Tensor& ids, std::int64_t step);
+
   RunParts& parts_;
   std::int64_t probe_every_ = 0;  // steps; 0: never
   CurvatureOptions curvature_;
@@ -60,6 +68,10 @@ class RunControl final : public Stateful {
   std::optional<BoundaryPolicy> boundary_;  // where layers may change to backpropagation and back
   std::optional<LossAlarm> alarm_;          // where layers train by the loss alone
   std::unique_ptr<CurvatureProbe> probe_;
+  std::unique_ptr<FisherReplay> replay_;  // once a probe has shown that it can be captured
+  at::Tensor probe_ids_;                  // where a captured probe reads its samples' numbers
+  bool replays_ = true;                   // until something says that it cannot be
+  PendingProbe pending_probe_;
 };
 
 }  // namespace triaccel

@@ -188,15 +188,11 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
             plan_.micro_batch_size, " at a time"));
 }
 
-CurvatureReport TrainingLoop::probe_curvature() {
+std::optional<CurvatureReport> TrainingLoop::probe_curvature() {
   const Stopwatch watch;
   watchdog_.enter("curvature probe");
-  CurvatureReport report = control_.probe(
+  std::optional<CurvatureReport> report = control_.probe(
       [this] { return order_.upcoming(sampler_, control_.probe_batch()); }, progress_.step);
-  progress_.curvature_probes += report.skipped.empty();
-  if (!report.skipped.empty()) note("no curvature probe: " + report.skipped);
-  // What the probe took counts for the run, but not for how a batch's memory grows.
-  parts_.on.gauge.release_cache();
   start_new_peak();
   progress_.control_seconds += watch.seconds();
   return report;
@@ -222,8 +218,15 @@ bool TrainingLoop::look_at_interval(const Due& due) {
   StepReport report = interval_report();
   watchdog_.alive();
   start_new_peak();
+  if (due.decide) report.curvature = control_.probed();
   // A probe of weights that just gave no finite gradient says nothing.
-  if (due.probe && report.consecutive_skips == 0) report.curvature = probe_curvature();
+  if (due.probe && report.consecutive_skips == 0)
+    if (auto found = probe_curvature()) report.curvature = std::move(found);
+  if (report.curvature) {
+    progress_.curvature_probes += report.curvature->skipped.empty();
+    if (!report.curvature->skipped.empty())
+      note("no curvature probe: " + report.curvature->skipped);
+  }
   progress_.epoch_seconds += report.seconds;
   progress_.seconds = seconds_before_ + session_.seconds();
   progress_.skipped_steps += report.skipped_steps;

@@ -58,7 +58,7 @@ class TrainingLoop {
   Due due_after_step(bool end_of_epoch) const;
   void one_step();
   void shrink_after(const OutOfMemory& error, std::int64_t samples, std::int64_t failures);
-  CurvatureReport probe_curvature();
+  std::optional<CurvatureReport> probe_curvature();
   bool look_at_interval(const Due& due);
   StepReport interval_report();
   void decide_next_plan();
