@@ -42,7 +42,8 @@ bool has_format(const std::string& model, const std::string& format) {
 void choose_method(RunConfig& config, const ElasticRow& row) {
   if (row.number_format == "int8") {
     config.train.method = "elasticzo-int8";
-    config.device.device = "cpu";  // where integers train, whatever FP32 trains on
+    // What a GPU cannot do in integers (backpropagate through convolutions) the CPU does.
+    if (config.device.device == "cuda") config.device.device = "auto";
     config.zeroth_order.bp_layers = row.bp_layers;
   } else if (row.method == "bp" || row.method == "zo") {
     config.train.method = row.method == "bp" ? "fp32" : "zo";

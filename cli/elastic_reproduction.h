@@ -30,6 +30,9 @@ struct ElasticReproduction {
   double grid_epochs = 2;
   bool quick = false;   // few samples, one epoch: whether everything works, in a minute
   bool shared = false;  // other work runs on the machine: times do not count
+  // Several commands may share the work, each with rows or trials of its own in the same folder:
+  std::int64_t trial = 0;  // train this one of each row's candidates, from 1, and nothing else
+  bool runs_only = false;  // train, and leave the table to a command that comes later
   std::filesystem::path out = {};
   RunConfig base = {};  // data root, device and what else every row shares
 };

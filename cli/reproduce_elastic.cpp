@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <stdexcept>
@@ -43,6 +44,7 @@ class ElasticTable {
 
   /// Makes a row. One that fails is reported and left out; the user's mistake ends the command.
   void make(const ElasticPlan& plan) {
+    if (made_elsewhere(plan)) return;
     try {
       add(plan);
     } catch (const UsageError&) {
@@ -56,6 +58,7 @@ class ElasticTable {
 
   /// The table of what there is; answers with the exit code of the first row that failed.
   int finish() {
+    if (wanted_.trial > 0 || wanted_.runs_only) return exit_code_;
     write_elastic_files(wanted_.out, rows_);
     fmt::print("\n{}\nfiles: {}\n", elastic_text(rows_), wanted_.out.string());
     return exit_code_;
@@ -63,6 +66,13 @@ class ElasticTable {
 
  private:
   fs::path folder_of(const std::string& name) const { return wanted_.out / "runs" / name; }
+
+  /// What fine-tuning starts from may be another command's, with choices of its own.
+  bool made_elsewhere(const ElasticPlan& plan) const {
+    const bool asked_for = std::ranges::find(wanted_.methods, "bp") != wanted_.methods.end();
+    return plan.row.method == "bp" && plan.row.rotation == 0 && !asked_for &&
+           is_finished(folder_of(plan.name()));
+  }
 
   /// The weights a finished run ended with.
   fs::path weights_of(const std::string& name, bool int8) const {
@@ -73,6 +83,17 @@ class ElasticTable {
     return stored.front().path / "weights.safetensors";
   }
 
+  /// Accuracy of candidate number `i` on held-out samples; not a number where it does not train.
+  double tried(const ElasticPlan& plan, std::size_t i, const RunConfig& candidate) {
+    const fs::path folder = wanted_.out / "grid" / plan.group() / fmt::format("{}", i + 1);
+    try {
+      return run_in(folder, elastic_trial(candidate, wanted_), console_).best_accuracy;
+    } catch (const NumericalFailure& failure) {
+      fmt::print(stderr, "{}: {}\n", folder.string(), failure.what());
+      return std::nan("");
+    }
+  }
+
   /// The candidate that does best on held-out samples; the first where there is no choice.
   RunConfig chosen(const ElasticPlan& plan) {
     const std::vector<RunConfig> candidates = elastic_candidates(plan, wanted_);
@@ -80,13 +101,7 @@ class ElasticTable {
     const RunConfig* best = nullptr;
     double best_accuracy = -1;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const fs::path folder = wanted_.out / "grid" / plan.group() / fmt::format("{}", i + 1);
-      double accuracy = std::nan("");
-      try {
-        accuracy = run_in(folder, elastic_trial(candidates[i], wanted_), console_).best_accuracy;
-      } catch (const NumericalFailure& failure) {
-        fmt::print(stderr, "{}: {}\n", folder.string(), failure.what());
-      }
+      const double accuracy = tried(plan, i, candidates[i]);
       if (!(accuracy > best_accuracy)) continue;
       best_accuracy = accuracy;
       best = &candidates[i];
@@ -96,16 +111,25 @@ class ElasticTable {
     return *best;
   }
 
+  void try_one(const ElasticPlan& plan) {
+    const std::vector<RunConfig> candidates = elastic_candidates(plan, wanted_);
+    const auto number = static_cast<std::size_t>(wanted_.trial);
+    if (candidates.size() > 1 && number <= candidates.size())
+      tried(plan, number - 1, candidates[number - 1]);
+  }
+
   void add(ElasticPlan plan) {
     const bool tuning = plan.row.rotation != 0;
     if (tuning)
       plan.config.model.init_from =
           weights_of(plan.pretrained(), plan.row.number_format == "int8").string();
+    if (wanted_.trial > 0) return try_one(plan);
     const RunConfig config = chosen(plan);
     fmt::print(stderr, "{}\n", plan.name());
     const fs::path folder = folder_of(plan.name());
     const bool was_done = is_finished(folder);
     const RunSummary summary = run_in(folder, config, console_);
+    if (wanted_.runs_only) return;
     const RunConfig own = read_run_config(folder);
     ElasticRow row = plan.row;
     row.accuracy = summary.accuracy;
@@ -183,6 +207,7 @@ int elastic_command(ElasticArguments& arguments) {
   wanted.base.run.name.clear();
   wanted.base.zeroth_order.lr = 0;  // by the method
   require(!wanted.rates.empty(), "--rates", "give at least one");
+  require(wanted.trial >= 0, "--trial", "candidates are counted from 1, got ", wanted.trial);
   if (arguments.no_tuning) wanted.rotations.clear();
   const std::vector<ElasticPlan> plans = elastic_plans(wanted);
   for (const ElasticPlan& plan : plans)
@@ -226,6 +251,11 @@ void add_reproduce_elastic(CLI::App& reproduce, int& exit_code) {
   list("--zo-exponents", wanted.zo_exponents, "INT8: of the others, 3-6 (default: the recipe's)");
   command->add_option("--grid-epochs", wanted.grid_epochs, "of a run that chooses between them")
       ->capture_default_str();
+  command->add_option("--trial", wanted.trial,
+                      "only try this candidate of each row, from 1: to try them side by side");
+  command->add_flag(
+      "--runs-only", wanted.runs_only,
+      "only train, to do so side by side; the same command without it makes the table");
   command->add_flag("--quick", wanted.quick, "few samples, one epoch: a minute in all");
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
   arguments->options =

@@ -245,7 +245,12 @@ inline std::int32_t step(State& state, const Batch& batch, const StepOptions& op
   const Pass minus_pass = forward(state, minus, batch, options.exponents,
                                   head && options.shared_shifts ? &plus_pass : nullptr);
   const std::int64_t difference = loss(plus_pass, batch) - loss(minus_pass, batch);
-  const std::int32_t sign = difference > 0 ? 1 : difference < 0 ? -1 : 0;
+  std::int32_t slope = difference > 0 ? 1 : difference < 0 ? -1 : 0;
+  if (options.slope_exponent != kSignOnly) {
+    const std::int64_t unit = std::int64_t{batch.size} << options.slope_exponent;
+    const std::int64_t size = difference < 0 ? -difference : difference;
+    slope *= static_cast<std::int32_t>(std::min<std::int64_t>((2 * size + unit) / (2 * unit), 15));
+  }
 
   const bool clean = !head || options.backprop_pass == BackpropPass::Clean;
   const Pass tail =
@@ -270,12 +275,12 @@ inline std::int32_t step(State& state, const Batch& batch, const StepOptions& op
   for_head([&](std::int64_t i) {
     const auto random = static_cast<std::uint32_t>(half_word(rounding_key, i));
     const std::int32_t move = options.rounding == UpdateRounding::Stochastic
-                                  ? round_stochastic(z_of(i), options.rate_exponent, random)
-                                  : round_pseudo(z_of(i), options.rate_exponent);
-    state.weights[at(i)] = saturate8(state.weights[at(i)] - sign * move);
+                                  ? round_stochastic(slope * z_of(i), options.rate_exponent, random)
+                                  : round_pseudo(slope * z_of(i), options.rate_exponent);
+    state.weights[at(i)] = saturate8(state.weights[at(i)] - move);
   });
   ++state.step;
-  return sign;
+  return slope;
 }
 
 }  // namespace triaccel::int8::plain

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/int8/plain_step.h"
+#include "tests/int8/samples.h"
 #include "triaccel/base/error.h"
-#include "triaccel/base/random.h"
 #include "triaccel/int8/recipe.h"
 #include "triaccel/int8/step_memory.h"
 
@@ -43,32 +43,6 @@ Network odd_convolutions() {
                        {.name = "c", .in_channels = 12, .out_channels = 5, .relu = false}});
 }
 
-/// Random samples whose label can be learnt: each class brightens its own inputs. Their sizes
-/// differ, and with them their exponents.
-struct Samples {
-  std::vector<std::int8_t> inputs;
-  std::vector<std::int32_t> labels;
-
-  Samples(const Network& network, std::int32_t count, std::uint64_t seed) {
-    for (std::int32_t b = 0; b < count; ++b) {
-      labels.push_back(b % network.classes());
-      for (std::int32_t i = 0; i < network.inputs(); ++i) {
-        const std::uint32_t word =
-            random_words(seed, static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(b))
-                .words[0];
-        const bool bright = i % network.classes() == labels.back();
-        inputs.push_back(
-            static_cast<std::int8_t>(bounded(word, bright ? 127 : 60) >> (b % 3 == 2 ? 3 : 0)));
-      }
-    }
-  }
-  Batch batch() const {
-    return {.inputs = inputs.data(),
-            .labels = labels.data(),
-            .size = static_cast<std::int32_t>(labels.size())};
-  }
-};
-
 /// A parallel-for on threads of its own.
 Threads on_threads(std::int32_t& count) {
   return {.count = count,
@@ -100,9 +74,9 @@ void expect_plain(const Network& network, StepOptions options) {
   const Samples data(network, 6, 1);
   Arena arena;
   for (int i = 0; i < 3; ++i) {
-    const std::int32_t sign = plain::step(plain, data.batch(), options);
+    const std::int32_t slope = plain::step(plain, data.batch(), options);
     const StepReport report = train_step(fast, data.batch(), options, arena);
-    ASSERT_EQ(report.sign, sign) << "step " << i;
+    ASSERT_EQ(report.slope, slope) << "step " << i;
     ASSERT_EQ(fast.weights, plain.weights) << "step " << i << ", bp_layers " << options.bp_layers;
   }
 }
@@ -127,6 +101,9 @@ TEST(TrainStep, EqualsItsDefinitionInEveryVariant) {
   expect_plain(network, {.bp_layers = 2, .head = Head::Frozen});
   expect_plain(network, {.bp_layers = 1, .exponents = Exponents::PerTensor});
   expect_plain(network, {.noise = {.reach = 7, .zero_share = 30000}, .rate_exponent = 0});
+  expect_plain(network, {.bp_layers = 1, .slope_exponent = 8, .rate_exponent = 2});
+  expect_plain(network, {.noise = {.reach = 63}, .slope_exponent = 0, .rate_exponent = 15});
+  expect_plain(network, {.slope_exponent = 9, .rounding = UpdateRounding::PseudoStochastic});
 }
 
 TEST(TrainStep, DoesNotDependOnThreads) {
@@ -185,7 +162,7 @@ TEST(TrainStep, WithoutNoiseSeesNoDifference) {
   const Samples data(state.network, 4, 1);
   Arena arena;
   const StepReport report = train_step(state, data.batch(), {.noise = {.reach = 0}}, arena);
-  EXPECT_EQ(report.sign, 0);
+  EXPECT_EQ(report.slope, 0);
   EXPECT_EQ(report.loss[0], report.loss[1]);
   EXPECT_EQ(state.weights, before.weights);
   EXPECT_EQ(state.step, 1u);
@@ -230,7 +207,17 @@ TEST(TrainStep, RejectsWhatItCannotDo) {
   EXPECT_EQ(state, initial_state(small_lenet(), 1));
 }
 
-TEST(ReplayStep, RebuildsARunFromItsSigns) {
+TEST(LossSlope, IsTheDifferenceInWholeUnitsOrItsSign) {
+  EXPECT_EQ(loss_slope(-7, 4, kSignOnly), -1);
+  EXPECT_EQ(loss_slope(0, 4, kSignOnly), 0);
+  EXPECT_EQ(loss_slope(7, 4, 2), 0);  // units of 16, to the nearest
+  EXPECT_EQ(loss_slope(8, 4, 2), 1);
+  EXPECT_EQ(loss_slope(-23, 4, 2), -1);
+  EXPECT_EQ(loss_slope(24, 4, 2), 2);
+  EXPECT_EQ(loss_slope(std::int64_t{1} << 61, 4, 2), kMostSlope);
+}
+
+TEST(ReplayStep, RebuildsARunFromItsSlopes) {
   const Network network = small_lenet();
   const Samples data(network, 6, 2);
   for (const std::int32_t bp : {0, 2}) {
@@ -240,7 +227,7 @@ TEST(ReplayStep, RebuildsARunFromItsSigns) {
     Arena arena;
     for (int i = 0; i < 12; ++i) {
       options.rate_exponent = i / 4;
-      replay_step(rebuilt, train_step(trained, data.batch(), options, arena).sign, options);
+      replay_step(rebuilt, train_step(trained, data.batch(), options, arena).slope, options);
     }
     const std::int64_t end = bp == 0 ? network.weight_bytes : network.offsets[3];
     EXPECT_TRUE(

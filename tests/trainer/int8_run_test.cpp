@@ -100,15 +100,15 @@ TEST(Int8Run, NeedsAsMuchMemoryAsWasPredicted) {
   }
 }
 
-TEST(Int8Run, IsRebuiltFromItsSignsBitForBit) {
+TEST(Int8Run, IsRebuiltFromItsSlopesBitForBit) {
   ScratchFolder folder;
   const RunConfig config = patches_run(/*bp_layers=*/0);
   trained(config, folder.path);
-  const std::vector<std::uint8_t> signs = read_signs(folder.path);
-  ASSERT_EQ(signs.size(), 60u);
+  const std::vector<std::int8_t> slopes = read_slopes(folder.path);
+  ASSERT_EQ(slopes.size(), 60u);
   int8::State rebuilt = first_state(config);
   const std::vector<std::int8_t> before = rebuilt.weights;
-  redo_int8(rebuilt, config, /*samples_per_epoch=*/240, signs);
+  redo_int8(rebuilt, config, /*samples_per_epoch=*/240, slopes);
   EXPECT_NE(rebuilt.weights, before);
   EXPECT_EQ(rebuilt.weights, final_state(config, folder.path).weights);
 }
@@ -118,7 +118,7 @@ TEST(Int8Run, RebuildsTheLayersThatTrainByTheLossAlone) {
   const RunConfig config = patches_run(/*bp_layers=*/2);
   trained(config, folder.path);
   int8::State rebuilt = first_state(config);
-  redo_int8(rebuilt, config, /*samples_per_epoch=*/240, read_signs(folder.path));
+  redo_int8(rebuilt, config, /*samples_per_epoch=*/240, read_slopes(folder.path));
   const int8::State ended = final_state(config, folder.path);
   const std::ptrdiff_t boundary = rebuilt.network.offsets[3];
   EXPECT_TRUE(
@@ -136,7 +136,7 @@ TEST(Int8Run, EndsTheSameWhenItWasInterrupted) {
   EXPECT_EQ(first.status, "interrupted");
   EXPECT_EQ(trained(config, cut.path).status, "finished");
   EXPECT_EQ(final_state(config, cut.path), final_state(config, whole.path));
-  EXPECT_EQ(read_signs(cut.path), read_signs(whole.path));
+  EXPECT_EQ(read_slopes(cut.path), read_slopes(whole.path));
   EXPECT_EQ(evaluate_int8_run(cut.path, config).accuracy,
             read_summary(whole.path / kSummaryFile).accuracy / 100);
 }

@@ -22,13 +22,15 @@ struct Staircase {
 /// What trains a small network without tuning.
 struct Recipe {
   NoiseShape noise = {};
+  std::int32_t slope_exponent = kSignOnly;
   Staircase rate_exponent = {};
   Staircase gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
 };
 
 /// Found for LeNet-5 on MNIST at batch 32, on samples held out from training.
-Recipe recipe_for(const Network& network, std::int32_t bp_layers);
+/// `sign_only`: steps are by the sign of the slope.
+Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
 
 /// `options` with the recipe's values for a step of a run.
 StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,

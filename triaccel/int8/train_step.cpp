@@ -32,6 +32,8 @@ void check_training(const char* who, const State& state, std::int32_t batch_size
           kMostZeroShare, ", got ", options.noise.zero_share);
   require(options.rate_exponent >= 0 && options.rate_exponent <= kMostRateExponent, who,
           "rate_exponent must be 0 to ", kMostRateExponent, ", got ", options.rate_exponent);
+  require(options.slope_exponent >= kSignOnly && options.slope_exponent <= 24, who,
+          "slope_exponent must be ", kSignOnly, " to 24, got ", options.slope_exponent);
   require(options.gradient_bits >= 1 && options.gradient_bits <= 7, who,
           "gradient_bits must be 1 to 7, got ", options.gradient_bits);
   const std::int32_t most = most_backward_samples(network, boundary_of(network, options));
@@ -63,11 +65,11 @@ Kept take_kept(const Network& network, std::int32_t boundary, const Batch& batch
   return kept;
 }
 
-void update_head(State& state, std::int32_t sign, const StepOptions& options) {
+void update_head(State& state, std::int32_t slope, const StepOptions& options) {
   const std::int32_t boundary = boundary_of(state.network, options);
-  apply_sign_update(
+  apply_slope_update(
       state,
-      {.sign = sign,
+      {.slope = slope,
        .boundary = boundary,
        .rate_exponent = options.rate_exponent,
        .rounding = options.rounding,
@@ -90,6 +92,7 @@ StepOptions paper_conventions(StepOptions options) {
   options.exponents = Exponents::PerTensor;
   options.rounding = UpdateRounding::PseudoStochastic;
   options.shared_shifts = false;
+  options.slope_exponent = kSignOnly;
   return options;
 }
 
@@ -113,7 +116,7 @@ StepReport train_step(State& state, const Batch& batch, const StepOptions& optio
 
   StepReport report = {.loss = {result.loss[0], result.loss[streams.perturbed() ? 1 : 0]},
                        .correct = result.correct[0]};
-  report.sign = report.loss[0] > report.loss[1] ? 1 : report.loss[0] < report.loss[1] ? -1 : 0;
+  report.slope = loss_slope(report.loss[0] - report.loss[1], batch.size, options.slope_exponent);
   if (options.bp_layers > 0) {
     Backward backward = backward_job(network, batch.size, options);
     backward.kept = forward.kept;
@@ -121,12 +124,12 @@ StepReport train_step(State& state, const Batch& batch, const StepOptions& optio
     run_backward(state, backward, arena);
     widen_tail(state, options);
   }
-  replay_step(state, report.sign, options);
+  replay_step(state, report.slope, options);
   return report;
 }
 
-void replay_step(State& state, std::int32_t sign, const StepOptions& options) {
-  if (options.head == Head::ZerothOrder) update_head(state, sign, options);
+void replay_step(State& state, std::int32_t slope, const StepOptions& options) {
+  if (options.head == Head::ZerothOrder) update_head(state, slope, options);
   ++state.step;
 }
 

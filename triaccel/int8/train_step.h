@@ -29,8 +29,9 @@ struct StepOptions {
   Head head = Head::ZerothOrder;
 
   NoiseShape noise = {};
-  std::int32_t rate_exponent = 3;  // zeroth-order step: perturbation / 2^this
-  std::int32_t gradient_bits = 3;  // backpropagation: largest step, in bits
+  std::int32_t slope_exponent = kSignOnly;  // unit of the slope, see loss_slope
+  std::int32_t rate_exponent = 3;           // zeroth-order step: slope · perturbation / 2^this
+  std::int32_t gradient_bits = 3;           // backpropagation: largest step, in bits
   UpdateRounding rounding = UpdateRounding::Stochastic;
   BackpropPass backprop_pass = BackpropPass::Minus;
   bool shared_shifts = true;
@@ -45,12 +46,12 @@ struct StepOptions {
 };
 
 /// The paper's conventions: one exponent a tensor, pseudo-stochastic rounding, shifts of their own
-/// in each pass.
+/// in each pass, steps by the sign of the slope alone.
 StepOptions paper_conventions(StepOptions options);
 
 struct StepReport {
   std::int64_t loss[2] = {0, 0};  // of the plus and minus pass, 2^-16 bit; both equal without them
-  std::int32_t sign = 0;          // of their difference
+  std::int32_t slope = 0;         // from one to the other, see loss_slope
   std::int32_t correct = 0;       // samples the first pass classified rightly
 };
 
@@ -60,8 +61,8 @@ struct StepReport {
 StepReport train_step(State& state, const Batch& batch, const StepOptions& options, Arena& arena);
 
 /// Repeats what a recorded step did to the layers below the boundary: a run of them is its first
-/// weights, its options and the signs.
-void replay_step(State& state, std::int32_t sign, const StepOptions& options);
+/// weights, its options and the slopes.
+void replay_step(State& state, std::int32_t slope, const StepOptions& options);
 
 struct Evaluation {
   std::int64_t correct = 0;

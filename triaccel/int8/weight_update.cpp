@@ -14,17 +14,18 @@ constexpr std::int64_t kWeightsAnItem = 8192;
 /// round_stochastic and saturate8 in 16 bits, which hold every value here.
 TRIACCEL_WIDE_LOOP void step_against_noise(const std::uint16_t* __restrict noise_bits,
                                            const std::uint16_t* __restrict rounding_bits,
-                                           std::int32_t count, const SignUpdate& given,
+                                           std::int32_t count, const SlopeUpdate& given,
                                            std::int8_t* __restrict weights) {
   const Noise noise = given.noise;
-  const auto sign = static_cast<std::int16_t>(given.sign);
+  const auto sign = static_cast<std::int16_t>(given.slope < 0 ? -1 : 1);
+  const auto steepness = static_cast<std::uint16_t>(given.slope < 0 ? -given.slope : given.slope);
   const std::int32_t shift = given.rate_exponent;
   const auto mask = static_cast<std::uint16_t>((1u << shift) - 1u);
   const std::int16_t most = kLargestMantissa;
   for (std::int32_t i = 0; i < count; ++i) {
     const std::int16_t z = noise_value(noise, noise_bits[i]);
     const auto size = static_cast<std::uint16_t>(z < 0 ? -z : z);
-    const auto dithered = static_cast<std::uint16_t>(size + (rounding_bits[i] & mask));
+    const auto dithered = static_cast<std::uint16_t>(size * steepness + (rounding_bits[i] & mask));
     const auto rounded = static_cast<std::int16_t>(dithered >> shift);
     const auto step = static_cast<std::int16_t>(z < 0 ? -rounded : rounded);
     const auto moved = static_cast<std::int16_t>(weights[i] - sign * step);
@@ -33,7 +34,7 @@ TRIACCEL_WIDE_LOOP void step_against_noise(const std::uint16_t* __restrict noise
   }
 }
 
-void update_run(const SignUpdate& update, std::int64_t index, std::int64_t count,
+void update_run(const SlopeUpdate& update, std::int64_t index, std::int64_t count,
                 std::int8_t* weights) {
   for_random_runs(
       update.noise_key, index, count,
@@ -42,7 +43,7 @@ void update_run(const SignUpdate& update, std::int64_t index, std::int64_t count
           for (std::int32_t i = 0; i < drawn; ++i) {
             const std::int32_t z = noise_value(update.noise, noise_bits[i]);
             weights[done + i] =
-                saturate8(weights[done + i] - update.sign * round_pseudo(z, update.rate_exponent));
+                saturate8(weights[done + i] - round_pseudo(update.slope * z, update.rate_exponent));
           }
           return;
         }
@@ -64,8 +65,8 @@ TRIACCEL_WIDE_LOOP std::int64_t count_saturated(const std::int8_t* weights, std:
 
 }  // namespace
 
-void apply_sign_update(State& state, const SignUpdate& update, const Threads& threads) {
-  if (update.sign == 0) return;
+void apply_slope_update(State& state, const SlopeUpdate& update, const Threads& threads) {
+  if (update.slope == 0) return;
   for (std::int32_t l = 0; l < update.boundary; ++l) {
     const std::int64_t offset = state.network.offsets[static_cast<std::size_t>(l)];
     const std::int64_t count = state.network.layers[static_cast<std::size_t>(l)].weight_count();

@@ -25,6 +25,19 @@ std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers,
   return chosen;
 }
 
+/// libtorch copies a list in one launch only where all of it is of one type.
+void copy_all(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> floats_to, floats_from, others_to, others_from;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool is_float = to[i].scalar_type() == at::kFloat;
+    (is_float ? floats_to : others_to).push_back(to[i]);
+    (is_float ? floats_from : others_from).push_back(from[i]);
+  }
+  if (!floats_to.empty()) at::_foreach_copy_(floats_to, floats_from, /*non_blocking=*/true);
+  if (!others_to.empty()) at::_foreach_copy_(others_to, others_from, /*non_blocking=*/true);
+}
+
 /// A network on a GPU may draw on the host too.
 std::vector<at::Generator> generators_for(c10::Device device) {
   std::vector<at::Generator> all = {at::globalContext().defaultGenerator(at::Device(at::kCPU))};
@@ -47,15 +60,9 @@ void StepSnapshot::take_generators() {
     generator_states_[i] = generators_[i].get_state();
 }
 
-void StepSnapshot::take_buffers() {
-  at::NoGradGuard no_grad;
-  if (!buffers_.empty()) at::_foreach_copy_(copies_, buffers_, /*non_blocking=*/true);
-}
+void StepSnapshot::take_buffers() { copy_all(copies_, buffers_); }
 
-void StepSnapshot::put_back_buffers() {
-  at::NoGradGuard no_grad;
-  if (!buffers_.empty()) at::_foreach_copy_(buffers_, copies_, /*non_blocking=*/true);
-}
+void StepSnapshot::put_back_buffers() { copy_all(buffers_, copies_); }
 
 void StepSnapshot::put_back_generators() {
   for (std::size_t i = 0; i < generators_.size(); ++i)

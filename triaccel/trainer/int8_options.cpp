@@ -77,7 +77,8 @@ Int8Options int8_options(const RunConfig& config, const int8::Network& network,
   options.step.micro_batch = static_cast<std::int32_t>(config.int8.micro_batch);
   options.step.kernel = int8_kernel_name(config.int8.kernel);
   options.step.threads = pool_threads();
-  options.recipe = int8::recipe_for(network, options.step.bp_layers);
+  const bool sign_only = config.zeroth_order.sign || config.int8.conventions == "paper";
+  options.recipe = int8::recipe_for(network, options.step.bp_layers, sign_only);
   int8::Recipe& recipe = options.recipe;
   recipe.rate_exponent = int8_stairs(config.int8.rate_exponent, recipe.rate_exponent,
                                      {0, int8::kMostRateExponent}, "--int8-rate");

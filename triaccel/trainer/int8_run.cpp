@@ -34,9 +34,9 @@ RunSummary train_int8_in(const fs::path& directory, const RunConfig& config,
       for (Sink* sink : with_files.sinks) sink->notice(message);
   const RunSummary summary = training.run(&store);
   save_int8_weights(directory / kInt8WeightsFile, training.state());
-  const std::vector<std::uint8_t>& signs = training.signs();
-  write_atomically(directory / kSignsFile,
-                   {reinterpret_cast<const char*>(signs.data()), signs.size()});
+  const std::vector<std::int8_t>& slopes = training.slopes();
+  write_atomically(directory / kSlopesFile,
+                   {reinterpret_cast<const char*>(slopes.data()), slopes.size()});
   write_summary(directory / kSummaryFile, summary);
   for (Sink* sink : with_files.sinks) sink->finish(summary);
   const std::vector<RunRecord> records = {read_run_record(directory)};
@@ -59,21 +59,20 @@ EvaluationReport evaluate_int8_weights(const RunConfig& config) {
   return Int8Training(config, none).evaluate_split(/*validation=*/false);
 }
 
-std::vector<std::uint8_t> read_signs(const fs::path& run_directory) {
+std::vector<std::int8_t> read_slopes(const fs::path& run_directory) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  const std::string bytes = read_text_file(run_directory / kSignsFile, most);
+  const std::string bytes = read_text_file(run_directory / kSlopesFile, most);
   for (const char byte : bytes)
-    if (byte < 0 || byte > 2)
-      throw StorageError(text((run_directory / kSignsFile).string(),
-                              ": a byte that is no sign; is the file damaged?"));
+    if (byte < -int8::kMostSlope || byte > int8::kMostSlope)
+      throw StorageError(text((run_directory / kSlopesFile).string(),
+                              ": a byte that is no slope; is the file damaged?"));
   return {bytes.begin(), bytes.end()};
 }
 
 void redo_int8(int8::State& first, const RunConfig& config, std::int64_t samples_per_epoch,
-               std::span<const std::uint8_t> signs) {
+               std::span<const std::int8_t> slopes) {
   const Int8Options options = int8_options(config, first.network, samples_per_epoch);
-  for (const std::uint8_t sign : signs)
-    int8::replay_step(first, sign_of(sign), options.at(first.step));
+  for (const std::int8_t slope : slopes) int8::replay_step(first, slope, options.at(first.step));
 }
 
 }  // namespace triaccel

@@ -15,7 +15,7 @@ struct TrainingHooks;
 
 // Names inside the directory of an integer run.
 inline constexpr const char* kInt8WeightsFile = "weights.safetensors";  // as save_int8_weights
-inline constexpr const char* kSignsFile = "signs.u8";  // a byte a step, as sign_byte writes it
+inline constexpr const char* kSlopesFile = "slopes.i8";  // int8::StepReport::slope, a byte a step
 
 /// Trains in a directory that this process holds, as a new run where it holds none; goes on from a
 /// checkpoint when there is one. Leaves what every run leaves, and the two files above.
@@ -28,13 +28,13 @@ EvaluationReport evaluate_int8_run(const std::filesystem::path& directory, const
 /// The weights in config.model.init_from, or the first ones, on the test set; nothing is trained.
 EvaluationReport evaluate_int8_weights(const RunConfig& config);
 
-/// The signs of a run, a byte a step. Throws StorageError.
-std::vector<std::uint8_t> read_signs(const std::filesystem::path& run_directory);
+/// The slopes of a run, a byte a step. Throws StorageError.
+std::vector<std::int8_t> read_slopes(const std::filesystem::path& run_directory);
 
 /// Does to a run's first weights what its steps did to the layers that train by the loss alone:
-/// they end with the same bits, from configuration and signs. Layers that backpropagate keep their
+/// they end with the same bits, from configuration and slopes. Layers that backpropagate keep their
 /// first weights.
 void redo_int8(int8::State& first, const RunConfig& config, std::int64_t samples_per_epoch,
-               std::span<const std::uint8_t> signs);
+               std::span<const std::int8_t> slopes);
 
 }  // namespace triaccel

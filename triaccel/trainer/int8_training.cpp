@@ -58,9 +58,24 @@ Int8Training::Int8Training(const RunConfig& config, const TrainingHooks& hooks)
       options_(int8_options(config, state_.network, sampler_.samples_per_epoch())),
       total_samples_(schedule_of(config, sampler_.samples_per_epoch()).total_samples),
       plan_(plan_of(config, state_.network, options_.step)),
+      order_(c10::kCUDA),
       watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
   if (!config.model.init_from.empty()) load_int8_weights(state_, config.model.init_from);
   progress_.early_stopping.patience = config.train.patience;
+  choose_device_for_steps();
+}
+
+/// "auto" takes what a GPU cannot do to the CPU.
+void Int8Training::choose_device_for_steps() {
+  const std::string& wanted = config_.device.device;
+  if (!choose_device(wanted).is_cuda()) return;
+  try {
+    device_ = std::make_unique<Int8Device>(data_, state_.network, options_.at(state_.step),
+                                           plan_.batch_size);
+  } catch (const UsageError& error) {
+    if (wanted == "cuda") throw;
+    data_.notices.push_back(text("integers train on the CPU here: ", error.what()));
+  }
 }
 
 RunInfo Int8Training::info() const {
@@ -68,7 +83,7 @@ RunInfo Int8Training::info() const {
                .method = config_.train.method,
                .model = config_.model.name,
                .data = config_.data.name,
-               .device = device_text(at::kCPU),
+               .device = device_text(device()),
                .commit = std::string(build_commit()),
                .seed = static_cast<std::uint64_t>(config_.train.seed),
                .epochs = static_cast<double>(total_samples_) /
@@ -92,7 +107,8 @@ RunSummary Int8Training::run(CheckpointStore* store) {
   for (Sink* sink : hooks_.sinks) {
     sink->start(info());
     for (const std::string& message : data_.notices) sink->notice(message);
-    sink->notice(text("integer kernel ", int8::find_product_kernel(options_.step.kernel)->name));
+    sink->notice(text("integer kernel ",
+                      device_ ? "cuda" : int8::find_product_kernel(options_.step.kernel)->name));
     sink->plan(progress_.step, plan_);
   }
   seconds_before_ = progress_.seconds;
@@ -116,7 +132,10 @@ RunSummary Int8Training::run(CheckpointStore* store) {
     }
     if (finished()) break;  // saved below, once evaluated
     if (due) save(store);
-    if (stop) return summary("interrupted", {});
+    if (stop) {
+      fetch_state();
+      return summary("interrupted", {});
+    }
   }
   if (has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
   const EvaluationReport last = evaluate_split(/*validation=*/false);
@@ -128,20 +147,33 @@ void Int8Training::one_step() {
   std::int64_t wanted =
       std::min(plan_.batch_size, sampler_.samples_per_epoch() - sampler_.cursor());
   if (config_.train.steps == 0) wanted = std::min(wanted, total_samples_ - progress_.samples);
-  const int8::Batch batch = batch_.gather(data_.train, sampler_.upcoming(wanted));
-  const int8::StepReport report = int8::train_step(state_, batch, options_.at(state_.step), arena_);
+  const int8::StepOptions now = options_.at(static_cast<std::uint64_t>(progress_.step));
+  if (device_)
+    device_->step(state_, order_.upcoming(sampler_, wanted), now);
+  else
+    note(int8::train_step(state_, batch_.gather(data_.train, sampler_.upcoming(wanted)), now,
+                          arena_));
   sampler_.take(wanted);
-  signs_.push_back(sign_byte(report.sign));
   progress_.step += 1;
   progress_.samples += wanted;
   interval_steps_ += 1;
   interval_samples_ += wanted;
+}
+
+void Int8Training::note(const int8::StepReport& report) {
+  slopes_.push_back(static_cast<std::int8_t>(report.slope));
   interval_correct_ += report.correct;
   interval_loss_ += (int8_nats(report.loss[0]) + int8_nats(report.loss[1])) / 2;
 }
 
+void Int8Training::fetch_state() {
+  if (device_) device_->fetch(state_);
+}
+
 void Int8Training::report_interval() {
   if (interval_steps_ == 0) return;
+  if (device_)
+    for (const int8::StepReport& report : device_->take_reports()) note(report);
   watchdog_.alive();
   const auto samples = static_cast<double>(interval_samples_);
   StepReport report{.step = progress_.step,
@@ -154,14 +186,15 @@ void Int8Training::report_interval() {
                     .accuracy = static_cast<double>(std::exchange(interval_correct_, 0)) / samples};
   // What a weight moves by on average for each unit of noise; backpropagation counts in bits.
   if (int8::streams_of(state_.network, options_.step).perturbed())
-    report.learning_rate = std::ldexp(1.0, -options_.at(state_.step).rate_exponent);
+    report.learning_rate =
+        std::ldexp(1.0, -options_.at(static_cast<std::uint64_t>(progress_.step)).rate_exponent);
   const std::int64_t peak = own_bytes() + data_bytes();
   report.memory = {.used = peak, .peak = peak, .reserved = peak};
   const auto purpose = [&](MemoryPurpose which) -> std::int64_t& {
     return report.memory.peak_by_purpose[static_cast<std::size_t>(which)];
   };
   purpose(MemoryPurpose::Weights) = state_.network.weight_bytes;
-  purpose(MemoryPurpose::Activations) = arena_.high_water();
+  purpose(MemoryPurpose::Activations) = own_bytes() - state_.network.weight_bytes;
   purpose(MemoryPurpose::Data) = data_bytes();
   progress_.peak_bytes = std::max(progress_.peak_bytes, peak);
   progress_.peak_reserved_bytes = progress_.peak_bytes;
@@ -171,25 +204,30 @@ void Int8Training::report_interval() {
   for (Sink* sink : hooks_.sinks) sink->interval(report, plan_);
 }
 
-EvaluationReport Int8Training::evaluate_split(bool validation) {
-  watchdog_.enter("evaluation");
-  const Stopwatch watch;
-  const Int8Samples& samples = validation ? data_.train : data_.test;
-  std::vector<std::int64_t> ids = data_.split.validation;
-  if (!validation) {
-    ids.resize(static_cast<std::size_t>(samples.count));
-    std::iota(ids.begin(), ids.end(), std::int64_t{0});
-  }
+int8::Evaluation Int8Training::evaluated(bool validation, std::span<const std::int64_t> ids) {
+  if (device_) return device_->evaluate(state_, /*test=*/!validation, ids);
   int8::Evaluation sum;
   const auto size = static_cast<std::size_t>(plan_.batch_size);  // needs no more than a step does
   for (std::size_t at = 0; at < ids.size(); at += size) {
-    const auto part = std::span(ids).subspan(at, std::min(size, ids.size() - at));
-    const int8::Evaluation found =
-        int8::evaluate(state_, batch_.gather(samples, part), options_.step, arena_);
+    const auto part = ids.subspan(at, std::min(size, ids.size() - at));
+    const int8::Batch batch = batch_.gather(validation ? data_.train : data_.test, part);
+    const int8::Evaluation found = int8::evaluate(state_, batch, options_.step, arena_);
     sum.correct += found.correct;
     sum.loss += found.loss;
     watchdog_.alive();
   }
+  return sum;
+}
+
+EvaluationReport Int8Training::evaluate_split(bool validation) {
+  watchdog_.enter("evaluation");
+  const Stopwatch watch;
+  std::vector<std::int64_t> ids = data_.split.validation;
+  if (!validation) {
+    ids.resize(static_cast<std::size_t>(data_.test.count));
+    std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  }
+  const int8::Evaluation sum = evaluated(validation, ids);
   const auto count = static_cast<double>(ids.size());
   const EvaluationReport report{.step = progress_.step,
                                 .epoch = epoch_now(),
@@ -206,7 +244,7 @@ EvaluationReport Int8Training::evaluate_split(bool validation) {
 }
 
 std::int64_t Int8Training::own_bytes() const {
-  return state_.network.weight_bytes + arena_.high_water();
+  return device_ ? device_->bytes() : state_.network.weight_bytes + arena_.high_water();
 }
 
 std::int64_t Int8Training::data_bytes() const {
@@ -224,7 +262,7 @@ RunSummary Int8Training::summary(std::string status,
       .method = config_.train.method,
       .model = config_.model.name,
       .data = config_.data.name,
-      .device = device_text(at::kCPU),
+      .device = device_text(device()),
       .commit = std::string(build_commit()),
       .seed = static_cast<std::uint64_t>(config_.train.seed),
       .accuracy = last ? 100 * last->accuracy : std::nan(""),
@@ -240,9 +278,10 @@ RunSummary Int8Training::summary(std::string status,
       .peak_reserved_bytes = progress_.peak_reserved_bytes,
       .data_bytes = data_bytes(),
       .predicted_bytes =
-          int8::step_memory(state_.network, static_cast<std::int32_t>(plan_.batch_size),
-                            options_.step)
-              .total(),
+          device_ ? device_->bytes()
+                  : int8::step_memory(state_.network, static_cast<std::int32_t>(plan_.batch_size),
+                                      options_.step)
+                        .total(),
       .batch_final = plan_.batch_size,
       .batch_largest = progress_.largest_batch,
       .parameters = parameters};
@@ -253,12 +292,13 @@ RunSummary Int8Training::summary(std::string status,
 void Int8Training::save(CheckpointStore* store) {
   if (store == nullptr) return;
   watchdog_.enter("save");
+  fetch_state();
   progress_.seconds = seconds_before_ + session_.seconds();
   const Stopwatch watch;
   CheckpointFile weights{.name = kWeights, .tensors = int8_state_views(state_)};
   CheckpointFile trainer{.name = kTrainer, .tensors = progress_.state()};
   for (StateView& view : sampler_.state()) trainer.tensors.push_back(view);
-  trainer.tensors.push_back(number_state<std::uint8_t>("signs", signs_));
+  trainer.tensors.push_back(number_state<std::uint8_t>("slopes", {slopes_.begin(), slopes_.end()}));
   const SavedCheckpoint saved = store->save({.step = progress_.step,
                                              .config_hash = config_hash(config_),
                                              .commit = std::string(build_commit()),
@@ -277,9 +317,11 @@ void Int8Training::restore(const LoadedCheckpoint& checkpoint) {
                             "was that file edited?"));
   const StateMap& trainer = checkpoint.files.at(kTrainer);
   restore_int8_state(state_, checkpoint.files.at(kWeights));
+  if (device_) device_->forget();
   progress_.restore(trainer);
   sampler_.restore(trainer);
-  signs_ = numbers_from<std::uint8_t>(trainer, "signs", progress_.step);
+  const auto slopes = numbers_from<std::uint8_t>(trainer, "slopes", progress_.step);
+  slopes_.assign(slopes.begin(), slopes.end());
 }
 
 }  // namespace triaccel

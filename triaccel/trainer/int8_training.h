@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "triaccel/base/clock.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/core/step_plan.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/sampler.h"
 #include "triaccel/int8/train_step.h"
 #include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/int8_data.h"
+#include "triaccel/trainer/int8_device.h"
 #include "triaccel/trainer/int8_options.h"
 #include "triaccel/trainer/run_config.h"
 #include "triaccel/trainer/run_progress.h"
@@ -21,8 +25,8 @@ namespace triaccel {
 
 struct TrainingHooks;
 
-/// A run of method "elasticzo-int8" on the CPU: steps, evaluations and checkpoints until it is
-/// done. Samples come in the order every method has them in.
+/// A run of method "elasticzo-int8": steps, evaluations and checkpoints until it is done. Samples
+/// come in the order every method has them in. A GPU and a CPU give the same bits.
 class Int8Training {
  public:
   /// Reads the data and makes the network. Without a store nothing is saved.
@@ -40,18 +44,23 @@ class Int8Training {
 
   const int8::State& state() const { return state_; }
   std::int64_t step() const { return progress_.step; }
-  /// Of the loss difference of every step so far: what redo_int8 needs.
-  const std::vector<std::uint8_t>& signs() const { return signs_; }
+  /// Of the loss in every step so far: what redo_int8 needs.
+  const std::vector<std::int8_t>& slopes() const { return slopes_; }
 
  private:
   RunInfo info() const;
+  c10::Device device() const { return device_ ? device_->device() : c10::Device(c10::kCPU); }
+  void choose_device_for_steps();
   void one_step();
+  void note(const int8::StepReport& report);
+  void fetch_state();  // from the device, to save it or hand it out
+  int8::Evaluation evaluated(bool validation, std::span<const std::int64_t> ids);
   void report_interval();
   void save(CheckpointStore* store);
   bool finished() const;
   bool has_validation() const { return !data_.split.validation.empty(); }
   double epoch_now() const;
-  std::int64_t own_bytes() const;   // weights and working memory at their peak
+  std::int64_t own_bytes() const;   // weights and working memory at their peak; a GPU's batch
   std::int64_t data_bytes() const;  // resident samples and the batch under way
   RunSummary summary(std::string status, const std::optional<EvaluationReport>& last) const;
 
@@ -62,11 +71,13 @@ class Int8Training {
   int8::State state_;
   Int8Options options_;
   std::int64_t total_samples_;
-  StepPlan plan_;  // as telemetry shows it
+  StepPlan plan_;                       // as telemetry shows it
+  std::unique_ptr<Int8Device> device_;  // null: steps run on the CPU, in the two below
   int8::Arena arena_;
   Int8Batch batch_;
+  EpochOrder order_;  // of samples, on the device
   RunProgress progress_;
-  std::vector<std::uint8_t> signs_;
+  std::vector<std::int8_t> slopes_;
   Watchdog watchdog_;
   Stopwatch session_;
   Stopwatch interval_;
@@ -77,10 +88,6 @@ class Int8Training {
   std::int64_t interval_correct_ = 0;
   double interval_loss_ = 0;  // sum over its samples, nats
 };
-
-/// A sign as signs.u8 holds it, and back: 0 for minus, 1 for none, 2 for plus.
-constexpr std::uint8_t sign_byte(std::int32_t sign) { return static_cast<std::uint8_t>(sign + 1); }
-constexpr std::int32_t sign_of(std::uint8_t byte) { return std::int32_t{byte} - 1; }
 
 /// Sums of losses in 2^-16 bit to nats.
 double int8_nats(std::int64_t loss);

@@ -66,6 +66,7 @@ DeviceSteps::DeviceSteps(const Network& network, std::int32_t batch_size,
   step_.shared_shifts = options.shared_shifts;
   step_.updates_head = options.head == Head::ZerothOrder;
   step_.rounding = options.rounding;
+  step_.slope_exponent = options.slope_exponent;
   step_.saturated_share = std::min(options.saturated_share, 65536u);
   step_.seed = options.seed;
   step_.noise = make_noise(options.noise);
@@ -162,23 +163,25 @@ void DeviceSteps::set_rates(std::int32_t rate_exponent, std::int32_t gradient_bi
   copy(&step_.progress->rate_exponent, rates, sizeof(rates), cudaMemcpyHostToDevice, stream);
 }
 
-void DeviceSteps::enqueue(cudaStream_t stream) const {
-  launch_prepare(step_, stream);
-  for (std::int32_t l = 0; l < step_.network.features; ++l) {
-    if (step_.network.layers[l].kind == LayerKind::Points) launch_point_layer(step_, l, stream);
+void DeviceSteps::enqueue(std::int32_t samples, cudaStream_t stream) const {
+  require(samples > 0 && samples <= step_.batch, "DeviceSteps::enqueue", "1 to ", step_.batch,
+          " samples, got ", samples);
+  StepArguments step = step_;
+  step.batch = samples;  // fewer than memory was laid out for: every part of it is a prefix
+  launch_prepare(step, stream);
+  for (std::int32_t l = 0; l < step.network.features; ++l) {
+    if (step.network.layers[l].kind == LayerKind::Points) launch_point_layer(step, l, stream);
   }
-  launch_sample_pass(step_, sample_, stream);
-  if (step_.backprop >= 0) launch_gradients(step_, stream);
-  launch_update(step_, stream);
+  launch_sample_pass(step, sample_, stream);
+  if (step.backprop >= 0) launch_gradients(step, stream);
+  launch_update(step, stream);
 }
 
 StepReport DeviceSteps::report(cudaStream_t stream) const {
   DeviceStepResult result = {};
   copy(&result, step_.result, sizeof(result), cudaMemcpyDeviceToHost, stream);
   check_cuda(cudaStreamSynchronize(stream), "DeviceSteps");
-  return {.loss = {result.loss[0], result.loss[step_.network.streams > 1 ? 1 : 0]},
-          .sign = result.sign,
-          .correct = result.correct[0]};
+  return report_of(result);
 }
 
 }  // namespace triaccel::int8::cuda

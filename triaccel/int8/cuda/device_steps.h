@@ -40,13 +40,21 @@ class DeviceSteps {
   std::int8_t* inputs() const { return step_.inputs; }
   std::int32_t* labels() const { return step_.labels; }
 
-  /// One step. Only enqueues, so it may be captured in a graph and replayed: which step it is and
-  /// the rates are read from device memory.
-  void enqueue(cudaStream_t stream) const;
+  /// One step, of the whole batch or of its first samples. Only enqueues, so it may be captured in
+  /// a graph and replayed: which step it is and the rates are read from device memory.
+  void enqueue(cudaStream_t stream) const { enqueue(step_.batch, stream); }
+  void enqueue(std::int32_t samples, cudaStream_t stream) const;
 
   /// What the last step found, in device memory, and a copy of it: waits for the stream.
-  const DeviceStepResult* result() const { return step_.result; }
+  DeviceStepResult* result() const { return step_.result; }
   StepReport report(cudaStream_t stream) const;
+
+  /// Such a copy in the words of train_step.
+  StepReport report_of(const DeviceStepResult& result) const {
+    return {.loss = {result.loss[0], result.loss[step_.network.streams > 1 ? 1 : 0]},
+            .slope = result.slope,
+            .correct = result.correct[0]};
+  }
 
  private:
   void lay_out(std::int8_t* memory);

@@ -21,7 +21,7 @@ void DeviceSteps::place(void*) { no_cuda(); }
 void DeviceSteps::upload(const State&, cudaStream_t) { no_cuda(); }
 void DeviceSteps::download(State&, cudaStream_t) const { no_cuda(); }
 void DeviceSteps::set_rates(std::int32_t, std::int32_t, cudaStream_t) { no_cuda(); }
-void DeviceSteps::enqueue(cudaStream_t) const { no_cuda(); }
+void DeviceSteps::enqueue(std::int32_t, cudaStream_t) const { no_cuda(); }
 StepReport DeviceSteps::report(cudaStream_t) const { no_cuda(); }
 
 }  // namespace triaccel::int8::cuda

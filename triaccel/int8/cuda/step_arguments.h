@@ -14,7 +14,7 @@ inline constexpr std::int32_t kMostStreams = 3;
 struct DeviceStepResult {
   std::int64_t loss[kMostStreams];  // of the plus, minus and clean pass over the batch, 2^-16 bit
   std::int32_t correct[kMostStreams];
-  std::int32_t sign;  // of plus - minus
+  std::int32_t slope;  // of plus - minus, see loss_slope
 };
 
 /// What changes from step to step.
@@ -34,6 +34,7 @@ struct StepArguments {
   bool shared_shifts = true;
   bool updates_head = true;
   UpdateRounding rounding = UpdateRounding::Stochastic;
+  std::int32_t slope_exponent = kSignOnly;
   std::uint32_t saturated_share = 65536;
   std::uint64_t seed = 0;
   Noise noise = {};

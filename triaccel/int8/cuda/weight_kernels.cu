@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
     pack_block(step, weights, random_key(step.seed, RandomStream::Perturbation, now));
 }
 
-/// What a step takes off a zeroth-order layer's weight, before its sign.
+/// What a step takes off a zeroth-order layer's weight; `z` times the slope.
 __device__ std::int32_t noise_step(const StepArguments& step, std::int32_t z,
                                    std::uint32_t random) {
   const std::int32_t shift = step.progress->rate_exponent;
@@ -111,7 +111,7 @@ __device__ std::int32_t gradient_step(const StepArguments& step, std::int32_t gr
   return round_stochastic(gradient, shift, random << (shift > 16 ? shift - 16 : 0));
 }
 
-__device__ void move_by_noise(const StepArguments& step, std::int32_t sign, WeightBlock& weights) {
+__device__ void move_by_noise(const StepArguments& step, std::int32_t slope, WeightBlock& weights) {
   const std::uint64_t now = step.progress->now;
   const auto block = static_cast<std::uint64_t>(weights.block);
   const RandomWords noise =
@@ -122,7 +122,7 @@ __device__ void move_by_noise(const StepArguments& step, std::int32_t sign, Weig
   for (int j = 0; j < 8; ++j) {
     const std::int32_t z = noise_value(step.noise, half_word(noise, j));
     weights.values[j] =
-        saturate8(weights.values[j] - sign * noise_step(step, z, half_word(rounding, j)));
+        saturate8(weights.values[j] - noise_step(step, slope * z, half_word(rounding, j)));
   }
 }
 
@@ -144,26 +144,26 @@ __device__ void move_by_gradient(const StepArguments& step, WeightBlock& weights
   }
 }
 
-__device__ std::int32_t loss_sign(const StepArguments& step) {
+__device__ std::int32_t slope_of(const StepArguments& step) {
   const std::int64_t plus = step.result->loss[0];
   const std::int64_t minus = step.network.streams > 1 ? step.result->loss[1] : plus;
-  return plus > minus ? 1 : plus < minus ? -1 : 0;
+  return loss_slope(plus - minus, step.batch, step.slope_exponent);
 }
 
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const __grid_constant__ StepArguments step) {
   const std::int64_t i = thread_index();
-  const std::int32_t sign = loss_sign(step);
+  const std::int32_t slope = slope_of(step);
   if (i == 0) {
-    step.result->sign = sign;
+    step.result->slope = slope;
     step.progress->step = step.progress->now + 1;
   }
   WeightBlock weights = load_block(step, i);
   if (weights.layer < 0) return;
   const bool below = weights.layer < step.network.boundary;
-  if (below && (sign == 0 || !step.updates_head)) return;
+  if (below && (slope == 0 || !step.updates_head)) return;
   if (below) {
-    move_by_noise(step, sign, weights);
+    move_by_noise(step, slope, weights);
   } else {
     move_by_gradient(step, weights);
   }
