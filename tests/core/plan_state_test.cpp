@@ -16,7 +16,12 @@ const StepPlan kPlan{
     .micro_batch_size = 48,
     .learning_rate_scale = 0.5f,
     .layers = {{.compute = Precision::Bf16, .learning_rate_scale = 0.25f},
-               {.compute = Precision::Fp16, .gradient = GradientSource::ZerothOrder}}};
+               {.compute = Precision::Fp16,
+                .saved = ActivationFormat::Coded,
+                .gradient = GradientSource::ZerothOrder}},
+    .saved = {{},
+              {.codec = SavedCodec::Groups, .eighths = 20},
+              {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 40, 16, 9, 0}}}};
 
 TEST(PlanState, ReadsBackThePlanItWrote) { EXPECT_EQ(plan_from(as_map(kPlan), 2), kPlan); }
 
@@ -28,6 +33,22 @@ TEST(PlanState, RefusesAChoiceItDoesNotKnow) {
   StateMap map = as_map(kPlan);
   const StateView wrong = number_state<std::int64_t>("plan/choices", {9, 0, 0, 0, 0, 0});
   map["plan/choices"] = wrong;
+  EXPECT_THROW(plan_from(map, 2), StorageError);
+}
+
+TEST(PlanState, ReadsAPlanFromBeforeTensorsHadCodecs) {
+  StateMap map = as_map(kPlan);
+  map.erase("plan/saved");
+  StepPlan without = kPlan;
+  without.saved.clear();
+  EXPECT_EQ(plan_from(map, 2), without);
+}
+
+TEST(PlanState, RefusesACodecItDoesNotKnowAndHalfATensor) {
+  StateMap map = as_map(kPlan);
+  map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {200, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_THROW(plan_from(map, 2), StorageError);
+  map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {0, 0, 0, 0});
   EXPECT_THROW(plan_from(map, 2), StorageError);
 }
 

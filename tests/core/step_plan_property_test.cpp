@@ -14,8 +14,13 @@ StepPlan random_plan() {
   for (std::size_t i = 0; i < layers; ++i)
     plan.layers.push_back(
         {.compute = static_cast<Precision>(*rc::gen::inRange(0, 4)),
+         .saved = static_cast<ActivationFormat>(*rc::gen::inRange(0, 3)),
          .gradient = static_cast<GradientSource>(*rc::gen::inRange(0, 2)),
          .learning_rate_scale = 0.25f * static_cast<float>(*rc::gen::inRange(-8, 8))});
+  const auto saved = *rc::gen::inRange<std::size_t>(0, 6);
+  for (std::size_t i = 0; i < saved; ++i)
+    plan.saved.push_back({.codec = static_cast<SavedCodec>(*rc::gen::inRange(0, 12)),
+                          .eighths = *rc::gen::inRange<std::uint8_t>(0, 65)});
   return plan;
 }
 

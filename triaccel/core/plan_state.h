@@ -10,7 +10,8 @@ namespace triaccel {
 /// A plan as a checkpoint keeps it.
 std::vector<StateView> plan_state(const StepPlan& plan);
 
-/// Reads what plan_state wrote; StorageError unless it is a plan of `layer_count` layers.
+/// Reads what plan_state wrote; StorageError unless it is a plan of `layer_count` layers. A
+/// checkpoint from before tensors had codecs gives a plan without any.
 StepPlan plan_from(const StateMap& saved, std::int64_t layer_count);
 
 }  // namespace triaccel

@@ -5,6 +5,19 @@
 #include "triaccel/base/mixed_hash.h"
 
 namespace triaccel {
+namespace {
+
+/// All fields in one number, whatever the machine's order of bytes.
+std::uint64_t packed(const SavedPlan& saved) {
+  std::uint64_t bits = static_cast<std::uint64_t>(saved.codec);
+  bits = bits << 8 | saved.block;
+  bits = bits << 8 | saved.eighths;
+  for (const std::uint8_t eighths : saved.band_eighths) bits = bits << 8 | eighths;
+  return bits;
+}
+
+}  // namespace
+
 std::uint64_t shape_hash(const StepPlan& plan) {
   std::uint64_t hash = mixed_hash(0, static_cast<std::uint64_t>(plan.batch_size));
   hash = mixed_hash(hash, static_cast<std::uint64_t>(plan.micro_batch_size));
@@ -14,6 +27,7 @@ std::uint64_t shape_hash(const StepPlan& plan) {
     hash = mixed_hash(hash, static_cast<std::uint64_t>(layer.saved));
     hash = mixed_hash(hash, static_cast<std::uint64_t>(layer.gradient));
   }
+  for (const SavedPlan& saved : plan.saved) hash = mixed_hash(hash, packed(saved));
   return hash;
 }
 

@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "triaccel/core/precision.h"
+#include "triaccel/core/saved_plan.h"
 
 namespace triaccel {
 
-/// How a layer's saved activations are kept between forward and backward.
-enum class ActivationFormat { Raw };
+/// How a layer's saved activations are kept between forward and backward, at most: Lossless leaves
+/// every gradient as it is to the bit, Coded does not.
+enum class ActivationFormat { Raw, Lossless, Coded };
 
 /// Where a layer's gradient comes from.
 enum class GradientSource { Backprop, ZerothOrder };
@@ -28,6 +30,7 @@ struct StepPlan {
   std::int64_t micro_batch_size = 0;   // samples per forward and backward; at most batch_size
   float learning_rate_scale = 1.0f;    // of every layer: the answer to another batch size
   std::vector<LayerPlan> layers = {};  // index = LayerId, forward order
+  std::vector<SavedPlan> saved = {};   // index = number of the saved tensor; empty: all raw
   bool operator==(const StepPlan&) const = default;
 };
 
@@ -41,8 +44,9 @@ struct ScheduledPlan {
 /// Hash over every field: equal plans, equal hashes, on every machine.
 std::uint64_t plan_hash(const StepPlan& plan);
 
-/// Hash over what shapes the computation: batch sizes, precisions, formats, gradient sources.
-/// Learning rates travel as device data and are left out, so changing them recaptures nothing.
+/// Hash over what shapes the computation: batch sizes, precisions, formats, gradient sources,
+/// codecs. Learning rates travel as device data and are left out, so changing them recaptures
+/// nothing.
 std::uint64_t shape_hash(const StepPlan& plan);
 
 }  // namespace triaccel

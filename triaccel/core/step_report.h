@@ -6,6 +6,7 @@
 
 #include "triaccel/core/curvature_report.h"
 #include "triaccel/core/memory_report.h"
+#include "triaccel/core/saved_counts.h"
 #include "triaccel/core/zeroth_order_step.h"
 
 namespace triaccel {
@@ -52,6 +53,8 @@ struct StepReport {
   std::vector<LayerSignals> layers = {};           // index = LayerId
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
+  std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
+  std::int64_t saved_nonfinite = 0;       // ranges of the interval's codes that were not finite
 };
 
 }  // namespace triaccel

@@ -5,19 +5,26 @@
 #include "triaccel/kernels/augment.h"
 #include "triaccel/kernels/batch_norm.h"
 #include "triaccel/kernels/bias.h"
+#include "triaccel/kernels/bit_mask_codec.h"
 #include "triaccel/kernels/channel_gate.h"
 #include "triaccel/kernels/cross_entropy.h"
 #include "triaccel/kernels/depthwise.h"
+#include "triaccel/kernels/frequency_codec.h"
 #include "triaccel/kernels/gradient_moments.h"
+#include "triaccel/kernels/group_codec.h"
 #include "triaccel/kernels/image_patches.h"
 #include "triaccel/kernels/layer_scale.h"
 #include "triaccel/kernels/max_pool.h"
+#include "triaccel/kernels/nonzero_codec.h"
 #include "triaccel/kernels/restore_if_skipped.h"
 #include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
+#include "triaccel/kernels/split_codec.h"
 #include "triaccel/kernels/step_control.h"
+#include "triaccel/kernels/three_pass_codec.h"
 #include "triaccel/kernels/weight_average.h"
 #include "triaccel/kernels/weight_copy.h"
+#include "triaccel/kernels/window_codec.h"
 #include "triaccel/kernels/zo_estimate.h"
 #include "triaccel/kernels/zo_noise.h"
 
@@ -140,6 +147,63 @@ void add_bias(const BiasedMatrix&, const float*, void*, cudaStream_t) { no_cuda(
 
 void bias_gradient(const BiasedMatrix&, const void*, float*, float*, cudaStream_t) {
   no_cuda("bias_gradient");
+}
+
+void encode_groups(const GroupCoding&, const void*, void*, std::int32_t*, cudaStream_t) {
+  no_cuda("encode_groups");
+}
+
+void decode_groups(const GroupCoding&, const void*, void*, cudaStream_t) {
+  no_cuda("decode_groups");
+}
+
+void encode_plain_groups(const PlainGroupCoding&, const void*, void*, float*, std::int32_t*,
+                         cudaStream_t) {
+  no_cuda("encode_plain_groups");
+}
+
+void decode_plain_groups(const PlainGroupCoding&, const void*, void*, cudaStream_t) {
+  no_cuda("decode_plain_groups");
+}
+
+void encode_split(const SplitCoding&, const void*, void*, float*, std::int32_t*, cudaStream_t) {
+  no_cuda("encode_split");
+}
+
+void decode_split(const SplitCoding&, const void*, void*, cudaStream_t) { no_cuda("decode_split"); }
+
+void encode_mask(MaskedArray, const void*, MaskTest, std::uint32_t*, cudaStream_t) {
+  no_cuda("encode_mask");
+}
+
+void decode_mask(MaskedArray, const std::uint32_t*, MaskValue, void*, cudaStream_t) {
+  no_cuda("decode_mask");
+}
+
+void encode_windows(const WindowPlaces&, const std::int64_t*, std::uint32_t*, cudaStream_t) {
+  no_cuda("encode_windows");
+}
+
+void decode_windows(const WindowPlaces&, const std::uint32_t*, std::int64_t*, cudaStream_t) {
+  no_cuda("decode_windows");
+}
+
+void encode_nonzeros(const NonZeroCoding&, const void*, NonZeroMask, void*, std::int32_t*,
+                     cudaStream_t) {
+  no_cuda("encode_nonzeros");
+}
+
+void decode_nonzeros(const NonZeroCoding&, const std::uint32_t*, const void*, void*, cudaStream_t) {
+  no_cuda("decode_nonzeros");
+}
+
+void encode_frequency(const FrequencyCoding&, const void*, std::uint8_t*, std::int32_t*,
+                      cudaStream_t) {
+  no_cuda("encode_frequency");
+}
+
+void decode_frequency(const FrequencyCoding&, const std::uint8_t*, void*, cudaStream_t) {
+  no_cuda("decode_frequency");
 }
 
 }  // namespace triaccel::kernels::cuda

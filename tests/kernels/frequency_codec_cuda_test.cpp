@@ -1,0 +1,102 @@
+#include "tests/kernels/cuda_fixture.h"
+#include "tests/kernels/frequency_codec_cases.h"
+
+namespace triaccel::kernels {
+namespace {
+
+class FrequencyCodecOnCuda : public CudaTest {
+ protected:
+  at::Tensor moved(const Bytes& bytes) {
+    at::Tensor host = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+    if (!bytes.empty()) std::memcpy(host.data_ptr(), bytes.data(), bytes.size());
+    return host.to(device_);
+  }
+
+  static Bytes fetched(const at::Tensor& bytes) {
+    const at::Tensor host = bytes.cpu();
+    const auto* first = static_cast<const std::uint8_t*>(host.data_ptr());
+    return Bytes(first, first + host.numel());
+  }
+
+  /// Codes, decoded values and counts equal those of the CPU. `shift` bytes off where memory
+  /// begins.
+  void expect_oracle(FrequencyCoding coding, const std::vector<float>& numbers, int shift = 0) {
+    const Bytes values = stored_as(coding.type, numbers);
+    const std::int64_t step = 7;
+    const at::Tensor device_step = on_device(step, device_);
+    coding.key.step = &step;
+    Bytes codes(static_cast<std::size_t>(layout_of(coding).bytes()), 0x11), decoded(values.size());
+    std::int32_t not_finite = 0;
+    cpu::encode_frequency(coding, values.data(), codes.data(), &not_finite);
+    cpu::decode_frequency(coding, codes.data(), decoded.data());
+
+    coding.key.step = pointer<std::int64_t>(device_step);
+    Bytes shifted(static_cast<std::size_t>(shift));
+    shifted.insert(shifted.end(), values.begin(), values.end());
+    const at::Tensor memory = moved(shifted);
+    const at::Tensor found = at::full({static_cast<std::int64_t>(codes.size())}, 0x77,
+                                      at::TensorOptions(at::kByte).device(device_));
+    const at::Tensor count = at::zeros({1}, at::TensorOptions(at::kInt).device(device_));
+    const at::Tensor back = at::zeros_like(memory);
+    cuda::encode_frequency(coding, pointer<char>(memory) + shift, pointer<std::uint8_t>(found),
+                           pointer<std::int32_t>(count), stream());
+    cuda::decode_frequency(coding, pointer<std::uint8_t>(found), pointer<char>(back) + shift,
+                           stream());
+    ASSERT_EQ(fetched(found), codes) << described(coding);
+    ASSERT_EQ(count.item<int>(), not_finite) << described(coding);
+    const Bytes returned = fetched(back);
+    ASSERT_TRUE(same_numbers(read_as(coding.type, Bytes(returned.begin() + shift, returned.end())),
+                             read_as(coding.type, decoded)))
+        << described(coding);
+  }
+};
+
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpu) {
+  for (const FrequencyCoding& coding : awkward_codings())
+    expect_oracle(coding, awkward_map(coding.map));
+}
+
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuInBatchesOfEveryTypeAndOrder) {
+  for (const int block : {8, 7, 4})
+    for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
+      for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})
+        for (const std::int64_t side : {56, 30}) {
+          const FrequencyCoding coding = {.map = dense_map(6, 96, side, side, order),
+                                          .type = type,
+                                          .block = block,
+                                          .bits = coefficient_bits(block, {60, 37, 27, 18, 11}),
+                                          .key = {.seed = 3, .tensor = 9}};
+          expect_oracle(coding, noisy_map(coding.map));
+        }
+}
+
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuForUnitsThatAreNotFinite) {
+  for (const int block : {8, 7, 4}) {
+    const FrequencyCoding coding = {.map = dense_map(64, 40, 8, 8, MapOrder::Nhwc),
+                                    .block = block,
+                                    .bits = coefficient_bits(block, {48, 30, 24, 17, 12})};
+    std::vector<float> values = noisy_map(coding.map);
+    values[5] = NAN;
+    values[2000] = INFINITY;
+    values[70001] = -INFINITY;
+    values[90000] = 3e38f;
+    expect_oracle(coding, values);
+  }
+}
+
+TEST_F(FrequencyCodecOnCuda, TakesMapsThatLieAnywhere) {
+  const FrequencyCoding coding = {.map = dense_map(3, 40, 16, 16, MapOrder::Nchw),
+                                  .block = 8,
+                                  .bits = coefficient_bits(8, {48, 30, 24, 17, 12})};
+  for (const int shift : {4, 8, 12}) expect_oracle(coding, noisy_map(coding.map), shift);
+}
+
+TEST_F(FrequencyCodecOnCuda, TakesMapsWithoutElements) {
+  const FrequencyCoding coding = {.map = dense_map(0, 3, 8, 8, MapOrder::Nchw),
+                                  .bits = coefficient_bits(8, {8, 8, 8, 8, 8})};
+  cuda::encode_frequency(coding, nullptr, nullptr, nullptr, stream());
+  cuda::decode_frequency(coding, nullptr, nullptr, stream());
+}
+
+}  // namespace
+}  // namespace triaccel::kernels

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace triaccel {
+
+/// How one tensor that autograd saves is kept between forward and backward.
+enum class SavedCodec : std::uint8_t {
+  Raw,        // as it is, by reference
+  Shape,      // not at all: backward reads its sizes only
+  Mask,       // one bit an element: backward reads its sign, or two values occur
+  Window,     // places of maxima, within their pooling windows
+  Groups,     // codes of a few bits, a range for every 256 elements
+  NonZeros,   // a mask, and codes of those elements that are not zero
+  Frequency,  // codes of its blocks' cosine transform, with bits by band
+  Derived,    // rebuilt from another stored tensor by an elementwise map
+  // What other systems do, to compare with:
+  Bf16,          // rounded
+  GroupsActnn,   // ActNN's 2 bits: stochastic, three passes over memory
+  GroupsGact,    // GACT's 4 bits: stochastic, flat groups
+  LowHighSplit,  // DIVISION's: 8 x 8 means in BF16, the rest in 2 bits
+};
+
+inline constexpr int kSavedCodecs = 12;
+
+constexpr std::string_view name_of(SavedCodec codec) {
+  switch (codec) {
+    case SavedCodec::Raw:
+      return "raw";
+    case SavedCodec::Shape:
+      return "shape";
+    case SavedCodec::Mask:
+      return "mask";
+    case SavedCodec::Window:
+      return "window";
+    case SavedCodec::Groups:
+      return "groups";
+    case SavedCodec::NonZeros:
+      return "nonzeros";
+    case SavedCodec::Frequency:
+      return "frequency";
+    case SavedCodec::Derived:
+      return "derived";
+    case SavedCodec::Bf16:
+      return "bf16";
+    case SavedCodec::GroupsActnn:
+      return "actnn";
+    case SavedCodec::GroupsGact:
+      return "gact";
+    case SavedCodec::LowHighSplit:
+      return "division";
+  }
+  return "";
+}
+
+inline constexpr int kFrequencyBands = 5;
+
+/// What happens to one saved tensor. Widths are in eighths of a bit, so that plans are whole
+/// numbers and their sizes exact.
+struct SavedPlan {
+  SavedCodec codec = SavedCodec::Raw;
+  std::uint8_t block = 0;    // Frequency: 8, 7 or 4 elements a side
+  std::uint8_t eighths = 0;  // Groups: of each element's code. NonZeros: the room for codes, spread
+                             // over all elements, zeros too
+  std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
+  bool operator==(const SavedPlan&) const = default;
+};
+
+}  // namespace triaccel
