@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/config_options.h"
+#include "cli/inspect_saved.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
@@ -105,15 +107,32 @@ void inspect(const fs::path& path, bool json) {
 
 void add_inspect(CLI::App& program) {
   struct Arguments {
+    std::unique_ptr<ConfigOptions> options;
     std::string path;
+    bool saved = false;
     bool json = false;
   };
-  CLI::App* command =
-      program.add_subcommand("inspect", "Look into a run, a checkpoint or a safetensors file");
+  CLI::App* command = program.add_subcommand(
+      "inspect", "Look into a run, a checkpoint, a safetensors file or what a model saves");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("path", arguments->path, "run directory or file")->required();
+  command->add_option("path", arguments->path, "run directory or file");
+  command->add_flag("--saved", arguments->saved,
+                    "in place of a path: what a forward pass of these options saves for backward");
   command->add_flag("--json", arguments->json, "as JSON");
-  command->callback([arguments] { inspect(arguments->path, arguments->json); });
+  RunConfig defaults;
+  defaults.train.batch = 4;
+  arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
+  command->callback([arguments, defaults] {
+    const RunConfig config = arguments->options->config(defaults);
+    if (arguments->saved) {
+      require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
+              arguments->path, "'");
+      return inspect_saved(config, arguments->json);
+    }
+    require(!arguments->path.empty(), "inspect",
+            "say what to look into: a run, a file, or --saved with the options of a run");
+    inspect(arguments->path, arguments->json);
+  });
 }
 
 }  // namespace triaccel::cli

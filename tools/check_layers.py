@@ -7,7 +7,7 @@ import sys
 MAY_INCLUDE = {
     "base": "",
     "core": "base",
-    "kernels": "base",
+    "kernels": "base core",
     "device": "base core",
     "formats": "base core",
     "int8": "base",
@@ -16,13 +16,14 @@ MAY_INCLUDE = {
     "telemetry": "base core",
     "models": "base core",
     "layers": "base core kernels device ops",
+    "saved": "base core kernels device ops",
     "signals": "base core device ops layers",
     "optim": "base core kernels device ops",
     "data": "base core formats device kernels ops",
     "distributed": "base core",
     "checkpoint": "base core formats",
-    "step": "base core device ops signals layers optim data",
-    "trainer": "base core formats device ops policies telemetry models signals layers optim data distributed checkpoint step int8",
+    "step": "base core device ops signals layers saved optim data",
+    "trainer": "base core formats device ops policies telemetry models signals layers saved optim data distributed checkpoint step int8",
 }
 TORCH_FREE = {"base", "core", "formats", "kernels", "policies", "telemetry", "checkpoint", "int8"}
 MAX_LINES = 500

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "triaccel/layers/left_gradient.h"
+#include "triaccel/ops/norm_history.h"
 
 namespace triaccel {
 namespace {
@@ -71,7 +72,7 @@ struct NormFusion::Norm {
   }
 };
 
-class NormFusion::Node final : public TakesGradient {
+class NormFusion::Node final : public TakesGradient, public HasNormHistory {
  public:
   Node(const Norm& norm, const at::Tensor& residual)
       : input_(norm.input, /*is_output=*/false),
@@ -111,6 +112,9 @@ class NormFusion::Node final : public TakesGradient {
     left_.reset();
   }
   std::string name() const override { return "triaccel::NormFusion"; }
+  NormHistory norm_history() const override {
+    return {statistics_, how_.weight, how_.bias, activation_, has_residual_};
+  }
 
  private:
   autograd::SavedVariable input_;

@@ -1,0 +1,108 @@
+#include "triaccel/saved/saved_store.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/torch.h>
+
+#include "tests/kernels/cuda_fixture.h"
+#include "tests/saved/saved_pass.h"
+#include "triaccel/device/captured_work.h"
+
+namespace triaccel {
+namespace {
+
+class SavedStoreOnCuda : public kernels::CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped()) return;
+    at::globalContext().setDeterministicCuDNN(true);
+    at::globalContext().setBenchmarkCuDNN(false);
+    at::globalContext().setFloat32MatmulPrecision("highest");
+    install_saved_tensor_engine();
+  }
+
+  SlimRun on_device(const std::string& name) const {
+    SlimRun run(name);
+    run.network.module->to(device_);
+    run.input = run.input.to(device_);
+    run.constants = constants_of(*run.network.module);
+    return run;
+  }
+};
+
+void follow(SavedStore& store, const SlimRun& run, const SavedPlan& values) {
+  const SavedCensus census =
+      census_of([&] { return run.forward(); }, run.constants, run.input.size(0));
+  store.follow(census, planned(census, values));
+}
+
+TEST_F(SavedStoreOnCuda, LeavesEveryBitOfEveryGradientWithoutLoss) {
+  for (const std::string& name : model_names()) {
+    const SlimRun run = on_device(name);
+    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
+    const std::vector<at::Tensor> again = run.gradients(run.forward());
+    SavedStore store({}, run.constants, device_);
+    follow(store, run, {});
+    const at::Tensor logits = kept(store, [&] { return run.forward(); });
+    EXPECT_EQ(store.counts().mismatches, 0) << name;
+    const std::vector<at::Tensor> gradients = run.gradients(logits);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!torch::equal(wanted[i], again[i])) continue;  // torch itself does not repeat this one
+      EXPECT_TRUE(torch::equal(gradients[i], wanted[i])) << name << " " << i;
+    }
+  }
+}
+
+TEST_F(SavedStoreOnCuda, KeepsNothingOfWhatIsReadForItsSizesOnly) {
+  const at::Tensor weight = torch::randn({8, 3, 3, 3}, device_).requires_grad_();
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
+    for (const int pool : {0, 1, 2}) {
+      const at::Tensor x = torch::randn({2, 3, 11, 13}, device_).contiguous(format);
+      const Forward forward = [&] {
+        const at::Tensor y = torch::relu(torch::conv2d(x, weight)).contiguous(format);
+        if (pool == 0) return torch::max_pool2d(y, {3, 2}, {2, 2}, {1, 0}, {1, 2});
+        if (pool == 1) return torch::avg_pool2d(y, 2);
+        return torch::adaptive_avg_pool2d(y, {3, 2});
+      };
+      forward().square().sum().backward();
+      const at::Tensor wanted = weight.grad().clone();
+      weight.mutable_grad().reset();
+      SavedStore store({}, {weight}, device_);
+      const SavedCensus census = census_of(forward, {weight}, 2);
+      store.follow(census, planned(census, {}));
+      kept(store, forward).square().sum().backward();
+      EXPECT_LT((weight.grad() - wanted).abs().max().item<double>(), 1e-4) << pool;
+      weight.mutable_grad().reset();
+    }
+}
+
+TEST_F(SavedStoreOnCuda, MovesOnWithEveryReplayOfACapturedPass) {
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  const SlimRun run = on_device("lenet5");
+  SavedStore store({.seed = 3}, run.constants, device_);
+  follow(store, run, {.codec = SavedCodec::Groups, .eighths = 16});
+  const auto parameters = run.network.module->parameters();
+  for (const at::Tensor& parameter : parameters)
+    parameter.mutable_grad() = torch::zeros_like(parameter);
+  const auto step = [&] {
+    for (const at::Tensor& parameter : parameters) parameter.grad().zero_();
+    const at::Tensor logits = kept(store, [&] { return run.network.forward(run.input); });
+    logits.square().sum().backward();
+    store.end_pass();
+  };
+  step();
+  WorkPool pool;
+  CapturedWork work(pool, step);
+  const std::int64_t before = store.passes().item<std::int64_t>();
+  work.replay();
+  const at::Tensor first = parameters[0].grad().clone();
+  work.replay();
+  EXPECT_EQ(store.passes().item<std::int64_t>(), before + 2);
+  EXPECT_FALSE(torch::equal(parameters[0].grad(), first));
+  EXPECT_TRUE(parameters[0].grad().isfinite().all().item<bool>());
+  EXPECT_FALSE(store.needs_profile());
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "triaccel/saved/decoded_tensor.h"
+#include "triaccel/saved/derivation_chain.h"
+#include "triaccel/saved/saved_record.h"
+#include "triaccel/saved/tensor_layout.h"
+
+namespace triaccel {
+
+/// What the nodes of a pass saved that other tensors are computed from again.
+class DerivationSources {
+ public:
+  explicit DerivationSources(std::shared_ptr<DecodedTensor> decoded)
+      : decoded_(std::move(decoded)) {}
+
+  /// `node` saved a tensor that lies as `layout` says when it is decoded. The record is referred to
+  /// weakly.
+  void add(std::uint64_t node, const SharedRecord& record, TensorLayout layout);
+
+  /// It saved one of its norm's statistics, the mean before the inverse deviation.
+  void add_statistic(std::uint64_t node, const at::Tensor& statistic);
+
+  void clear() { nodes_.clear(); }
+
+  /// A record that decodes to `tensor` in its own layout, computed from what its history saved; no
+  /// decode function where that is not there, or lies in another order. `mask` gives ReLU's gate,
+  /// as bool in the tensor's layout.
+  SavedRecord record_of(const at::Tensor& tensor, const std::function<at::Tensor()>& mask) const;
+
+ private:
+  struct Source {
+    std::weak_ptr<const SavedRecord> record;
+    TensorLayout layout;
+  };
+  struct Node {
+    std::vector<Source> saved;
+    std::vector<at::Tensor> statistics;
+  };
+
+  SavedRecord product(const at::Tensor& tensor, const Node& node) const;
+
+  std::shared_ptr<DecodedTensor> decoded_;
+  std::unordered_map<std::uint64_t, Node> nodes_;
+};
+
+}  // namespace triaccel

@@ -1,0 +1,125 @@
+#include "triaccel/saved/saved_coder.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/core/saved_bytes.h"
+#include "triaccel/ops/baseline_codec.h"
+#include "triaccel/ops/bit_mask_codec.h"
+#include "triaccel/ops/frequency_codec.h"
+#include "triaccel/ops/group_codec.h"
+#include "triaccel/ops/nonzero_codec.h"
+#include "triaccel/ops/window_codec.h"
+
+namespace triaccel {
+namespace {
+
+/// Codes, and how to read them; `step` is what the coding's offsets point to.
+template <typename Codes, typename Coding>
+SavedRecord record_of(std::int64_t bytes, Codes codes, const at::Tensor& dense,
+                      const Coding& coding, const at::Tensor& step,
+                      at::Tensor (*decode)(const Codes&, at::IntArrayRef, at::IntArrayRef,
+                                           at::ScalarType, Coding)) {
+  return {.bytes = bytes,
+          .decode = [codes = std::move(codes), layout = TensorLayout(dense),
+                     type = dense.scalar_type(), coding, step,
+                     decode] { return decode(codes, layout.sizes, layout.strides, type, coding); }};
+}
+
+}  // namespace
+
+SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued) {
+  double value = 1;
+  if (two_valued) {
+    if (!dense.is_cpu()) return nullptr;
+    value = dense.max().item<double>();
+    if (!dense.eq(0).logical_or_(dense.eq(value)).all().item<bool>()) return nullptr;
+  }
+  return std::make_shared<SavedMask>(
+      SavedMask{.words = encode_mask(dense, kernels::MaskTest::NotZero), .value = value});
+}
+
+at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, bool as_bool) {
+  const at::ScalarType type = as_bool ? at::kBool : layout.options.dtype().toScalarType();
+  return decode_mask(mask.words, layout.sizes, layout.strides, type,
+                     {.value = static_cast<float>(mask.value)});
+}
+
+SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
+                                 std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  constexpr std::int64_t most_taps = 256;
+  if (windows.taps() < 1 || windows.taps() > most_taps || indices.numel() >= most ||
+      rows * columns >= most)
+    return {};
+  const bool lies_well =
+      indices.is_contiguous() ||
+      (indices.dim() == 4 && indices.is_contiguous(at::MemoryFormat::ChannelsLast));
+  const at::Tensor dense = lies_well ? indices : indices.contiguous();
+  const WindowGeometry geometry{.map = {rows, columns},
+                                .window = windows.size,
+                                .stride = windows.stride,
+                                .padding = windows.padding,
+                                .dilation = windows.dilation};
+  const at::Tensor taps = encode_windows(dense, geometry);
+  return {.bytes = static_cast<std::int64_t>(taps.nbytes()),
+          .decode = [taps, layout = TensorLayout(dense), geometry] {
+            return decode_windows(taps, layout.sizes, layout.strides, geometry);
+          }};
+}
+
+SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
+                                const SavedOffsets& offsets, SharedMask& mask,
+                                const at::Tensor& not_finite) {
+  const kernels::DitherKey key{.seed = offsets.seed,
+                               .tensor = offsets.tensor,
+                               .step = offsets.step.const_data_ptr<std::int64_t>()};
+  switch (plan.codec) {
+    case SavedCodec::Groups: {
+      const kernels::GroupCoding coding{
+          .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
+      const at::Tensor codes = encode_groups(dense, coding, not_finite);
+      return record_of(codes.numel(), codes, dense, coding, offsets.step, &decode_groups);
+    }
+    case SavedCodec::NonZeros: {
+      const kernels::NonZeroCoding coding{
+          .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
+      const NonZeroCodes codes =
+          encode_nonzeros(dense, coding, mask ? mask->words : at::Tensor(), not_finite);
+      if (!mask) mask = std::make_shared<SavedMask>(SavedMask{.words = codes.mask});
+      return record_of(codes.records.numel(), codes, dense, coding, offsets.step, &decode_nonzeros);
+    }
+    case SavedCodec::Bf16:
+    case SavedCodec::GroupsActnn:
+    case SavedCodec::GroupsGact:
+    case SavedCodec::LowHighSplit: {
+      const BaselineCoding coding{.codec = plan.codec, .key = key};
+      const at::Tensor codes = encode_baseline(dense, coding, not_finite);
+      return {.bytes = codes.numel(),
+              .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
+                         step = offsets.step] {
+                return decode_baseline(codes, layout.sizes, layout.strides, type, coding);
+              }};
+    }
+    case SavedCodec::Frequency: {
+      if (!codes_frequency(dense)) return {};
+      const FrequencyCoding coding{.block = plan.block,
+                                   .band_eighths = plan.band_eighths,
+                                   .rounding = offsets.rounding,
+                                   .key = key};
+      const at::Tensor codes = encode_frequency(dense, coding, not_finite);
+      return record_of(codes.numel(), codes, dense, coding, offsets.step, &decode_frequency);
+    }
+    case SavedCodec::Raw:
+    case SavedCodec::Shape:
+    case SavedCodec::Mask:
+    case SavedCodec::Window:
+    case SavedCodec::Derived:
+      break;
+  }
+  throw UsageError(text("[SavedStore] '", name_of(plan.codec), "' keeps no values"));
+}
+
+}  // namespace triaccel

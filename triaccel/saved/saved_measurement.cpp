@@ -1,0 +1,103 @@
+#include "triaccel/saved/saved_measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+
+#include "triaccel/core/frequency_bands.h"
+#include "triaccel/kernels/frequency_codec.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::size_t kGroup = 256;  // non-zeros that share a range
+
+/// Where the channels of a tensor lie: the second dimension of maps, the last one elsewhere.
+struct Channels {
+  std::size_t count = 1;
+  std::size_t inner = 1;  // elements between neighbours
+};
+
+Channels channels_of(const std::vector<std::int64_t>& sizes) {
+  Channels channels;
+  if (sizes.size() < 2) return channels;
+  const std::size_t at = sizes.size() == 4 ? 1 : sizes.size() - 1;
+  channels.count = static_cast<std::size_t>(sizes[at]);
+  for (std::size_t d = at + 1; d < sizes.size(); ++d)
+    channels.inner *= static_cast<std::size_t>(sizes[d]);
+  return channels;
+}
+
+/// Mean square of the elements about their channel's mean.
+double variance_of(const SavedSample& sample) {
+  const Channels channels = channels_of(sample.sizes);
+  std::vector<double> sums(channels.count), squares(channels.count);
+  for (std::size_t i = 0; i < sample.values.size(); ++i) {
+    const std::size_t channel = i / channels.inner % channels.count;
+    const auto value = static_cast<double>(sample.values[i]);
+    sums[channel] += value;
+    squares[channel] += value * value;
+  }
+  const double each =
+      static_cast<double>(sample.values.size()) / static_cast<double>(channels.count);
+  double all = 0;
+  for (std::size_t c = 0; c < channels.count; ++c) all += squares[c] - sums[c] * sums[c] / each;
+  return std::max(0.0, all / static_cast<double>(sample.values.size()));
+}
+
+/// Mean squared range of groups of neighbours that are not zero.
+double nonzero_squared_range(const std::vector<float>& values) {
+  double sum = 0, groups = 0;
+  float low = 0, high = 0;
+  std::size_t held = 0;
+  const auto close = [&] {
+    if (held == 0) return;
+    sum += static_cast<double>(high - low) * static_cast<double>(high - low);
+    groups += 1;
+    held = 0;
+  };
+  for (const float value : values) {
+    if (value == 0) continue;
+    low = held == 0 ? value : std::min(low, value);
+    high = held == 0 ? value : std::max(high, value);
+    if (++held == kGroup) close();
+  }
+  close();
+  return groups > 0 ? sum / groups : 0;
+}
+
+void measure(SavedStatistics& tensor, const SavedSample& sample) {
+  if (!std::ranges::all_of(sample.values, [](float v) { return std::isfinite(v); })) return;
+  tensor.variance = variance_of(sample);
+  tensor.nonzero_squared_range = nonzero_squared_range(sample.values);
+  const auto zeros = std::ranges::count(sample.values, 0.0f);
+  tensor.nonzero_share = 1 - static_cast<double>(zeros) / static_cast<double>(sample.values.size());
+  const std::vector<BlockMap> maps = block_maps(sample.sizes);
+  BlockMap flat{.images = 1,
+                .channels = 1,
+                .rows = 1,
+                .columns = static_cast<std::int64_t>(sample.values.size()),
+                .column_stride = 1};
+  for (std::size_t t = 0; t < kTransformBlocks.size(); ++t) {
+    const int block = kTransformBlocks[t];
+    if (block != 0 && maps.empty()) continue;
+    const BlockMap& map = block == 0 ? flat : maps.front();
+    if (block != 0 && std::max(map.rows, map.columns) < 2) continue;  // nothing to transform
+    tensor.transforms[t] = kernels::cpu::transform_statistics(map, kernels::FloatType::F32,
+                                                              sample.values.data(), block);
+  }
+}
+
+}  // namespace
+
+void measure_saved(std::span<SavedStatistics> tensors, const std::vector<SavedSample>& samples) {
+  std::map<std::int64_t, const SavedSample*> by_entry;
+  for (const SavedSample& sample : samples)
+    if (!sample.values.empty()) by_entry[sample.entry] = &sample;
+  for (SavedStatistics& tensor : tensors)
+    if (const auto found = by_entry.find(tensor.entry); found != by_entry.end())
+      measure(tensor, *found->second);
+}
+
+}  // namespace triaccel

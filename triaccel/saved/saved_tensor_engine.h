@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace triaccel {
+
+/// Keeps the tensors that autograd saves for backward.
+class SavedTensorKeeper {
+ public:
+  virtual ~SavedTensorKeeper() = default;
+
+  /// Called while an operator saves `tensor`, without grad mode. What it returns gives the tensor
+  /// back, as often as it is asked and from any thread; it must hold no reference to `tensor`'s
+  /// place in the graph, or the graph never dies.
+  virtual std::function<at::Tensor()> keep(const at::Tensor& tensor) = 0;
+};
+
+/// Makes autograd ask SavedTensorScope for every tensor it saves, in the whole process. Call it
+/// before the first backward pass, as only one engine should own threads; again is harmless. Throws
+/// UsageError where somebody else's engine is in use, as Python's.
+void install_saved_tensor_engine();
+
+/// Until the scope ends, what this thread's operators save is kept by `keeper`, which must outlive
+/// the scope but not the graph. Needs install_saved_tensor_engine().
+class [[nodiscard]] SavedTensorScope {
+ public:
+  explicit SavedTensorScope(SavedTensorKeeper& keeper);
+  ~SavedTensorScope();
+  SavedTensorScope(const SavedTensorScope&) = delete;
+  SavedTensorScope& operator=(const SavedTensorScope&) = delete;
+
+ private:
+  SavedTensorKeeper* previous_;
+};
+
+/// Until the scope ends, autograd saves tensors itself again: for what is differentiated twice.
+class [[nodiscard]] SavedTensorPause {
+ public:
+  SavedTensorPause();
+  ~SavedTensorPause();
+  SavedTensorPause(const SavedTensorPause&) = delete;
+  SavedTensorPause& operator=(const SavedTensorPause&) = delete;
+
+ private:
+  SavedTensorKeeper* previous_;
+};
+
+}  // namespace triaccel
