@@ -5,6 +5,7 @@
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/metrics_files.h"
+#include "triaccel/telemetry/saved_plan_text.h"
 
 namespace triaccel {
 namespace {
@@ -29,6 +30,43 @@ TEST(ScheduledPlan, ReadsBackEqual) {
   const ScheduledPlan second{25, controlled_plan()};
   EXPECT_EQ(plans_in(to_jsonl(first) + '\n' + to_jsonl(second) + '\n'),
             (std::vector{first, second}));
+}
+
+StepPlan compressed_plan() {
+  StepPlan plan = controlled_plan();
+  plan.layers[0].saved = ActivationFormat::Coded;
+  plan.layers[1].saved = ActivationFormat::Lossless;
+  plan.saved = {{},
+                {.codec = SavedCodec::Mask},
+                {.codec = SavedCodec::Groups, .eighths = 20},
+                {.codec = SavedCodec::NonZeros, .eighths = 9},
+                {.codec = SavedCodec::Frequency, .block = 7, .band_eighths = {64, 40, 16, 8, 0}}};
+  return plan;
+}
+
+TEST(ScheduledPlan, ReadsBackWhatBecomesOfSavedTensors) {
+  const ScheduledPlan record{25, compressed_plan()};
+  const std::string line = to_jsonl(record);
+  EXPECT_EQ(plans_in(line + '\n'), std::vector{record});
+  EXPECT_NE(line.find("\"formats\":\"cl\",\"saved\":[\"raw\",\"mask\",\"groups 2.5\","
+                      "\"nonzeros 1.125\",\"frequency7 8 5 2 1 0\"]"),
+            std::string::npos)
+      << line;
+}
+
+TEST(SavedPlanText, ReadsBackEveryCodec) {
+  for (int i = 0; i <= static_cast<int>(SavedCodec::LowHighSplit); ++i) {
+    SavedPlan plan{.codec = static_cast<SavedCodec>(i)};
+    if (plan.codec == SavedCodec::Frequency) plan.block = 4;
+    EXPECT_EQ(saved_plan_from(saved_plan_text(plan)), plan) << saved_plan_text(plan);
+  }
+}
+
+TEST(SavedPlanText, RefusesWhatIsNoPlan) {
+  for (const char* wrong : {"", "zip", "groups", "groups 2 3", "groups 2.3", "groups -1",
+                            "groups 32", "groups x", "mask 1", "frequency 1 1 1 1 1",
+                            "frequency5 1 1 1 1 1", "frequency8 1 1 1 1", " raw", "raw "})
+    EXPECT_EQ(saved_plan_from(wrong), std::nullopt) << wrong;
 }
 
 TEST(ScheduledPlan, IsShortAndReadableForPeople) {
@@ -75,7 +113,11 @@ TEST(ReadPlans, NamesFileAndLineOfWhatIsWrong) {
         "{\"step\":1,\"batch\":96,\"micro_batch\":97,\"precisions\":\"fb\"}",
         "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scales\":[1]}",
         "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scales\":[1,-1]}",
-        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scale\":null}"}) {
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"learning_rate_scale\":null}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"formats\":\"r\"}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"formats\":\"rx\"}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"saved\":[\"groups\"]}",
+        "{\"step\":1,\"batch\":96,\"precisions\":\"fb\",\"saved\":\"raw\"}"}) {
     try {
       plans_in(good + bad + '\n');
       ADD_FAILURE() << "read " << bad;

@@ -7,7 +7,7 @@
 namespace triaccel {
 namespace {
 
-constexpr double kSmoothing = 0.8;  // of the average of the loss
+constexpr double kKeptLoss = 0.8;  // of the average of the loss
 constexpr const char* kCounters = "boundary/counters";
 constexpr const char* kLosses = "boundary/losses";
 
@@ -57,7 +57,7 @@ void BoundaryPolicy::give_up(std::int64_t bp_layers) {
 
 void BoundaryPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
   ++tick_;
-  loss_ = tick_ == 1 ? report.loss : kSmoothing * loss_ + (1 - kSmoothing) * report.loss;
+  loss_ = tick_ == 1 ? report.loss : kKeptLoss * loss_ + (1 - kKeptLoss) * report.loss;
   if (tick_ == 1) loss_then_ = loss_;
   const std::int64_t now = bp_layers_of(plan);
   const double used = report.memory.limit > 0 ? static_cast<double>(report.memory.peak) /

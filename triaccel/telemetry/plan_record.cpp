@@ -6,13 +6,38 @@
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/json_fields.h"
 #include "triaccel/telemetry/json_lines.h"
+#include "triaccel/telemetry/saved_plan_text.h"
 
 namespace triaccel {
 namespace {
 
 constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
 
+constexpr std::string_view kFormatLetters = "rlc";  // by ActivationFormat
+
 bool is_rate(float value) { return std::isfinite(value) && value >= 0; }
+
+void read_formats(const JsonFields& fields, StepPlan& plan) {
+  if (!fields.has("formats")) return;
+  std::string letters;
+  fields.read("formats", letters);
+  if (letters.size() != plan.layers.size()) fields.reject("formats", "as long as 'precisions'");
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const std::size_t format = kFormatLetters.find(letters[i]);
+    if (format == kFormatLetters.npos) fields.reject("formats", "made of the letters r, l, c");
+    plan.layers[i].saved = static_cast<ActivationFormat>(format);
+  }
+}
+
+void read_saved(const JsonFields& fields, StepPlan& plan) {
+  std::vector<std::string> texts;
+  fields.read("saved", texts);
+  for (const std::string& entry : texts) {
+    const auto saved = saved_plan_from(entry);
+    if (!saved) fields.reject("saved", "a list of codecs, each with its bits: \"groups 2.5\"");
+    plan.saved.push_back(*saved);
+  }
+}
 
 ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   const nlohmann::json json = JsonFields::parse(line, where);
@@ -48,6 +73,8 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
     plan.layers.push_back(
         {.compute = *precision, .learning_rate_scale = rates.empty() ? 1.0f : rates[i]});
   }
+  read_formats(fields, plan);
+  read_saved(fields, plan);
   if (!fields.has("bp_layers")) return record;
   const auto layers = static_cast<std::int64_t>(letters.size());
   if (bp_layers < 0 || bp_layers > layers) fields.reject("bp_layers", "between 0 and the layers");
@@ -98,6 +125,11 @@ std::string to_jsonl(const ScheduledPlan& record) {
       std::ranges::count(record.plan.layers, GradientSource::ZerothOrder, &LayerPlan::gradient);
   if (by_losses > 0)
     json["bp_layers"] = static_cast<std::int64_t>(record.plan.layers.size()) - by_losses;
+  std::string formats;
+  for (const LayerPlan& layer : record.plan.layers)
+    formats += kFormatLetters[static_cast<std::size_t>(layer.saved)];
+  if (formats.find_first_not_of(kFormatLetters[0]) != formats.npos) json["formats"] = formats;
+  for (const SavedPlan& saved : record.plan.saved) json["saved"].push_back(saved_plan_text(saved));
   return dump_line(json);
 }
 

@@ -20,7 +20,8 @@ std::optional<Precision> precision_of(char letter);
 std::string precision_letters(const StepPlan& plan);
 
 /// One line of plans.jsonl, without its line break. `bp_layers` stands there when the layers before
-/// that many last ones train by the loss alone.
+/// that many last ones train by the loss alone; `formats` (r(aw), l(ossless), c(oded) a layer) and
+/// `saved` (saved_plan_text.h, one a tensor) where not everything is raw.
 std::string to_jsonl(const ScheduledPlan& record);
 
 /// Reads plans.jsonl, or a file written by hand: one object a line with step, batch and precisions;

@@ -1,0 +1,86 @@
+#include "triaccel/policies/compression_policy.h"
+
+#include <tuple>
+
+#include "triaccel/policies/codec_rules.h"
+#include "triaccel/policies/held_bytes.h"
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kPlanned = "compression/planned";
+constexpr const char* kSketches = "compression/sketches";
+
+const CompressionOptions& checked(const CompressionOptions& options) {
+  check_options(options);
+  return options;
+}
+
+}  // namespace
+
+CompressionPolicy::CompressionPolicy(const CompressionOptions& options)
+    : options_(checked(options)), loop_(first_state(options.loop)) {}
+
+void CompressionPolicy::tick(const CompressionTick& tick, PolicyEvents& events) {
+  loop_ = after_tick(loop_, tick, options_.loop, events);
+}
+
+void CompressionPolicy::epoch(const CompressionEpoch& epoch, PolicyEvents& events) {
+  loop_ = after_epoch(loop_, epoch, options_.loop, events);
+}
+
+SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
+                                      std::int64_t samples, std::span<const SavedPlan> previous) {
+  const CompressionOrders orders = this->orders();
+  const bool coded =
+      options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
+  if (!coded || orders.lossless) {
+    const bool raw = options_.mode == CompressionMode::Off;
+    SavedDecision decision{
+        .plans = raw ? std::vector<SavedPlan>(tensors.size()) : lossless_plans(tensors),
+        .errors = std::vector<double>(tensors.size(), 0.0)};
+    decision.bytes = held_bytes(tensors, decision.plans, samples);
+    planned_ = {};
+    return decision;
+  }
+  PlanRequest request{.samples = samples,
+                      .budget_bytes = budget_for(tensors, orders.ratio, samples),
+                      .drop_price = orders.drop_price,
+                      .previous = previous};
+  if (options_.mode == CompressionMode::Error)
+    request.error_bound = error_bound_of(loop_, options_.error_bound);
+  const bool same = orders.ratio == planned_.ratio && orders.drop_price == planned_.drop_price;
+  if (same && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
+  SavedDecision decision = plan_saved(tensors, request, options_.codecs);
+  sketches_.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
+  planned_ = {orders.ratio, orders.drop_price};
+  return decision;
+}
+
+std::vector<StateView> CompressionPolicy::state() const {
+  std::vector<StateView> state = compression_state(loop_);
+  std::vector<float> values;
+  for (const SavedSketch& sketch : sketches_)
+    values.insert(values.end(), sketch.values.begin(), sketch.values.end());
+  state.push_back(number_state(kSketches, values));
+  state.push_back(number_state<double>(kPlanned, {planned_.ratio, planned_.drop_price}));
+  return state;
+}
+
+void CompressionPolicy::restore(const StateMap& saved) {
+  const CompressionState loop = compression_from(saved);
+  const auto planned = numbers_from<double>(saved, kPlanned, 2);
+  const auto values = numbers_from<float>(saved, kSketches);
+  constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
+  if (values.size() % kPerSketch != 0)
+    throw StorageError(text("the checkpoint's state '", kSketches, "' has another size"));
+  loop_ = loop;
+  planned_ = {planned[0], planned[1]};
+  sketches_.assign(values.size() / kPerSketch, {});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    sketches_[i / kPerSketch].values[i % kPerSketch] = values[i];
+}
+
+}  // namespace triaccel
