@@ -22,6 +22,11 @@ std::int64_t parameter_count(const ModelOptions& options) {
 TEST(MakeModel, HasAsManyParametersAsTorchvision) {
   EXPECT_EQ(parameter_count({.name = "resnet18", .classes = 1000}), 11'689'512);
   EXPECT_EQ(parameter_count({.name = "resnet50", .classes = 1000}), 25'557'032);
+  // With one linear layer in the place of three, which would take seconds to fill.
+  const std::int64_t three = 25'089 * 4096 + 4097 * 4096 + 4097 * 1000, one = 513 * 1000;
+  EXPECT_EQ(parameter_count({.name = "vgg16-bn", .stem = "cifar", .classes = 1000}),
+            138'365'992 - three + one);
+  EXPECT_EQ(parameter_count({.name = "densenet121", .classes = 1000}), 7'978'856);
   EXPECT_EQ(parameter_count({.name = "efficientnet-b0", .classes = 1000}), 5'288'548);
   EXPECT_EQ(parameter_count({.name = "vit-small", .classes = 1000, .image_size = 224}), 22'050'664);
 }
@@ -54,6 +59,10 @@ TEST(MakeModel, TakesAnyChannelsClassesAndResolution) {
       {{.name = "resnet18", .width = 8, .input_channels = 1}, {2, 1, 28, 28}, {2, 10}},
       {{.name = "resnet18", .stem = "cifar", .width = 8, .classes = 3}, {2, 3, 20, 24}, {2, 3}},
       {{.name = "resnet50", .width = 8, .input_channels = 5}, {2, 5, 40, 40}, {2, 10}},
+      {{.name = "vgg16-bn", .width = 8, .input_channels = 1}, {2, 1, 40, 33}, {2, 10}},
+      {{.name = "vgg16-bn", .stem = "cifar", .width = 8, .classes = 3}, {2, 3, 32, 32}, {2, 3}},
+      {{.name = "densenet121", .width = 8, .input_channels = 5}, {2, 5, 40, 33}, {2, 10}},
+      {{.name = "densenet121", .stem = "cifar", .width = 8, .classes = 3}, {2, 3, 16, 9}, {2, 3}},
       {{.name = "efficientnet-b0", .width = 8, .input_channels = 1}, {2, 1, 37, 50}, {2, 10}},
       {{.name = "pointnet", .width = 8, .input_channels = 6, .classes = 40}, {2, 6, 33}, {2, 40}},
       {{.name = "pointnet", .width = 8, .transform_nets = true}, {2, 3, 17}, {2, 10}},
@@ -126,6 +135,11 @@ TEST(MakeModel, NamesTheOptionItRefuses) {
             "be a multiple");
   EXPECT_EQ(refusal({.name = "gpt-small", .width = 200}),
             "[make_model] width 200 does not divide into 3 attention heads; take a multiple of 64");
+  EXPECT_EQ(refusal({.name = "vgg16-bn", .image_size = 28}),
+            "[make_model] vgg16-bn halves an image five times: image_size must be at least 32, got "
+            "28");
+  EXPECT_EQ(refusal({.name = "densenet121", .width = 7}),
+            "[make_model] densenet121 grows by half of its width: width must be even, got 7");
   EXPECT_NE(refusal({.name = "lenet5", .image_size = 3}), "");
 }
 

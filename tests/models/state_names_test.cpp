@@ -36,6 +36,22 @@ TEST(StateNames, OfResNetAreTorchvisions) {
                {"layer1.0.downsample.0.weight", "layer3.5.conv3.weight", "layer4.2.bn3.weight"});
 }
 
+TEST(StateNames, OfVggAreTorchvisions) {
+  expect_names({.name = "vgg16-bn", .width = 8}, 97,
+               {"features.0.weight", "features.0.bias", "features.1.running_mean",
+                "features.40.weight", "features.41.num_batches_tracked", "classifier.0.weight",
+                "classifier.3.bias", "classifier.6.weight"});
+  expect_names({.name = "vgg16-bn", .stem = "cifar", .width = 8}, 93, {"classifier.0.bias"});
+}
+
+TEST(StateNames, OfDenseNetAreTorchvisions) {
+  expect_names({.name = "densenet121", .width = 8}, 727,
+               {"features.conv0.weight", "features.norm0.running_var",
+                "features.denseblock1.denselayer1.norm1.weight",
+                "features.denseblock4.denselayer16.conv2.weight", "features.transition3.norm.bias",
+                "features.transition3.conv.weight", "features.norm5.bias", "classifier.weight"});
+}
+
 TEST(StateNames, OfEfficientNetAreTorchvisions) {
   expect_names({.name = "efficientnet-b0", .width = 8}, 360,
                {"features.0.0.weight", "features.0.1.running_mean", "features.1.0.block.0.0.weight",

@@ -16,10 +16,11 @@ struct Family {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      {"lenet5", make_lenet5},       {"resnet18", make_resnet18},
-      {"resnet50", make_resnet50},   {"efficientnet-b0", make_efficientnet_b0},
-      {"pointnet", make_pointnet},   {"pointnet-plain", make_plain_pointnet},
-      {"gpt-small", make_gpt_small}, {"vit-small", make_vit_small},
+      {"lenet5", make_lenet5},           {"resnet18", make_resnet18},
+      {"resnet50", make_resnet50},       {"vgg16-bn", make_vgg16_bn},
+      {"densenet121", make_densenet121}, {"efficientnet-b0", make_efficientnet_b0},
+      {"pointnet", make_pointnet},       {"pointnet-plain", make_plain_pointnet},
+      {"gpt-small", make_gpt_small},     {"vit-small", make_vit_small},
   };
   return all;
 }

@@ -10,8 +10,10 @@ namespace triaccel {
 
 struct ModelOptions {
   std::string name = "resnet18";  // one of model_names()
-  std::string stem = "imagenet";  // resnet: "imagenet" (7x7/2 and max pool) or "cifar" (3x3/1)
-  std::int64_t width = 0;         // channels of the first layer, the rest in proportion; 0: its own
+  // resnet, densenet: "imagenet" (7x7/2 and max pool) or "cifar" (3x3/1); vgg: three linear layers
+  // at the end, or one
+  std::string stem = "imagenet";
+  std::int64_t width = 0;  // channels of the first layer, the rest in proportion; 0: its own
   std::int64_t input_channels = 3;    // images and points
   std::int64_t classes = 10;          // gpt has `vocabulary` instead
   std::int64_t image_size = 32;       // pixels a side; lenet5 and vit fix it, the others take any
@@ -23,9 +25,10 @@ struct ModelOptions {
 /// Builds a network with fresh weights from torch's default generator, on the CPU, in train mode.
 /// Throws UsageError for an option no such network can have.
 ///
-///   lenet5 resnet18 resnet50 efficientnet-b0 vit-small   [B, C, H, W]  -> [B, classes]
-///   pointnet pointnet-plain                              [B, C, N]     -> [B, classes]
-///   gpt-small                                            int64 [B, T]  -> [B, T, vocabulary]
+///   lenet5 resnet18 resnet50 vgg16-bn densenet121
+///   efficientnet-b0 vit-small                       [B, C, H, W]  -> [B, classes]
+///   pointnet pointnet-plain                         [B, C, N]     -> [B, classes]
+///   gpt-small                                       int64 [B, T]  -> [B, T, vocabulary]
 Network make_model(const ModelOptions& options);
 
 const std::vector<std::string>& model_names();

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/base/error.h"
-#include "triaccel/base/nearest_name.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/kaiming.h"
 #include "triaccel/models/own_network.h"
@@ -94,7 +92,7 @@ using Depths = std::array<std::int64_t, 4>;  // blocks in each stage
 template <class Block>
 struct ResNet : nn::Module {
   ResNet(const ModelOptions& options, const Depths& depths)
-      : small_images_(options.stem == "cifar") {
+      : small_images_(has_cifar_stem(options)) {
     std::int64_t channels = width_or(options, 64);
     conv1 = register_module("conv1", small_images_
                                          ? convolution(options.input_channels, channels, 3, 1)
@@ -131,9 +129,6 @@ struct ResNet : nn::Module {
 
 template <class Block>
 Network make_resnet(const ModelOptions& options, const Depths& depths) {
-  const std::vector<std::string> stems = {"imagenet", "cifar"};
-  require(options.stem == stems[0] || options.stem == stems[1], "make_model", "unknown stem '",
-          options.stem, "'", suggestion(options.stem, stems));
   return as_network(std::make_shared<ResNet<Block>>(options, depths), options.name);
 }
 

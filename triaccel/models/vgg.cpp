@@ -1,0 +1,84 @@
+#include <torch/nn.h>
+
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/models/families.h"
+#include "triaccel/models/kaiming.h"
+#include "triaccel/models/own_network.h"
+
+// VGG-16 with batch norm (Simonyan and Zisserman 2014) with torchvision's names, shapes and initial
+// weights.
+
+namespace triaccel {
+namespace {
+
+namespace nn = torch::nn;
+
+constexpr std::int64_t kWidth = 64;
+constexpr std::int64_t kHidden = 4096;  // of the classifier
+constexpr std::int64_t kSide = 7;       // of the map that it sees
+constexpr std::int64_t kSmallestImage = 32;
+
+const std::vector<std::vector<std::int64_t>> kStages = {
+    {64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}};
+
+nn::ReLU rectifier() { return nn::ReLU(nn::ReLUOptions(/*inplace=*/true)); }
+
+struct Vgg : nn::Module {
+  explicit Vgg(const ModelOptions& options) : side_(has_cifar_stem(options) ? 1 : kSide) {
+    const std::int64_t width = width_or(options, kWidth);
+    const auto scaled = [width](std::int64_t channels) { return channels * width / kWidth; };
+    std::int64_t channels = options.input_channels;
+    for (const auto& stage : kStages) {
+      for (const std::int64_t out : stage) {
+        features->push_back(
+            nn::Conv2d(nn::Conv2dOptions(channels, scaled(out), /*kernel=*/3).padding(1)));
+        features->push_back(nn::BatchNorm2d(scaled(out)));
+        features->push_back(rectifier());
+        channels = scaled(out);
+      }
+      features->push_back(nn::MaxPool2d(nn::MaxPool2dOptions(2).stride(2)));
+    }
+    register_module("features", features);
+    const std::int64_t hidden = scaled(kHidden);
+    if (side_ > 1) {
+      classifier->push_back(nn::Linear(channels * side_ * side_, hidden));
+      classifier->push_back(rectifier());
+      classifier->push_back(nn::Dropout());
+      classifier->push_back(nn::Linear(hidden, hidden));
+      classifier->push_back(rectifier());
+      classifier->push_back(nn::Dropout());
+      classifier->push_back(nn::Linear(hidden, options.classes));
+    } else {
+      classifier->push_back(nn::Linear(channels, options.classes));
+    }
+    register_module("classifier", classifier);
+    initialise_convolutions(*this);
+    for (const auto& module : classifier->children())
+      if (auto* linear = module->as<nn::Linear>()) {
+        nn::init::normal_(linear->weight, 0.0, 0.01);
+        nn::init::zeros_(linear->bias);
+      }
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor map = torch::adaptive_avg_pool2d(features->forward(x), {side_, side_});
+    return classifier->forward(map.flatten(1));
+  }
+
+ private:
+  std::int64_t side_;
+  nn::Sequential features, classifier;
+};
+
+}  // namespace
+
+Network make_vgg16_bn(const ModelOptions& options) {
+  require(options.image_size >= kSmallestImage, "make_model", options.name,
+          " halves an image five times: image_size must be at least ", kSmallestImage, ", got ",
+          options.image_size);
+  return as_network(std::make_shared<Vgg>(options), options.name);
+}
+
+}  // namespace triaccel
