@@ -32,7 +32,8 @@ constexpr std::array kFamilies = {Family{"batch-norm", batch_norm_rates},
                                   Family{"bias", bias_rates},
                                   Family{"cross-entropy", cross_entropy_rates},
                                   Family{"weight-copies", weight_copy_rates},
-                                  Family{"update", update_rates}};
+                                  Family{"update", update_rates},
+                                  Family{"codecs", codec_rates}};
 
 struct Arguments {
   RateMeterOptions options;

@@ -17,4 +17,7 @@ void cross_entropy_rates(RateMeter& meter);
 void weight_copy_rates(RateMeter& meter);
 void update_rates(RateMeter& meter);
 
+/// What is saved for backward, coded and decoded, in FP32 too; torch has nothing to compare with.
+void codec_rates(RateMeter& meter);
+
 }  // namespace triaccel::bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares our networks with torchvision's: names, shapes, initial weights, outputs and gradients, both ways.
 
-usage: compare_torchvision.py [--program build/release/bench/model_outputs] [--model NAME]
+usage: compare_torchvision.py [--program build/release/bench/model_outputs] [--models NAME ...]
 
 Needs torch, torchvision (0.26 for torch 2.11) and safetensors. Weights travel as safetensors files: once from torchvision
 into ours, once from ours into torchvision. Prints one JSON object; exit status 1 where something differs.
@@ -31,6 +31,8 @@ def vision_transformer(image_size, patch_size):
 MODELS = {
     "resnet18": ({"name": "resnet18"}, torchvision.models.resnet18, 64),
     "resnet50": ({"name": "resnet50"}, torchvision.models.resnet50, 64),
+    "vgg16-bn": ({"name": "vgg16-bn"}, torchvision.models.vgg16_bn, 64),
+    "densenet121": ({"name": "densenet121"}, torchvision.models.densenet121, 64),
     "efficientnet-b0": ({"name": "efficientnet-b0"}, torchvision.models.efficientnet_b0, 64),
     "vit-small at 32": ({"name": "vit-small", "image_size": 32}, lambda: vision_transformer(32, 4), 32),
     "vit-small at 224": ({"name": "vit-small", "image_size": 224}, lambda: vision_transformer(224, 16), 224),
@@ -144,11 +146,11 @@ def compare(program, folder, options, build, image_size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/bench/model_outputs")
-    parser.add_argument("--model", choices=list(MODELS), help="this one only")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="these only")
     arguments = parser.parse_args()
     results = {}
     for name, (options, build, image_size) in MODELS.items():
-        if arguments.model in (None, name):
+        if name in arguments.models:
             with tempfile.TemporaryDirectory() as folder:
                 results[name] = compare(arguments.program, pathlib.Path(folder), options, build, image_size)
             print(name, "equal" if results[name]["equal"] else "DIFFERS", file=sys.stderr)

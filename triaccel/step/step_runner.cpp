@@ -13,6 +13,9 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/cross_entropy.h"
 #include "triaccel/ops/running_score.h"
+#include "triaccel/saved/saved_profile.h"
+#include "triaccel/saved/saved_tensor_engine.h"
+#include "triaccel/signals/probe_pass.h"
 
 namespace triaccel {
 namespace {
@@ -45,6 +48,13 @@ std::uint64_t key_of(const StepShape& shape) {
   std::uint64_t key = mixed_hash(shape.plan, reinterpret_cast<std::uintptr_t>(shape.data));
   key = mixed_hash(key, static_cast<std::uint64_t>(shape.samples));
   return mixed_hash(mixed_hash(key, shape.augment), shape.seed);
+}
+
+/// Parameters and buffers: what a pass saves of them costs nothing.
+std::vector<at::Tensor> constants_of(const StepNetwork& network) {
+  std::vector<at::Tensor> all = network.buffers;
+  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
+  return all;
 }
 
 /// Constructs `make()` with its allocations booked as optimizer memory.
@@ -97,6 +107,10 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, *side_, learning_rates_,
                                             network_.parameters);
   }
+  if (options.saved) {
+    install_saved_tensor_engine();
+    saved_ = std::make_unique<SavedStore>(*options.saved, constants_of(network_), device);
+  }
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
 }
 
@@ -108,6 +122,48 @@ ForwardRules StepRunner::forward_rules() const {
 
 void StepRunner::follow(const StepPlan& plan) {
   if (layers_) layers_->follow(plan.layers, /*passes=*/1);
+}
+
+void StepRunner::follow_saved(const StepPlan& plan) {
+  require(plan.saved.empty() || saved_, "StepRunner::run",
+          "the plan says how tensors are saved; set StepRunnerOptions::saved");
+  keeps_coded_ = !plan.saved.empty();
+  if (!keeps_coded_ || plan.saved == saved_by_) return;
+  saved_->follow(census_, plan.saved);
+  saved_by_ = plan.saved;
+}
+
+std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, const Dataset& data,
+                                                 const at::Tensor& ids) {
+  require(saved_ != nullptr, "StepRunner::take_census", "set StepRunnerOptions::saved");
+  follow(plan);
+  SavedCensus census;
+  std::vector<SavedSample> samples;
+  const auto pass = [&] {
+    const UntouchedState state(network_.buffers, learning_rates_.device());
+    const ReadingWeights reading(layers_.get());
+    const c10::AutoGradMode with_graph(true);
+    SavedProfile profile(constants_of(network_));
+    SavedSampler sampler(profile, {});
+    const Batch batch = data.gather(ids, {});
+    at::Tensor logits;
+    {
+      const SavedTensorScope scope(sampler);
+      logits = forward_pass(network_.forward, batch.inputs, forward_rules());
+    }
+    census = profile.census(logits, ids.numel());
+    samples = sampler.take_samples();
+  };
+  if (graphs_)
+    graphs_->run_once(pass);
+  else
+    catching_out_of_memory(pass);
+  if (census != census_) {  // what is captured follows plans for the one before
+    if (graphs_) graphs_->clear();
+    saved_by_.clear();
+    census_ = std::move(census);
+  }
+  return samples;
 }
 
 void StepRunner::divide_layers(const StepPlan& plan) {
@@ -148,6 +204,7 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
           "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
   const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
   if (layers_) layers_->follow(plan.layers, passes);
+  follow_saved(plan);
   at::Tensor samples;
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     data.enter_epoch(gather);
@@ -157,7 +214,11 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
       std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
     samples = placed(ids);
   });
-  const auto work = [&](Enqueued enqueued) { step(passes, data, samples, gather, enqueued); };
+  last_shape_ = mixed_hash(shape_hash(plan), static_cast<std::uint64_t>(ids.numel()));
+  const auto work = [&](Enqueued enqueued) {
+    step(passes, data, samples, gather, enqueued);
+    if (keeps_coded_) saved_counts_[last_shape_] = saved_->counts();  // a replay changes no size
+  };
   if (!graphs_) {
     work(Enqueued::Eagerly);
   } else if (estimates() && draws_.value_or(true)) {
@@ -204,6 +265,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
   const auto undo = [&] {
     if (side != nullptr) side->abandon();
     drop_gradients();
+    if (keeps_coded_) saved_->end_pass();
     if (layers_) layers_->end_step();
     if (estimates()) zeroth_->abandon_step(/*moved=*/!captured);
     if (captured) return;  // nothing has happened
@@ -258,7 +320,14 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
     {
       MemoryPurposeScope purpose(MemoryPurpose::Activations);
       const Batch batch = data.gather(ids.narrow(0, first, count), gather);
-      logits = forward_pass(network_.forward, batch.inputs, forward_rules());
+      {
+        std::optional<SavedTensorScope> scope;
+        if (keeps_coded_ && rules.backward) {
+          saved_->begin_pass();
+          scope.emplace(*saved_);
+        }
+        logits = forward_pass(network_.forward, batch.inputs, forward_rules());
+      }
       logits = logits.reshape({-1, logits.size(-1)});
       const at::Tensor labels = batch.targets.reshape({-1}).contiguous();
       const at::Tensor losses =
@@ -280,6 +349,7 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
     MemoryPurposeScope purpose(MemoryPurpose::Gradients);
     if (early != nullptr) early->allow(layers_->used_each_weight_once());
     logits.backward(gradient);
+    if (keeps_coded_) saved_->end_pass();
   }
 }
 
@@ -361,6 +431,11 @@ StepReport StepRunner::collect() {
   if (zeroth_) {
     std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
     report.zeroth_order = std::exchange(steps_taken_, {});
+  }
+  if (keeps_coded_) {
+    report.saved = saved_counts_[last_shape_];
+    report.saved_nonfinite = saved_->not_finite().item<std::int32_t>();
+    saved_->not_finite().zero_();
   }
   report.memory = gauge_.read();
   return report;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "triaccel/core/step_plan.h"
@@ -17,6 +18,8 @@
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
 #include "triaccel/optim/zeroth_order.h"
+#include "triaccel/saved/saved_sampler.h"
+#include "triaccel/saved/saved_store.h"
 #include "triaccel/step/early_updates.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/graph_cache.h"
@@ -49,6 +52,7 @@ struct StepRunnerOptions {
   at::ScalarType autocast_type = at::kHalf;  // … to this type
   std::optional<LayerOptions> layers = {};   // or each layer in the plan's precision
   std::optional<ZerothOrderOptions> zeroth_order = {};  // for plans with such layers; FP32 only
+  std::optional<SavedStoreOptions> saved = {};  // for plans that say how saved tensors are kept
   bool frozen_head = false;  // those layers keep their weights instead; nothing is estimated
   bool graphs = false;       // capture and replay whole steps where the device and stream allow it
 };
@@ -72,6 +76,14 @@ class StepRunner {
   /// Runs such a step and takes all of it back: to see what memory it needs.
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                 const GatherOptions& gather);
+
+  /// Runs one forward pass of the samples `ids` under the plan's precisions, with every saved
+  /// tensor kept as it is, and takes it back: who saves what, and samples of the values. Plans for
+  /// saved tensors are for the last census. Waits for the device.
+  std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
+                                       const at::Tensor& ids);
+  const SavedCensus& census() const { return census_; }
+  SavedStore* saved() { return saved_.get(); }
 
   /// What happened since the last call: loss, accuracy, gradients, memory. Waits for the device.
   /// The counters of steps, samples and time are the caller's to fill in.
@@ -112,6 +124,7 @@ class StepRunner {
   void update(EarlyUpdates* early);
   bool updates_early(std::int64_t passes, Enqueued enqueued) const;
   void drop_gradients();
+  void follow_saved(const StepPlan& plan);
 
   StepNetwork network_;
   StepRunnerOptions options_;
@@ -126,6 +139,12 @@ class StepRunner {
   std::unique_ptr<LayerExecution> layers_;         // null: libtorch's own kernels
   std::unique_ptr<SideStream> side_;               // with graphs: for gradients of weights
   std::unique_ptr<EarlyUpdates> early_;  // where updates need not wait for all of backward
+  std::unique_ptr<SavedStore> saved_;    // null: autograd keeps what it saves
+  SavedCensus census_ = {};
+  bool keeps_coded_ = false;              // the last plan says how tensors are saved
+  std::vector<SavedPlan> saved_by_ = {};  // what the store follows
+  std::unordered_map<std::uint64_t, SavedCounts> saved_counts_ = {};  // by shape of the step
+  std::uint64_t last_shape_ = 0;
   StepSnapshot snapshot_;
   std::unique_ptr<GraphCache> graphs_;  // null: every step is enqueued anew
   at::Tensor ids_;                      // int64 [largest batch so far]

@@ -171,10 +171,10 @@ void visit_config(Config& c, Visit&& visit) {
 
   auto& i = c.int8;
   visit(ConfigField{"int8", "conventions", "--int8-conventions",
-                    "exponents by sample, or paper: by tensor, with its rounding and shifts"},
+                    "exponents by sample, or paper: by tensor, with its rounding, shifts and signs"},
         i.conventions);
   visit(ConfigField{"int8", "rate_exponent", "--int8-rate",
-                    "layers trained by the loss move by z / 2^this: 4, or 3-6 over the run"},
+                    "layers trained by the loss move by slope z / 2^this: 4, or 3-6 over the run"},
         i.rate_exponent);
   visit(ConfigField{"int8", "gradient_bits", "--int8-bits",
                     "backpropagated layers move by so many bits: 3, or 4-1 over the run"},
@@ -193,9 +193,12 @@ void visit_config(Config& c, Visit&& visit) {
   visit(
       ConfigField{
           "model", "name", "--model",
-          "lenet5, resnet18, resnet50, efficientnet-b0, pointnet[-plain], gpt-small, vit-small"},
+          "lenet5, resnet18, resnet50, vgg16-bn, densenet121, efficientnet-b0, pointnet[-plain], "
+          "gpt-small, vit-small"},
       m.name);
-  visit(ConfigField{"model", "stem", "--stem", "imagenet or cifar, for resnets"}, m.stem);
+  visit(
+      ConfigField{"model", "stem", "--stem", "imagenet or cifar, for resnets, densenets and vggs"},
+      m.stem);
   visit(
       ConfigField{"model", "width", "--width", "channels of the first layer (0: the model's own)"},
       m.width);
@@ -231,6 +234,33 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"data", "bad_data", "--bad-data",
                     "what to do with broken records: fail, skip or report"},
         d.bad_data);
+
+  auto& a = c.activations;
+  visit(ConfigField{"activations", "keep", "--activations",
+                    "what backward needs is kept raw, lossless, coded (see --activation-ratio), "
+                    "bounded (--activation-error); to compare: bf16, actnn, gact, division"},
+        a.keep);
+  visit(ConfigField{"activations", "ratio", "--activation-ratio",
+                    "coded: bytes an FP32 run saves over bytes held"},
+        a.ratio);
+  visit(ConfigField{"activations", "least_ratio", "--activation-least-ratio",
+                    "coded: how far accuracy may push the ratio down"},
+        a.least_ratio);
+  visit(ConfigField{"activations", "guard", "--activation-guard",
+                    "coded: a drop of accuracy, in points, after which more bytes are held"},
+        a.guard);
+  visit(ConfigField{"activations", "error_bound", "--activation-error",
+                    "bounded: relative variance that codes may add to a weight's gradient"},
+        a.error_bound);
+  visit(ConfigField{"activations", "adapt", "--activation-adapt",
+                    "coded: let loss and accuracy move the ratio"},
+        a.adapt);
+  visit(ConfigField{"activations", "look_every", "--activation-look-every",
+                    "steps between two looks at the values, after which bits are dealt out anew"},
+        a.look_every);
+  visit(ConfigField{"activations", "rounding", "--activation-rounding",
+                    "dither, stochastic or nearest"},
+        a.rounding);
 
   auto& v = c.device;
   visit(ConfigField{"device", "device", "--device", "auto, cpu or cuda"}, v.device);

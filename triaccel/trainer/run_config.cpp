@@ -109,6 +109,23 @@ void check_method(const RunConfig& config) {
   refuse("--prefer-fp16", "true", !control.prefer_fp16);
 }
 
+void check_activations(const RunConfig& config) {
+  const RunConfig::Activations& activations = config.activations;
+  require_one_of("--activations", activations.keep,
+                 {"raw", "lossless", "coded", "bounded", "bf16", "actnn", "gact", "division"});
+  require_one_of("--activation-rounding", activations.rounding,
+                 {"dither", "stochastic", "nearest"});
+  require_range("--activation-ratio", activations.ratio, 1, 32, "[1, 32]");
+  require_range("--activation-least-ratio", activations.least_ratio, 1, activations.ratio,
+                "[1, --activation-ratio]");
+  require(activations.error_bound > 0 && activations.error_bound <= 1, "--activation-error",
+          "must lie in (0, 1], got ", activations.error_bound);
+  require_at_least("--activation-look-every", activations.look_every, 1);
+  require(activations.keep == "raw" || (!trains_by_losses(config) && !trains_in_integers(config)),
+          "--activations", "'", activations.keep, "' is for backpropagation, and method '",
+          config.train.method, "' saves little or nothing; leave it raw");
+}
+
 void check_zeroth_order(const RunConfig& config) {
   const RunConfig::ZerothOrder& zeroth = config.zeroth_order;
   require_range("--zo-lr", zeroth.lr, 0, 1e9, "[0, 1e9]");
@@ -205,7 +222,6 @@ void check_int8(const RunConfig& config) {
   const auto refuse = [&](std::string_view flag, bool allowed) {
     require(allowed, flag, "method 'elasticzo-int8' trains in integers and has no such thing");
   };
-  refuse("--device", config.device.device != "cuda");
   refuse("--budget", config.device.budget == "none");
   refuse("--label-smoothing", config.train.label_smoothing == 0);
   refuse("--clip", config.train.clip == 0);
@@ -233,6 +249,7 @@ RunConfig resolved(RunConfig config) {
   check_method(config);
   check_numbers(config);
   check_zeroth_order(config);
+  check_activations(config);
   check_fit(config);
   check_int8(config);
   const bool sgd = config.train.optimizer == "sgd";

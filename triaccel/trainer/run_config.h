@@ -91,6 +91,18 @@ struct RunConfig {
     std::string kernel = "auto";
   } int8;
 
+  /// How the tensors that autograd saves for backward are kept.
+  struct Activations {
+    std::string keep = "raw";   // lossless, coded, bounded; or as others do: bf16, actnn, gact, …
+    double ratio = 10.2;        // coded: bytes an FP32 run saves over bytes held
+    double least_ratio = 4;     // how far accuracy may push it down
+    double guard = 0.5;         // points of accuracy a drop of which does so
+    double error_bound = 0.01;  // bounded: relative variance that codes may add to a gradient
+    bool adapt = true;
+    std::int64_t look_every = 500;  // steps between two looks at the tensors' values
+    std::string rounding = "dither";
+  } activations;
+
   struct Model {
     std::string name = "resnet18";
     std::string stem = "imagenet";

@@ -126,6 +126,8 @@ RunControl::RunControl(const RunConfig& config, RunParts& parts)
       smallest_pass_(smallest_pass_of(parts.network)),
       controller_(control_options(config, parts), kinds_of(parts.network), parts.plan) {
   if (parts.method.zeroth_order) alarm_.emplace();
+  if (parts.runner->saved() != nullptr)
+    compression_ = std::make_unique<RunCompression>(config, parts);
   if (config.zeroth_order.move_boundary)
     boundary_.emplace(BoundaryOptions{.largest = parts.network.layers.size()});
   if (!parts.method.per_layer) return;
@@ -247,6 +249,8 @@ std::vector<StateView> RunControl::state() const {
   std::vector<StateView> all = controller_.state();
   if (probe_)
     for (StateView& view : probe_->state()) all.push_back(std::move(view));
+  if (compression_)
+    for (StateView& view : compression_->state()) all.push_back(std::move(view));
   for (StateView& view : pending_probe_.state()) all.push_back(std::move(view));
   if (boundary_)
     for (StateView& view : boundary_->state()) all.push_back(std::move(view));
@@ -259,6 +263,7 @@ void RunControl::restore(const StateMap& saved) {
   controller_.restore(saved);
   if (probe_) probe_->restore(saved);
   pending_probe_.restore(saved);
+  if (compression_) compression_->restore(saved);
   if (boundary_) boundary_->restore(saved);
   if (alarm_) alarm_->restore(saved);
 }

@@ -14,6 +14,7 @@
 #include "triaccel/signals/curvature_probe.h"
 #include "triaccel/signals/fisher_replay.h"
 #include "triaccel/trainer/pending_probe.h"
+#include "triaccel/trainer/run_compression.h"
 #include "triaccel/trainer/run_parts.h"
 
 namespace triaccel {
@@ -39,6 +40,9 @@ class RunControl final : public Stateful {
   /// captured nothing is returned: probed() has it at the next decision, so that none waits.
   std::optional<CurvatureReport> probe(const std::function<at::Tensor()>& ids, std::int64_t step);
   std::optional<CurvatureReport> probed() { return pending_probe_.take(); }
+
+  /// How saved tensors are kept, decided while the run trains; null: as autograd does.
+  RunCompression* compression() { return compression_.get(); }
 
   /// The plan that a replayed file brings into force once `step` steps are done; empty elsewhere,
   /// so that what memory made smaller since the last one stays.
@@ -72,6 +76,7 @@ class RunControl final : public Stateful {
   at::Tensor probe_ids_;                  // where a captured probe reads its samples' numbers
   bool replays_ = true;                   // until something says that it cannot be
   PendingProbe pending_probe_;
+  std::unique_ptr<RunCompression> compression_;
 };
 
 }  // namespace triaccel

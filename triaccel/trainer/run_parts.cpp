@@ -20,6 +20,7 @@
 #include "triaccel/trainer/elastic_fit.h"
 #include "triaccel/trainer/evaluation_mode.h"
 #include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/run_compression.h"
 #include "triaccel/trainer/zeroth_order_run.h"
 
 namespace triaccel {
@@ -95,6 +96,8 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
   const RunConfig::Train& train = config.train;
   std::optional<ZerothOrderOptions> zeroth_order;
   if (method.zeroth_order) zeroth_order = zeroth_order_options(config);
+  std::optional<SavedStoreOptions> saved;
+  if (config.activations.keep != "raw") saved = saved_store_options(config);
   return {
       .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
                     .momentum = train.momentum,
@@ -105,6 +108,7 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
       .autocast = method.autocast,
       .autocast_type = method.autocast_type,
       .zeroth_order = zeroth_order,
+      .saved = saved,
       .frozen_head = config.zeroth_order.freeze,
       .graphs = config.device.graphs != "off"};
 }

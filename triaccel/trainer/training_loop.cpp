@@ -99,8 +99,9 @@ bool TrainingLoop::finished() const {
 RunSummary TrainingLoop::run() {
   for (Sink* sink : hooks_.sinks) sink->start(info());
   for (const std::string& message : parts_.data.notices) note(message);
-  tell_plan();
   parts_.network.module->train();
+  look_at_saved(/*first=*/true);
+  tell_plan();
   parts_.on.gauge.reset_peak();
   seconds_before_ = progress_.seconds;
   session_.restart();
@@ -248,11 +249,37 @@ void TrainingLoop::decide_next_plan() {
   // As long as a layer can still be lifted, that may mend it.
   if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan))
     give_up(report);
+  if (RunCompression* compression = control_.compression())
+    compression->after(report, schedule_progress(), decision.plan, decision.events);
   for (const std::string& event : decision.events) note(event);
   if (GraphCache* graphs = parts_.runner->graphs(); graphs != nullptr && graphs->thrashes())
     note("plans change faster than captured steps pay for themselves; see --dwell, --graphs off");
   change_plan(std::move(decision.plan));
+  look_at_saved(/*first=*/false);
   progress_.control_seconds += watch.seconds();
+}
+
+double TrainingLoop::schedule_progress() const {
+  return static_cast<double>(schedule_position()) / static_cast<double>(schedule_.total_samples);
+}
+
+void TrainingLoop::look_at_saved(bool first) {
+  RunCompression* const compression = control_.compression();
+  if (compression == nullptr || !(first || compression->look_due(progress_.step))) return;
+  const at::Tensor ids =
+      catching_out_of_memory([&] { return order_.upcoming(sampler_, RunCompression::kSamples); });
+  if (!first && ids.numel() < RunCompression::kSamples) return;  // at an epoch's end
+  StepPlan plan = plan_;
+  PolicyEvents events;
+  if (first && !plan.saved.empty())
+    compression->meet(ids, plan);
+  else
+    compression->look(ids, plan, events);
+  for (const std::string& event : events) note(event);
+  if (first)
+    plan_ = std::move(plan);
+  else
+    change_plan(std::move(plan));
 }
 
 void TrainingLoop::change_plan(StepPlan next) {
@@ -327,6 +354,12 @@ void TrainingLoop::end_epoch() {
   progress_.finish_epoch();
   if (finished()) return;  // the last evaluation follows anyway
   const EvaluationReport report = evaluate_split(has_validation());
+  if (RunCompression* compression = control_.compression()) {
+    PolicyEvents events;
+    // The test set must not steer.
+    compression->after_epoch(has_validation() ? 100 * report.accuracy : kUnmeasured, events);
+    for (const std::string& event : events) note(event);
+  }
   progress_.stopped_early = progress_.early_stopping.should_stop_after(report.loss);
 }
 

@@ -59,6 +59,9 @@ class TrainingLoop {
   void one_step();
   void shrink_after(const OutOfMemory& error, std::int64_t samples, std::int64_t failures);
   std::optional<CurvatureReport> probe_curvature();
+  double schedule_progress() const;  // share of the schedule that is done
+  /// Plans how saved tensors are kept, where a look at them is due.
+  void look_at_saved(bool first);
   bool look_at_interval(const Due& due);
   StepReport interval_report();
   void decide_next_plan();

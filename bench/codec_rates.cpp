@@ -1,0 +1,127 @@
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "bench/rate_families.h"
+#include "triaccel/ops/baseline_codec.h"
+#include "triaccel/ops/bit_mask_codec.h"
+#include "triaccel/ops/frequency_codec.h"
+#include "triaccel/ops/group_codec.h"
+#include "triaccel/ops/nonzero_codec.h"
+
+namespace triaccel::bench {
+namespace {
+
+struct CodecCase {
+  std::string name;
+  bool rectified = false;  // half of the values are zero
+  std::function<std::vector<at::Tensor>(const at::Tensor&)> encode = {};
+  std::function<at::Tensor(const std::vector<at::Tensor>&, const at::Tensor& like)> decode = {};
+};
+
+std::vector<CodecCase> codec_cases() {
+  const FrequencyCoding frequency{.block = 8, .band_eighths = {56, 40, 28, 20, 12}};
+  const FrequencyCoding small{.block = 4, .band_eighths = {48, 32, 24, 20, 16}};
+  const auto by_frequency = [](FrequencyCoding coding) {
+    return CodecCase{"frequency " + std::to_string(coding.block), false,
+                     [=](const at::Tensor& map) {
+                       return std::vector<at::Tensor>{encode_frequency(map, coding)};
+                     },
+                     [=](const std::vector<at::Tensor>& codes, const at::Tensor& like) {
+                       return decode_frequency(codes.front(), like.sizes(), like.strides(),
+                                               like.scalar_type(), coding);
+                     }};
+  };
+  const kernels::GroupCoding groups{.eighths = 24};
+  const kernels::NonZeroCoding nonzeros{.eighths = 16};
+  const BaselineCoding actnn{.codec = SavedCodec::GroupsActnn};
+  const BaselineCoding one_pass{.codec = SavedCodec::GroupsActnn, .in_one_pass = true};
+  const auto by_baseline = [](std::string name, BaselineCoding coding) {
+    return CodecCase{std::move(name), false,
+                     [=](const at::Tensor& map) {
+                       return std::vector<at::Tensor>{encode_baseline(map, coding)};
+                     },
+                     [=](const std::vector<at::Tensor>& codes, const at::Tensor& like) {
+                       return decode_baseline(codes.front(), like.sizes(), like.strides(),
+                                              like.scalar_type(), coding);
+                     }};
+  };
+  return {
+      by_frequency(frequency),
+      by_frequency(small),
+      {"groups 3", false,
+       [=](const at::Tensor& map) { return std::vector<at::Tensor>{encode_groups(map, groups)}; },
+       [=](const std::vector<at::Tensor>& codes, const at::Tensor& like) {
+         return decode_groups(codes.front(), like.sizes(), like.strides(), like.scalar_type(),
+                              groups);
+       }},
+      {"nonzeros 4", true,
+       [=](const at::Tensor& map) {
+         const NonZeroCodes codes = encode_nonzeros(map, nonzeros);
+         return std::vector<at::Tensor>{codes.mask, codes.records};
+       },
+       [=](const std::vector<at::Tensor>& codes, const at::Tensor& like) {
+         return decode_nonzeros({codes[0], codes[1]}, like.sizes(), like.strides(),
+                                like.scalar_type(), nonzeros);
+       }},
+      {"mask", true,
+       [](const at::Tensor& map) {
+         return std::vector<at::Tensor>{encode_mask(map, kernels::MaskTest::Positive)};
+       },
+       [](const std::vector<at::Tensor>& codes, const at::Tensor& like) {
+         return decode_mask(codes.front(), like.sizes(), like.strides());
+       }},
+      by_baseline("actnn 2", actnn),
+      by_baseline("actnn 2, one pass", one_pass),
+  };
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+void measure(RateMeter& meter, const CodecCase& codec, at::IntArrayRef sizes,
+             at::MemoryFormat format, at::ScalarType type) {
+  const auto make_map = [&, format, type] {
+    at::Tensor map = at::randn(sizes, at::TensorOptions(at::kFloat).device(meter.device()));
+    if (codec.rectified) map.relu_();
+    return map.to(type).contiguous(format);
+  };
+  const std::string shape = std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " +
+                            std::to_string(sizes[2]) +
+                            (format == at::MemoryFormat::ChannelsLast ? " nhwc" : " nchw") +
+                            (type == at::kFloat ? " f32" : " bf16");
+  const at::Tensor map = make_map();
+  const std::vector<at::Tensor> codes = codec.encode(map);
+  const std::int64_t coded = bytes_of(codes);
+  meter.measure({.family = "codecs",
+                 .kernel = codec.name + " encode",
+                 .shape = shape,
+                 .bytes = static_cast<std::int64_t>(map.nbytes()) + coded},
+                [&]() -> Call { return [&codec, own = make_map()] { return codec.encode(own); }; });
+  const std::int64_t decoded =
+      static_cast<std::int64_t>(codec.decode(codes, map).nbytes());  // a mask's bytes are bool
+  meter.measure({.family = "codecs",
+                 .kernel = codec.name + " decode",
+                 .shape = shape,
+                 .bytes = decoded + coded},
+                [&]() -> Call {
+                  return [&codec, own = codec.encode(make_map()), like = map] {
+                    return std::vector<at::Tensor>{codec.decode(own, like)};
+                  };
+                });
+}
+
+}  // namespace
+
+void codec_rates(RateMeter& meter) {
+  for (const CodecCase& codec : codec_cases()) {
+    measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::ChannelsLast, at::kFloat);
+    measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::Contiguous, at::kFloat);
+    measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::ChannelsLast, at::kBFloat16);
+  }
+}
+
+}  // namespace triaccel::bench
