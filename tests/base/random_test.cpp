@@ -21,6 +21,17 @@ TEST(RandomWords, MatchesThePublishedVectors) {
   EXPECT_EQ(ones.words[3], 0x6d5451fdu);
 }
 
+TEST(RandomKeys, GiveTheWordsOfTheirSeedAndThePublishedOnesOfSevenRounds) {
+  const RandomWords wanted = random_words(0x123456789abcdefull, 5, 6);
+  const RandomWords found = random_words(random_keys<10>(0x123456789abcdefull), 5, 6);
+  const RandomWords seven = random_words(random_keys<7>(0), 0, 0);
+  constexpr std::uint32_t published[] = {0x5f6fb709u, 0x0d893f64u, 0x4f121f81u, 0x4f730a48u};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(found.words[i], wanted.words[i]);
+    EXPECT_EQ(seven.words[i], published[i]);
+  }
+}
+
 TEST(Bounded, StaysInsideAndCoversTheRange) {
   std::array<int, 9> hits{};
   for (std::uint64_t i = 0; i < 9000; ++i) ++hits.at(bounded(random_words(1, i).words[0], 9));

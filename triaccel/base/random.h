@@ -11,30 +11,78 @@ struct RandomWords {
   std::uint32_t words[4];
 };
 
+/// All 64 bits of a product. Said outright on CUDA, where nvcc would widen both factors first and
+/// add the products of their upper halves.
+TRIACCEL_HOST_DEVICE inline std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t product;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  return std::uint64_t{a} * b;
+#endif
+}
+
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr std::uint32_t kPhiloxStep0 = 0x9E3779B9u;  // golden ratio
+inline constexpr std::uint32_t kPhiloxStep1 = 0xBB67AE85u;  // sqrt(3) - 1
+
+TRIACCEL_HOST_DEVICE inline void philox_round(std::uint32_t (&c)[4], std::uint32_t k0,
+                                              std::uint32_t k1) {
+  const std::uint64_t p0 = wide_product(0xD2511F53u, c[0]);
+  const std::uint64_t p1 = wide_product(0xCD9E8D57u, c[2]);
+  c[0] = static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0;
+  c[2] = static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1;
+  c[1] = static_cast<std::uint32_t>(p1);
+  c[3] = static_cast<std::uint32_t>(p0);
+}
+
 /// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the output is a function of
 /// (seed, counter) alone, never of launch geometry, thread count or what was drawn before. Any
 /// kernel on any device can therefore redo any draw.
 TRIACCEL_HOST_DEVICE inline RandomWords random_words(std::uint64_t seed, std::uint64_t counter_low,
                                                      std::uint64_t counter_high = 0) {
-  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low);
-  std::uint32_t c1 = static_cast<std::uint32_t>(counter_low >> 32);
-  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high);
-  std::uint32_t c3 = static_cast<std::uint32_t>(counter_high >> 32);
+  RandomWords c = {
+      {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+       static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
   std::uint32_t k0 = static_cast<std::uint32_t>(seed);
   std::uint32_t k1 = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0;
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2;
-    const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<std::uint32_t>(p1);
-    c3 = static_cast<std::uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9u;  // golden ratio
-    k1 += 0xBB67AE85u;  // sqrt(3) - 1
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(c.words, k0, k1);
+    k0 += kPhiloxStep0;
+    k1 += kPhiloxStep1;
   }
-  return {{c0, c1, c2, c3}};
+  return c;
+}
+
+/// The keys of all rounds, for kernels that draw often: they depend on the seed alone. Seven rounds
+/// are the fewest that withstand the tests of BigCrush.
+template <int rounds>
+struct RandomKeys {
+  std::uint32_t of_round[rounds][2];
+};
+
+template <int rounds>
+inline RandomKeys<rounds> random_keys(std::uint64_t seed) {
+  RandomKeys<rounds> keys = {};
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    keys.of_round[round][0] = static_cast<std::uint32_t>(seed) + round * kPhiloxStep0;
+    keys.of_round[round][1] = static_cast<std::uint32_t>(seed >> 32) + round * kPhiloxStep1;
+  }
+  return keys;
+}
+
+/// With ten rounds, random_words of the keys' seed.
+template <int rounds>
+TRIACCEL_HOST_DEVICE inline RandomWords random_words(const RandomKeys<rounds>& keys,
+                                                     std::uint64_t counter_low,
+                                                     std::uint64_t counter_high) {
+  RandomWords c = {
+      {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+       static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
+  for (int round = 0; round < rounds; ++round)
+    philox_round(c.words, keys.of_round[round][0], keys.of_round[round][1]);
+  return c;
 }
 
 /// Uniform integer in [0, bound), bound > 0, from one word. The bias is below bound / 2^32.

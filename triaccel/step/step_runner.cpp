@@ -99,7 +99,9 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     layers_ = std::make_unique<LayerExecution>(
         network_.weights, options.layers->kernels, gradients_.layer_scales(),
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
-                              .fuse = device.is_cuda(),
+                              // A fused norm finds ReLU's gates from its input again, which
+                              // must then be exact.
+                              .fuse = device.is_cuda() && !options.saved,
                               .prepare_weights = device.is_cuda()});
   if (options.graphs && device.is_cuda() && can_capture()) {
     side_ = std::make_unique<SideStream>();

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -16,5 +17,15 @@ inline void check_cuda(cudaError_t status, std::string_view who) {
 
 /// Reports a launch that was refused; what fails while running appears at a later call.
 inline void check_launch(std::string_view who) { check_cuda(cudaGetLastError(), who); }
+
+/// Lets blocks of a kernel take so much shared memory, or what others have asked for before:
+/// networks of several sizes may live side by side.
+template <typename Kernel>
+void raise_shared_memory(Kernel* kernel, std::int32_t bytes, std::string_view who) {
+  cudaFuncAttributes now = {};
+  check_cuda(cudaFuncGetAttributes(&now, kernel), who);
+  if (bytes <= now.maxDynamicSharedSizeBytes) return;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), who);
+}
 
 }  // namespace triaccel::int8::cuda

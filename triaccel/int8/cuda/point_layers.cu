@@ -151,8 +151,7 @@ std::int32_t point_layer_bytes(const DeviceLayer& layer) {
 }
 
 void reserve_point_memory(std::int32_t bytes) {
-  check_cuda(cudaFuncSetAttribute(point_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-             "reserve_point_memory");
+  raise_shared_memory(point_kernel, bytes, "reserve_point_memory");
 }
 
 void launch_point_layer(const StepArguments& step, std::int32_t l, cudaStream_t stream) {

@@ -244,9 +244,7 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
 }  // namespace
 
 void reserve_sample_memory(const SampleLayout& layout) {
-  check_cuda(cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  layout.bytes),
-             "reserve_sample_memory");
+  raise_shared_memory(sample_kernel, layout.bytes, "reserve_sample_memory");
 }
 
 void launch_sample_pass(const StepArguments& step, const SampleLayout& layout,

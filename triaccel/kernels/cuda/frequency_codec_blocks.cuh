@@ -57,20 +57,9 @@ struct BlockSteps {
   __device__ bool has(int r, int c) const { return whole || (r <= last_row && c <= last_column); }
 };
 
-/// body(steps) for a block, with steps of the whole block where the map has it.
-template <int block, typename Body>
-__device__ __forceinline__ void with_steps(const BlockGeometry& geometry, const LaneBlock& place,
-                                           Body body) {
-  const std::int32_t last_row = place.rows - 1, last_column = place.columns - 1;
-  if (last_row == block - 1 && last_column == block - 1)
-    body(BlockSteps<true>{geometry.row_stride, geometry.column_stride, last_row, last_column});
-  else
-    body(BlockSteps<false>{geometry.row_stride, geometry.column_stride, last_row, last_column});
-}
-
 /// Element by element, as Word: the bits of float, or of 16-bit numbers, which stay bits.
-template <int block, int first, typename Word, typename Steps>
-__device__ __forceinline__ void load_elements(const char* from, const Steps& steps,
+template <int block, int first, typename Word>
+__device__ __forceinline__ void load_elements(const char* from, const BlockSteps<false>& steps,
                                               ChunkFloats<block>& x) {
   std::uint32_t columns[block];
 #pragma unroll
@@ -83,22 +72,18 @@ __device__ __forceinline__ void load_elements(const char* from, const Steps& ste
   }
 }
 
-/// Row by row. Blocks of 7 have no such rows.
-template <int block, int first, typename Steps>
-__device__ __forceinline__ void load_rows(const char* from, const Steps& steps, bool wide,
+/// Row by row, as words of 32 bits; `halves` of them where elements have 16 bits. Blocks of 7 have
+/// no such rows.
+template <int block, int first, bool halves>
+__device__ __forceinline__ void load_rows(const char* from, const BlockSteps<false>& steps,
                                           ChunkFloats<block>& x) {
 #pragma unroll
   for (int r = 0; r < block; ++r) {
-    if (wide) {
-      const RowWords<block> row = load_row<block>(from + steps.row(r));
+    const auto row = load_row < halves ? block / 2 : block > (from + steps.row(r));
 #pragma unroll
-      for (int c = 0; c < block; ++c) x[first + r * block + c] = float_from_bits(row.at[c]);
-    } else {
-      const RowWords<block / 2> row = load_row<block / 2>(from + steps.row(r));
-#pragma unroll
-      for (int c = 0; c < block; ++c)
-        x[first + r * block + c] = float_from_bits(row.at[c / 2] >> (c % 2 * 16) & 0xffffu);
-    }
+    for (int c = 0; c < block; ++c)
+      x[first + r * block + c] =
+          float_from_bits(halves ? row.at[c / 2] >> (c % 2 * 16) & 0xffffu : row.at[c]);
   }
 }
 
@@ -108,15 +93,18 @@ __device__ __forceinline__ void load_block(const BlockGeometry& geometry, const 
                                            const LaneBlock& place, ChunkFloats<block>& x) {
   const char* from = values + place.offset;
   const bool wide = geometry.type == FloatType::F32;
-  with_steps<block>(geometry, place, [&](const auto& steps) {
-    if constexpr (block != 7)
-      if (geometry.whole_rows && steps.has(0, block - 1))
-        return load_rows<block, first>(from, steps, wide, x);
-    if (wide)
-      load_elements<block, first, std::uint32_t>(from, steps, x);
-    else
-      load_elements<block, first, std::uint16_t>(from, steps, x);
-  });
+  const BlockSteps<false> steps = {geometry.row_stride, geometry.column_stride, place.rows - 1,
+                                   place.columns - 1};
+  if constexpr (block != 7) {
+    if (geometry.whole_rows && place.columns == block) {
+      if (wide) return load_rows<block, first, false>(from, steps, x);
+      return load_rows<block, first, true>(from, steps, x);
+    }
+  }
+  if (wide)
+    load_elements<block, first, std::uint32_t>(from, steps, x);
+  else
+    load_elements<block, first, std::uint16_t>(from, steps, x);
 }
 
 /// A chunk's elements as floats.
@@ -138,6 +126,17 @@ __device__ __forceinline__ void load_chunk(const BlockGeometry& geometry, const 
   }
 }
 
+/// body(steps) for a block, with steps of the whole block where the map has it.
+template <int block, typename Body>
+__device__ __forceinline__ void with_steps(const BlockGeometry& geometry, const LaneBlock& place,
+                                           Body body) {
+  const std::int32_t last_row = place.rows - 1, last_column = place.columns - 1;
+  if (last_row == block - 1 && last_column == block - 1)
+    body(BlockSteps<true>{geometry.row_stride, geometry.column_stride, last_row, last_column});
+  else
+    body(BlockSteps<false>{geometry.row_stride, geometry.column_stride, last_row, last_column});
+}
+
 template <int block, int first, typename Word, typename Steps>
 __device__ __forceinline__ void store_elements(char* to, const Steps& steps,
                                                const ChunkFloats<block>& x) {
@@ -154,25 +153,22 @@ __device__ __forceinline__ void store_elements(char* to, const Steps& steps,
   }
 }
 
-template <int block, int first, typename Steps>
-__device__ __forceinline__ void store_rows(char* to, const Steps& steps, bool wide,
+template <int block, int first, bool halves, typename Steps>
+__device__ __forceinline__ void store_rows(char* to, const Steps& steps,
                                            const ChunkFloats<block>& x) {
 #pragma unroll
   for (int r = 0; r < block; ++r) {
     if (!steps.has(r, 0)) continue;
-    if (wide) {
-      RowWords<block> row;
+    RowWords<halves ? block / 2 : block> row;
 #pragma unroll
-      for (int c = 0; c < block; ++c) row.at[c] = bits_of_float(x[first + r * block + c]);
-      store_row(to + steps.row(r), row);
-    } else {
-      RowWords<block / 2> row;
-#pragma unroll
-      for (int c = 0; c < block; c += 2)
-        row.at[c / 2] = bits_of_float(x[first + r * block + c]) |
-                        bits_of_float(x[first + r * block + c + 1]) << 16;
-      store_row(to + steps.row(r), row);
+    for (int c = 0; c < block; c += halves ? 2 : 1) {
+      const std::uint32_t low = bits_of_float(x[first + r * block + c]);
+      if constexpr (halves)
+        row.at[c / 2] = low | bits_of_float(x[first + r * block + c + 1]) << 16;
+      else
+        row.at[c] = low;
     }
+    store_row(to + steps.row(r), row);
   }
 }
 
@@ -182,9 +178,12 @@ __device__ __forceinline__ void store_block(const BlockGeometry& geometry, char*
   char* to = values + place.offset;
   const bool wide = geometry.type == FloatType::F32;
   with_steps<block>(geometry, place, [&](const auto& steps) {
-    if constexpr (block != 7)
-      if (geometry.whole_rows && steps.has(0, block - 1))
-        return store_rows<block, first>(to, steps, wide, x);
+    if constexpr (block != 7) {
+      if (geometry.whole_rows && steps.has(0, block - 1)) {
+        if (wide) return store_rows<block, first, false>(to, steps, x);
+        return store_rows<block, first, true>(to, steps, x);
+      }
+    }
     if (wide)
       store_elements<block, first, std::uint32_t>(to, steps, x);
     else
