@@ -170,9 +170,10 @@ void visit_config(Config& c, Visit&& visit) {
         z.freeze);
 
   auto& i = c.int8;
-  visit(ConfigField{"int8", "conventions", "--int8-conventions",
-                    "exponents by sample, or paper: by tensor, with its rounding, shifts and signs"},
-        i.conventions);
+  visit(
+      ConfigField{"int8", "conventions", "--int8-conventions",
+                  "exponents by sample, or paper: by tensor, with its rounding, shifts and signs"},
+      i.conventions);
   visit(ConfigField{"int8", "rate_exponent", "--int8-rate",
                     "layers trained by the loss move by slope z / 2^this: 4, or 3-6 over the run"},
         i.rate_exponent);
