@@ -78,6 +78,43 @@ TEST(TheControlLoop, ProbesAndDecidesWhereItSaysSo) {
   EXPECT_EQ(decided, (std::vector<std::int64_t>{3, 5, 6, 9, 10, 12}));
 }
 
+/// A slim residual network on digits, four steps.
+WatchedRun coded_run(const std::string& method) {
+  RunConfig config = digits_run();
+  config.train.method = method;
+  config.train.batch = 24;
+  config.data.train_samples = 96;
+  config.train.epochs = 1;
+  config.train.control_interval = 2;
+  config.activations.keep = "coded";
+  config.activations.ratio = 8;
+  config.device.threads = 1;
+  return WatchedRun(config, make_model({.name = "resnet18",
+                                        .stem = "cifar",
+                                        .width = 16,
+                                        .input_channels = 1,
+                                        .image_size = 28}));
+}
+
+class CodedActivations : public testing::TestWithParam<std::string> {};
+
+// Of what an FP32 run saves, whatever the layers compute in.
+TEST_P(CodedActivations, TakeTheBytesThatTheRatioAllows) {
+  WatchedRun run = coded_run(GetParam());
+  run.run();
+  ASSERT_FALSE(run.reports.empty());
+  for (const StepReport& report : run.reports) {
+    ASSERT_TRUE(report.saved);
+    EXPECT_EQ(report.saved->mismatches, 0);
+    const double ratio = static_cast<double>(report.saved->fp32_bytes) /
+                         static_cast<double>(report.saved->all_held_bytes());
+    EXPECT_GE(ratio, 7.99);
+    EXPECT_LE(ratio, 8.5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, CodedActivations, testing::Values("fp32", "triaccel"));
+
 /// LeNet-5 one of whose layers gets an infinite gradient for as long as it computes in a precision.
 struct OverflowingLayer : WatchedRun {
   OverflowingLayer(const RunConfig& wanted, std::int64_t number, Precision in)

@@ -215,6 +215,26 @@ INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
                                          std::tuple("amp", "sgd"),
                                          std::tuple("triaccel", "adamw")));
 
+TEST(ResumeExactly, AlsoWithCodedActivations) {
+  RunConfig config = digits_run();
+  config.model.name = "resnet18";
+  config.model.width = 8;
+  config.data.train_samples = 48;
+  config.train.batch = 12;
+  config.train.control_interval = 2;
+  config.activations.keep = "coded";
+  config.activations.look_every = 3;
+  config.device.threads = 1;
+  const ScratchFolder scratch;
+  start_run(config, scratch.path / "whole");
+  int steps = 0;
+  const auto stop = [&] { return ++steps == 2; };
+  const fs::path run = scratch.path / "cut";
+  EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+  EXPECT_EQ(resume_run(run).status, "finished");
+  EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole"));
+}
+
 TEST(LoadWeights, StartsFromAnotherRunsWeights) {
   const ScratchFolder scratch;
   start_run(small_run(), scratch.path / "first");

@@ -49,6 +49,19 @@ void for_each_probe_field(Record& probe, Field&& field) {
   field("skipped", probe.skipped);
 }
 
+template <typename Record, typename Field>
+void for_each_saved_field(Record& saved, Field&& field) {
+  field("saved", saved.saved);
+  field("passed_bytes", saved.passed_bytes);
+  field("unique_bytes", saved.unique_bytes);
+  field("fp32_bytes", saved.fp32_bytes);
+  field("shared", saved.shared);
+  field("derived", saved.derived);
+  field("mismatches", saved.mismatches);
+  field("decodes", saved.decodes);
+  field("shared_decodes", saved.shared_decodes);
+}
+
 auto write_to(Json& target) {
   return [&target](const char* key, const auto& value) { target[key] = value; };
 }
@@ -99,6 +112,29 @@ CurvatureReport curvature_from(const JsonFields& fields) {
     report.layers.push_back(std::move(layer));
   }
   return report;
+}
+
+std::string codec_key(std::size_t index) {
+  return std::string(name_of(static_cast<SavedCodec>(index)));
+}
+
+Json saved_json(const StepReport& report) {
+  Json json = {{"held_bytes", report.saved->all_held_bytes()}};
+  for_each_saved_field(*report.saved, write_to(json));
+  json["nonfinite"] = report.saved_nonfinite;
+  Json& by_codec = json["held_by_codec"] = Json::object();
+  for (std::size_t i = 0; i < report.saved->held_bytes.size(); ++i)
+    if (report.saved->held_bytes[i] > 0) by_codec[codec_key(i)] = report.saved->held_bytes[i];
+  return json;
+}
+
+void saved_from(const JsonFields& fields, StepReport& report) {
+  SavedCounts& saved = report.saved.emplace();
+  for_each_saved_field(saved, read_from(fields));
+  fields.read("nonfinite", report.saved_nonfinite);
+  const JsonFields by_codec = fields.object("held_by_codec");
+  for (std::size_t i = 0; i < saved.held_bytes.size(); ++i)
+    by_codec.read(codec_key(i).c_str(), saved.held_bytes[i]);
 }
 
 Json signals_json(const LayerSignals& s) {
@@ -168,6 +204,7 @@ Json interval_json(const IntervalRecord& record) {
     for (const LayerSignals& signals : record.report.layers)
       layers.push_back(signals_json(signals));
   }
+  if (record.report.saved) json["saved"] = saved_json(record.report);
   if (record.report.curvature) json["curvature"] = curvature_json(*record.report.curvature);
   return json;
 }
@@ -197,6 +234,7 @@ IntervalRecord interval_from(const JsonFields& fields) {
   fields.read("learning_rate_scales", record.learning_rate_scales);
   for (const nlohmann::json& entry : fields.array("layers"))
     record.report.layers.push_back(signals_from(entry, fields));
+  if (fields.has("saved")) saved_from(fields.object("saved"), record.report);
   if (fields.has("curvature")) record.report.curvature = curvature_from(fields.object("curvature"));
   return record;
 }

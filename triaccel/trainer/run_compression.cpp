@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kPasses = "saved.passes";
 constexpr const char* kSketches = "saved.sketches";
-constexpr const char* kRate = "saved.highest_rate";
+constexpr const char* kRate = "saved.pending";  // highest rate, whether to plan anew
 
 /// What other systems do to values; Raw where a name is none of theirs.
 SavedCodec codec_of_others(const std::string& name) {
@@ -62,7 +62,7 @@ RunCompression::RunCompression(const RunConfig& config, RunParts& parts)
 bool RunCompression::look_due(std::int64_t step) const {
   const bool reads_values =
       options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
-  return reads_values && step > 0 && step % look_every_ == 0;
+  return reads_values && (replan_ || (step > 0 && step % look_every_ == 0));
 }
 
 void RunCompression::look(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events) {
@@ -70,6 +70,7 @@ void RunCompression::look(const at::Tensor& ids, StepPlan& plan, PolicyEvents& e
   tensors_ = tensors_of(parts_.runner->census());
   measure_saved(tensors_, samples);
   unmoved_ = unmoved_tensors(sketches_, tensors_);
+  if (std::exchange(replan_, false)) unmoved_.assign(tensors_.size(), false);
   put(plan, events);
 }
 
@@ -133,8 +134,10 @@ void RunCompression::after(const StepReport& report, double progress, StepPlan& 
                       options_.loop, events);
   const CompressionOrders orders = orders_of(state_, options_.loop);
   if (orders == std::exchange(orders_, orders)) return;
-  unmoved_.assign(tensors_.size(), false);  // other orders, other plans
-  put(plan, events);
+  // Other orders, other plans: at once where values do not matter, else after a look at them. What
+  // was seen before is not stored with a run, so a resumed one could not decide from it the same.
+  replan_ = !orders_.lossless;
+  if (orders_.lossless) put(plan, events);
 }
 
 void RunCompression::after_epoch(double accuracy, PolicyEvents& events) {
@@ -147,7 +150,7 @@ std::vector<StateView> RunCompression::state() const {
   for (const SavedSketch& sketch : sketches_)
     sketches.insert(sketches.end(), sketch.values.begin(), sketch.values.end());
   all.push_back(number_state(kSketches, sketches));
-  all.push_back(number_state<double>(kRate, {highest_rate_}));
+  all.push_back(number_state<double>(kRate, {highest_rate_, replan_ ? 1.0 : 0.0}));
   all.push_back(
       number_state<std::int64_t>(kPasses, {parts_.runner->saved()->passes().item<std::int64_t>()}));
   return all;
@@ -159,10 +162,11 @@ void RunCompression::restore(const StateMap& saved) {
   if (sketches.size() % kValues != 0)
     throw StorageError(text("the checkpoint's state '", kSketches, "' is cut"));
   const auto passes = numbers_from<std::int64_t>(saved, kPasses, 1);
-  const auto rate = numbers_from<double>(saved, kRate, 1);
+  const auto rate = numbers_from<double>(saved, kRate, 2);
   state_ = compression_from(saved);
   orders_ = orders_of(state_, options_.loop);
-  highest_rate_ = rate.front();
+  highest_rate_ = rate[0];
+  replan_ = rate[1] != 0;
   sketches_.assign(sketches.size() / kValues, {});
   for (std::size_t i = 0; i < sketches.size(); ++i)
     sketches_[i / kValues].values[i % kValues] = sketches[i];

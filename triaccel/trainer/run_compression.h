@@ -54,6 +54,7 @@ class RunCompression final : public Stateful {
   CompressionOptions options_;
   CompressionState state_;
   CompressionOrders orders_;
+  bool replan_ = false;  // orders have changed since the last plan
   double highest_rate_ = 0;
   std::vector<SavedStatistics> tensors_;
   std::vector<SavedSketch> sketches_;  // of the tensors as their plans saw them
