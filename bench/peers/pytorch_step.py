@@ -5,7 +5,9 @@ The step is forward, cross-entropy, backward and SGD with momentum, on one fixed
 reading, augmenting and resizing data, which our own timing includes, are left out in PyTorch's favour.
 
   fp32, amp                 eager, as users write it (amp: FP16 and a gradient scaler on a GPU, BF16 on a CPU)
-  amp-channels-last         the same on NHWC
+  fp32-channels-last        FP32 on NHWC
+  fp32-no-onednn            FP32 without oneDNN, the fastest stock setting on Arm CPUs
+  amp-channels-last         amp on NHWC
   amp-bf16-channels-last    BF16, NHWC, no scaler
   compile                   torch.compile of the last one, with the fused optimizer
   compile-reduce-overhead   the same, forward and backward as CUDA graphs
@@ -31,8 +33,8 @@ from torch import nn  # noqa: E402
 
 from pytorch_models import make_model  # noqa: E402
 
-METHODS = ["fp32", "amp", "amp-channels-last", "amp-bf16-channels-last", "compile", "compile-reduce-overhead",
-           "compile-graph"]
+METHODS = ["fp32", "fp32-channels-last", "fp32-no-onednn", "amp", "amp-channels-last", "amp-bf16-channels-last", "compile",
+           "compile-reduce-overhead", "compile-graph"]
 STEPS_PER_SAMPLE = 10  # on a GPU, so that it is never kept waiting for the clock
 
 
@@ -50,6 +52,7 @@ class Step:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = method not in ("fp32", "amp")
+        torch.backends.mkldnn.set_flags(method != "fp32-no-onednn")
         self.model = make_model(args.model, args.stem).to(device)
         self.images = torch.randn(args.batch, 3, args.image_size, args.image_size, device=device)
         self.labels = torch.randint(0, 10, (args.batch,), device=device)
@@ -60,7 +63,7 @@ class Step:
                                          fused=True if compiled and on_gpu else None)
         half = method in ("amp", "amp-channels-last") and on_gpu
         self.autocast = {"device_type": device.type, "dtype": torch.float16 if half else torch.bfloat16,
-                         "enabled": method != "fp32", "cache_enabled": method != "compile-graph"}
+                         "enabled": not method.startswith("fp32"), "cache_enabled": method != "compile-graph"}
         self.scaler = torch.amp.GradScaler(device.type, enabled=half)
         self.loss_function = nn.CrossEntropyLoss()
         self.forward = self.loss
