@@ -6,6 +6,7 @@
 #include "triaccel/ops/bias.h"
 #include "triaccel/ops/channel_gate.h"
 #include "triaccel/ops/depthwise.h"
+#include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/image_patches.h"
 #include "triaccel/ops/max_pool.h"
 
@@ -38,20 +39,21 @@ struct NormLayer {
     saved = {.mean = at::empty({channels}, floats),
              .inverse_deviation = at::empty({channels}, floats)};
     if (has_residual == Residual::With) residual = shape.random(device);
+    if (activation == Activation::Relu && residual.defined()) gates = empty_norm_gates(input);
     output = ours_forward().front();
     normalised = std::get<0>(torch_norm());
   }
 
   std::vector<at::Tensor> ours_forward() const {
     at::Tensor result = at::empty_like(input);
-    batch_norm_train(result, saved, input, norm, residual, activation);
+    batch_norm_train(result, saved, input, norm, residual, activation, gates);
     return {result};
   }
 
   std::vector<at::Tensor> ours_backward() const {
     const NormGradients all =
-        batch_norm_backward(gradient, {}, input, output, saved, norm, activation,
-                            residual.defined(), /*want_input=*/true);
+        batch_norm_backward(gradient, {}, input, gates, saved, norm, activation, residual.defined(),
+                            /*want_input=*/true);
     return {all.input, all.weight, all.bias, all.residual};
   }
 
@@ -82,7 +84,8 @@ struct NormLayer {
   NormParameters norm;
   NormStatistics saved;
   at::Tensor input, gradient, residual;
-  at::Tensor output;      // what backward may read
+  at::Tensor gates;       // of a ReLU after a residual
+  at::Tensor output;      // what torch keeps for ReLU's backward
   at::Tensor normalised;  // what torch keeps for SiLU's backward
 };
 
@@ -97,18 +100,20 @@ void batch_norm_rates_at(RateMeter& meter, const MapShape& shape, Activation act
   };
   const bool adds = residual == Residual::With;
   // Forward reads the input (and the residual) and writes the output. Backward reads input and
-  // gradient and writes the input's; behind an added residual it also reads the output and writes
-  // the residual's. Statistics come first, so a map that does not stay in the cache is read twice.
+  // gradient and writes the input's; behind an added residual it also writes the residual's. There
+  // both move the gates, a sixteenth of a map. Statistics come first, so a map that does not stay
+  // in the cache is read twice.
+  const std::int64_t gates = adds ? shape.bytes() / 16 : 0;
   const bool twice = 3 * shape.bytes() > meter.cache_bytes();
   meter.measure({.family = "batch norm",
                  .kernel = name + " forward",
                  .shape = shape.text(),
-                 .bytes = ((adds ? 3 : 2) + (twice ? 1 : 0)) * shape.bytes()},
+                 .bytes = ((adds ? 3 : 2) + (twice ? 1 : 0)) * shape.bytes() + gates},
                 calling(&NormLayer::ours_forward), calling(&NormLayer::torch_forward));
   meter.measure({.family = "batch norm",
                  .kernel = name + " backward",
                  .shape = shape.text(),
-                 .bytes = ((adds ? 5 : 3) + (twice ? 2 : 0)) * shape.bytes()},
+                 .bytes = ((adds ? 4 : 3) + (twice ? 2 : 0)) * shape.bytes() + gates},
                 calling(&NormLayer::ours_backward), calling(&NormLayer::torch_backward));
 }
 
@@ -274,6 +279,45 @@ void max_pool_rates_at(RateMeter& meter, const MapShape& shape) {
                 }));
 }
 
+/// What the strided shortcuts of ResNet-18 read, CIFAR stem at batch 1024.
+constexpr std::array kShortcuts = {MapShape{1024, 64, 32}, MapShape{1024, 128, 16},
+                                   MapShape{1024, 256, 8}};
+
+struct ShortcutMap {
+  ShortcutMap(const MapShape& shape, c10::Device device)
+      : map(shape.random(device)), even(even_pixels(map)) {}
+
+  static at::Tensor sliced(const at::Tensor& map) {
+    return map.slice(2, 0, c10::nullopt, 2).slice(3, 0, c10::nullopt, 2);
+  }
+
+  at::Tensor map, even;
+};
+
+void even_pixel_rates_at(RateMeter& meter, const MapShape& shape) {
+  using Map = const ShortcutMap&;
+  const auto calling = [&](Tensors (*body)(const ShortcutMap&)) {
+    return calling_on(shape, meter.device(), body);
+  };
+  const std::int64_t even = shape.bytes() / 4;
+  meter.measure(
+      {.family = "even pixels", .kernel = "take", .shape = shape.text(), .bytes = 2 * even},
+      calling([](Map m) -> Tensors { return {even_pixels(m.map)}; }), calling([](Map m) -> Tensors {
+        return {ShortcutMap::sliced(m.map).contiguous(at::MemoryFormat::ChannelsLast)};
+      }));
+  meter.measure(
+      {.family = "even pixels",
+       .kernel = "spread",
+       .shape = shape.text(),
+       .bytes = even + shape.bytes()},
+      calling([](Map m) -> Tensors { return {spread_even_pixels(m.even, m.map.sizes())}; }),
+      calling([](Map m) -> Tensors {
+        const at::Tensor all = at::zeros_like(m.map);
+        ShortcutMap::sliced(all).copy_(m.even);
+        return {all};
+      }));
+}
+
 struct FirstConvolution {
   std::int64_t samples, pixels, filters, window, stride;
 };
@@ -387,6 +431,10 @@ void channel_gate_rates(RateMeter& meter) {
 
 void max_pool_rates(RateMeter& meter) {
   for (const MapShape& shape : kPooled) max_pool_rates_at(meter, shape);
+}
+
+void even_pixel_rates(RateMeter& meter) {
+  for (const MapShape& shape : kShortcuts) even_pixel_rates_at(meter, shape);
 }
 
 void image_patch_rates(RateMeter& meter) {

@@ -56,27 +56,54 @@ struct Layer {
             .activation = activation,
             .eps = 1e-5f};
   }
+
+  NormMap map() const { return {rows, channels, type}; }
+  bool rectifies() const { return activation == Activation::Relu; }
+
+  /// What the gates of an output must be.
+  at::Tensor gates_of(const at::Tensor& output) const {
+    const std::int64_t wide = gates_in_byte(map());
+    const at::Tensor bits = at::arange(wide, output.options().dtype(at::kLong));
+    return (output > 0)
+        .view({-1, wide})
+        .to(at::kLong)
+        .mul(at::ones_like(bits).bitwise_left_shift(bits))
+        .sum(1)
+        .to(at::kByte);
+  }
 };
 
 /// In the order of the names; compared as a list.
 using Results = std::vector<at::Tensor>;
-constexpr const char* kNames[] = {
-    "output",           "mean",           "inverse",         "running mean",
-    "running variance", "input gradient", "weight gradient", "bias gradient",
-    "residual gradient"};
+constexpr const char* kNames[] = {"output",
+                                  "mean",
+                                  "inverse",
+                                  "running mean",
+                                  "running variance",
+                                  "input gradient",
+                                  "weight gradient",
+                                  "bias gradient",
+                                  "residual gradient",
+                                  "gates"};
 
 class BatchNormOnCuda : public CudaTest {
  protected:
-  /// Forward, then backward from the given forward results (its own where there are none).
-  Results run(const Layer& layer, std::int64_t offset = 0, const Results& forward = {}) {
+  /// Forward, then backward from the given forward results (its own where there are none). `gated`:
+  /// by a ReLU's gates, as it must be after a residual, and not found from the input.
+  Results run(const Layer& layer, std::int64_t offset = 0, const Results& forward = {},
+              bool gated = false) {
     const at::Device device = layer.input.device();
     const auto map = [&] { return Layer::placed(at::full_like(layer.input, 99), device, offset); };
     const auto row = [&](double value) {
       return at::full({layer.channels}, value, at::TensorOptions(device).dtype(at::kFloat));
     };
-    Results results = {map(), row(0), row(0), row(3), row(4), map(), row(0), row(0), map()};
+    const at::Tensor gates =
+        at::full({gate_bytes(layer.map())}, 165, at::TensorOptions(device).dtype(at::kByte));
+    Results results = {map(), row(0), row(0), row(3), row(4), map(), row(0), row(0), map(), gates};
     const at::Tensor scratch = scratch_of(layer);
-    const NormForward how = layer.forward_to(results[0]);
+    NormForward how = layer.forward_to(results[0]);
+    const bool keeps_gates = layer.rectifies() && offset == 0;
+    if (keeps_gates) how.gates = pointer<std::uint8_t>(gates);
     const NormBatchStatistics statistics = {pointer<float>(results[1]), pointer<float>(results[2]),
                                             pointer<float>(results[3]), pointer<float>(results[4]),
                                             0.25f};
@@ -85,7 +112,7 @@ class BatchNormOnCuda : public CudaTest {
     else
       cuda::batch_norm_train(how, statistics, scratch.data_ptr(), stream());
 
-    const bool masked = layer.residual.defined() && layer.activation == Activation::Relu;
+    const bool masked = layer.residual.defined() && layer.rectifies();
     const bool passes_on = masked || (layer.residual.defined() && layer.added.defined());
     const Results& from = forward.empty() ? results : forward;
     const NormBackward back = {
@@ -93,7 +120,7 @@ class BatchNormOnCuda : public CudaTest {
         .output_gradient = layer.gradient.data_ptr(),
         .added_gradient = layer.added.defined() ? layer.added.data_ptr() : nullptr,
         .input = layer.input.data_ptr(),
-        .output = masked ? from[0].data_ptr() : nullptr,
+        .gates = masked || gated ? pointer<std::uint8_t>(from[9]) : nullptr,
         .mean = pointer<float>(from[1]),
         .inverse_deviation = pointer<float>(from[2]),
         .weight = how.weight,
@@ -112,8 +139,7 @@ class BatchNormOnCuda : public CudaTest {
 
   at::Tensor scratch_of(const Layer& layer) {
     if (layer.input.is_cpu()) return at::empty({0});
-    const NormMap map = {layer.rows, layer.channels, layer.type};
-    return at::full({cuda::batch_norm_scratch_bytes(map)}, 255,
+    return at::full({cuda::batch_norm_scratch_bytes(layer.map())}, 255,
                     at::TensorOptions(device_).dtype(at::kByte));
   }
 
@@ -133,10 +159,19 @@ class BatchNormOnCuda : public CudaTest {
                                           : result.to(device_));
     const Results device = run(device_layer, offset, forward);
     const Results again = run(device_layer, offset, forward);
+    if (layer.rectifies()) {
+      EXPECT_TRUE(at::equal(device[9], device_layer.gates_of(device[0])))
+          << layer.rows << " x " << layer.channels << ", type " << static_cast<int>(layer.type);
+      Results gated = forward;  // where the GPU itself would open them
+      gated[9] = device[9];
+      EXPECT_TRUE(at::equal(run(device_layer, offset, gated, /*gated=*/true)[5],
+                            run(device_layer, offset, gated)[5]))
+          << layer.rows << " x " << layer.channels;
+    }
     const double rounding = layer.type == FloatType::F32    ? 1e-5
                             : layer.type == FloatType::Bf16 ? 0x1p-7
                                                             : 0x1p-10;
-    for (std::size_t i = 0; i < host.size(); ++i) {
+    for (std::size_t i = 0; i < 9; ++i) {  // gates near zero may open on one side only
       const bool is_map = host[i].dim() == 2;
       // A sum over rows of numbers near one, in another order.
       const double sums = i == 6 || i == 7 ? 1e-6 * static_cast<double>(layer.rows) : 0;
@@ -196,7 +231,7 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuOnMapsOfHundredsOfThousandsOfRows) {
 TEST_F(BatchNormOnCuda, ReadsMapsThatStartAnywhere) {
   for (const std::int64_t rows : {100, 60001})
     for (const std::int64_t offset : {1, 4})
-      expect_cpu_results(Layer(rows, 32, FloatType::Bf16, Activation::Relu, true, true), offset);
+      expect_cpu_results(Layer(rows, 32, FloatType::Bf16, Activation::None, true, true), offset);
 }
 
 TEST_F(BatchNormOnCuda, KeepsItsDigitsUnderALargeMean) {
@@ -243,7 +278,7 @@ TEST_F(BatchNormOnCuda, WritesOnlyWhatIsWanted) {
     NormBackward back = {.map = {rows, 64, layer.type},
                          .output_gradient = layer.gradient.data_ptr(),
                          .input = layer.input.data_ptr(),
-                         .output = all[0].data_ptr(),
+                         .gates = pointer<std::uint8_t>(all[9]),
                          .mean = pointer<float>(all[1]),
                          .inverse_deviation = pointer<float>(all[2]),
                          .weight = pointer<float>(layer.weight),

@@ -23,6 +23,7 @@ struct Layer {
   std::size_t count() const { return static_cast<std::size_t>(rows * channels); }
   std::size_t width() const { return static_cast<std::size_t>(channels); }
   NormMap map() const { return {rows, channels, type}; }
+  bool rectifies() const { return activation == Activation::Relu; }
 };
 
 std::vector<float> rounded(const std::vector<float>& values, FloatType type) {
@@ -50,6 +51,7 @@ Layer random_layer(std::int64_t rows, std::int64_t channels, FloatType type, Act
 struct Outcome {
   std::vector<float> output, mean, inverse_deviation, running_mean, running_variance;
   std::vector<float> input_gradient, residual_gradient, weight_gradient, bias_gradient;
+  std::vector<std::uint8_t> gates;
 };
 
 Outcome forward(const Layer& layer) {
@@ -59,6 +61,7 @@ Outcome forward(const Layer& layer) {
   const std::size_t width = layer.width();
   Outcome outcome;
   outcome.mean.resize(width);
+  outcome.gates.assign(static_cast<std::size_t>(gate_bytes(layer.map())), 0xa5);
   outcome.inverse_deviation.resize(width);
   outcome.running_mean.assign(width, 3);
   outcome.running_variance.assign(width, 4);
@@ -69,7 +72,8 @@ Outcome forward(const Layer& layer) {
                          .weight = layer.weight.data(),
                          .bias = layer.bias.data(),
                          .activation = layer.activation,
-                         .eps = static_cast<float>(layer.eps)},
+                         .eps = static_cast<float>(layer.eps),
+                         .gates = layer.rectifies() ? outcome.gates.data() : nullptr},
                         {.mean = outcome.mean.data(),
                          .inverse_deviation = outcome.inverse_deviation.data(),
                          .running_mean = outcome.running_mean.data(),
@@ -79,10 +83,10 @@ Outcome forward(const Layer& layer) {
   return outcome;
 }
 
-void backward(const Layer& layer, Outcome& outcome) {
-  const bool masked = layer.has_residual && layer.activation == Activation::Relu;
+/// `gated`: a ReLU opens where the forward pass says, as it must after a residual.
+void backward(const Layer& layer, Outcome& outcome, bool gated) {
+  const bool masked = layer.has_residual && layer.rectifies();
   const std::vector<std::byte> input = stored(layer.input, layer.type),
-                               output = stored(outcome.output, layer.type),
                                gradient = stored(layer.gradient, layer.type);
   std::vector<std::byte> input_gradient(input.size()), residual_gradient(input.size());
   outcome.weight_gradient.resize(layer.width());
@@ -90,7 +94,7 @@ void backward(const Layer& layer, Outcome& outcome) {
   cpu::batch_norm_backward({.map = layer.map(),
                             .output_gradient = gradient.data(),
                             .input = input.data(),
-                            .output = masked ? output.data() : nullptr,
+                            .gates = gated || masked ? outcome.gates.data() : nullptr,
                             .mean = outcome.mean.data(),
                             .inverse_deviation = outcome.inverse_deviation.data(),
                             .weight = layer.weight.data(),
@@ -197,17 +201,55 @@ TEST(BatchNorm, IsExactToTheLastDigitsForEveryTypeEndAndOddSize) {
         for (const std::int64_t channels : {1, 3, 7, 8, 24, 65}) {
           const Layer layer = random_layer(rows, channels, type, activation, has_residual);
           Outcome outcome = forward(layer);
-          backward(layer, outcome);
           expect_exact_forward(layer, outcome);
-          expect_exact_backward(layer, outcome);
+          for (const bool gated : {false, layer.rectifies()}) {
+            backward(layer, outcome, gated);
+            expect_exact_backward(layer, outcome);
+          }
           if (HasFatalFailure()) return;
         }
+}
+
+/// Eight gates of 16-bit channels, four of F32, or one where a row does not divide so.
+TEST(BatchNorm, PacksAGateABit) {
+  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 8);
+  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 12, .type = FloatType::F32}), 4);
+  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 12, .type = FloatType::F16}), 1);
+  EXPECT_EQ(gate_bytes({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 9);
+  EXPECT_EQ(gate_bytes({.rows = 3, .channels = 7, .type = FloatType::F32}), 21);
+  for (const FloatType type : kFloatTypes)
+    for (const std::int64_t channels : {3, 8, 12, 24}) {
+      const Layer layer = random_layer(37, channels, type, Activation::Relu, true);
+      const Outcome outcome = forward(layer);
+      const auto wide = static_cast<std::size_t>(gates_in_byte(layer.map()));
+      for (std::size_t i = 0; i < layer.count(); ++i)
+        ASSERT_EQ(outcome.gates[i / wide] >> (i % wide) & 1, outcome.output[i] > 0 ? 1 : 0);
+      if (wide == 1 || wide == 4) {
+        for (const std::uint8_t gates : outcome.gates) ASSERT_LT(gates, 1 << wide);
+      }
+    }
+}
+
+/// What a lossy codec may do to an input changes no gate.
+TEST(BatchNorm, OpensTheGatesOfTheForwardPassWhateverTheInputBecame) {
+  Layer layer = random_layer(101, 8, FloatType::Bf16, Activation::Relu, false);
+  Outcome outcome = forward(layer);
+  std::fill(layer.input.begin(), layer.input.end(), -50.0f);
+  backward(layer, outcome, /*gated=*/true);
+  for (std::size_t c = 0; c < 8; ++c) {
+    double sum = 0;
+    for (std::size_t i = c; i < layer.count(); i += 8)
+      sum += outcome.output[i] > 0 ? double{layer.gradient[i]} : 0;
+    EXPECT_NEAR(outcome.bias_gradient[c], sum, 1e-4);
+  }
+  backward(layer, outcome, /*gated=*/false);
+  EXPECT_EQ(outcome.bias_gradient[0], 0) << "all of it lies below zero";
 }
 
 TEST(BatchNorm, KeepsItsDigitsUnderALargeMean) {
   const Layer layer = random_layer(20011, 5, FloatType::F32, Activation::None, false, 100, 0.1f);
   Outcome outcome = forward(layer);
-  backward(layer, outcome);
+  backward(layer, outcome, /*gated=*/false);
   for (std::size_t c = 0; c < 5; ++c) {
     const ExactChannel exact(layer, c);
     EXPECT_NEAR(outcome.mean[c], exact.mean, 1e-5);

@@ -108,6 +108,21 @@ const std::vector<Stretch> kStretches = {
      {80, 32, 42, 42},
      [] { return nn::Sequential(convolution(32, 48, 1, 2), nn::BatchNorm2d(48), nn::ReLU()); },
      in_order},
+    {"residual block with a strided shortcut on a large map",
+     {80, 16, 42, 42},
+     [] {
+       return nn::Sequential(convolution(16, 32, 3, 1), nn::BatchNorm2d(32),
+                             convolution(32, 48, 3, 2), nn::BatchNorm2d(48),
+                             convolution(32, 48, 1, 2), nn::BatchNorm2d(48));
+     },
+     residual},
+    {"strided convolution of one tap alone behind a norm",
+     {80, 16, 43, 41},
+     [] {
+       return nn::Sequential(convolution(16, 32, 1, 1), nn::BatchNorm2d(32), nn::ReLU(),
+                             convolution(32, 48, 1, 2), nn::BatchNorm2d(48), nn::ReLU());
+     },
+     in_order},
     {"convolution along one dimension",
      {6, 8, 20},
      [] {

@@ -24,21 +24,29 @@ at::Tensor channels_last(at::IntArrayRef shape) {
   return at::randn(shape).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+struct How {
+  bool fused = false;
+  bool training = true;
+  std::int64_t channels = 5;  // of 4 a byte holds as many gates
+  bool gate_all_norms = false;
+};
+
 /// All that a pass leaves: output, gradients of maps and parameters, running statistics, counters.
-std::vector<at::Tensor> everything_after(const Use& use, bool fused, bool training) {
+std::vector<at::Tensor> everything_after(const Use& use, const How& how) {
+  const auto& [fused, training, channels, gate_all_norms] = how;
   torch::manual_seed(3);
-  Norm first(5), second(5);
+  Norm first(channels), second(channels);
   first->train(training);
   second->train(training);
   for (Norm* norm : {&first, &second}) {
     nn::init::uniform_((*norm)->weight, 0.5, 1.5);
     nn::init::uniform_((*norm)->bias, -0.5, 0.5);
   }
-  at::Tensor x = channels_last({4, 5, 3, 3}).requires_grad_();
-  at::Tensor r = channels_last({4, 5, 3, 3}).requires_grad_();
-  const at::Tensor weights = channels_last({4, 5, 3, 3});
+  at::Tensor x = channels_last({4, channels, 3, 3}).requires_grad_();
+  at::Tensor r = channels_last({4, channels, 3, 3}).requires_grad_();
+  const at::Tensor weights = channels_last({4, channels, 3, 3});
   const at::AutoGradMode gradients(training);
-  LayerExecution execution({}, {}, {}, {.fuse = fused});
+  LayerExecution execution({}, {}, {}, {.fuse = fused, .gate_all_norms = gate_all_norms});
   at::Tensor output;
   if (fused) {
     const OperatorScope scope(execution);
@@ -89,6 +97,18 @@ const std::vector<Use> kUses = {
        y += b(r);
        return y.relu_();
      }},
+    {"sum of two norms, one of them used again",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       const at::Tensor second = b(r);
+       return at::relu(a(x) + second) + at::tanh(second);
+     }},
+    {"sum of two norms without activation",
+     [](Norm& a, Norm& b, auto& x, auto& r) { return at::tanh(a(x) + b(r)); }},
+    {"sum of two norms, used twice",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       const at::Tensor sum = a(x) + b(r);
+       return at::relu(sum) + at::tanh(sum);
+     }},
     {"two additions", [](Norm& a, Norm&, auto& x, auto& r) { return (a(x) + r + r).relu_(); }},
     {"output used twice",
      [](Norm& a, Norm&, auto& x, auto&) {
@@ -120,16 +140,16 @@ const std::vector<Use> kUses = {
        return b(x).relu_();
      }},
     {"view of the output",
-     [](Norm& a, Norm&, auto& x, auto&) {
-       return a(x).flatten(1).relu().view({4, 5, 3, 3});
-     }},
+     [](Norm& a, Norm&, auto& x, auto&) { return a(x).flatten(1).relu().view(x.sizes()); }},
 };
 
 TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) {
-  for (const bool training : {true, false}) {
+  for (const auto& [training, channels] :
+       {std::pair<bool, std::int64_t>{true, 5}, {true, 8}, {false, 5}}) {
     for (const Use& use : kUses) {
-      const auto plain = everything_after(use, /*fused=*/false, training);
-      const auto fused = everything_after(use, /*fused=*/true, training);
+      const auto plain = everything_after(use, {.training = training, .channels = channels});
+      const auto fused =
+          everything_after(use, {.fused = true, .training = training, .channels = channels});
       for (std::size_t i = 0; i < plain.size(); ++i) {
         ASSERT_EQ(plain[i].defined(), fused[i].defined()) << use.name << ", tensor " << i;
         if (plain[i].defined()) {
@@ -139,6 +159,20 @@ TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) {
       }
     }
   }
+}
+
+/// A gate that is kept opens where one that is found again opens.
+TEST(NormFusion, GivesTheSameBitsWithAllGatesKept) {
+  for (const std::int64_t channels : {5, 8})
+    for (const Use& use : kUses) {
+      const auto found = everything_after(use, {.fused = true, .channels = channels});
+      const auto kept =
+          everything_after(use, {.fused = true, .channels = channels, .gate_all_norms = true});
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (found[i].defined()) {
+          EXPECT_TRUE(at::equal(kept[i], found[i])) << use.name << ", tensor " << i;
+        }
+    }
 }
 
 /// Counts the kernels by what must be true of memory: the value between norm and activation has
@@ -209,6 +243,19 @@ TEST(NormFusion, CountsANormThatIsUsedTwiceTwice) {
   const at::Tensor y = norm(norm(channels_last({4, 5, 3, 3})).relu_());
   execution.end_pass();
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 2);
+}
+
+/// What the other norm was given counts as it was when the two were added.
+TEST(NormFusion, AddsTheNormOfAnInputThatIsOverwrittenAfterwards) {
+  Norm first(8), second(8);
+  const at::Tensor x = channels_last({4, 8, 3, 3}), r = channels_last({4, 8, 3, 3});
+  const at::NoGradGuard no_grad;
+  const at::Tensor wanted = at::relu(first(x) + second(r));
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  at::Tensor map = r * 1, sum = first(x) + second(map);
+  map.zero_();
+  EXPECT_TRUE(at::allclose(sum.relu_(), wanted, 1e-4, 1e-5));
 }
 
 TEST(NormFusion, RefusesBackwardAfterItsInputWasOverwritten) {

@@ -3,10 +3,16 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "triaccel/base/error.h"
+#include "triaccel/ops/even_pixels.h"
 
 namespace triaccel {
 namespace {
+
+using Sizes = std::vector<std::int64_t>;
 
 at::Tensor image(at::ScalarType type = at::kFloat) {
   return at::randn({4, 10, 5, 3}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
@@ -46,6 +52,10 @@ constexpr End kEnds[] = {{Activation::None, false},
                          {Activation::Relu, true},
                          {Activation::Silu, false}};
 
+at::Tensor gates_for(const at::Tensor& input, Activation activation) {
+  return activation == Activation::Relu ? empty_norm_gates(input) : at::Tensor();
+}
+
 TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
   for (const auto& [activation, has_residual] : kEnds) {
     at::manual_seed(3);
@@ -59,14 +69,15 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
 
     const at::Tensor output = at::empty_like(input.detach());
     const NormStatistics saved = empty_statistics();
+    const at::Tensor gates = gates_for(input, activation);
     batch_norm_train(output, saved, input.detach(), how,
-                     has_residual ? residual.detach() : residual, activation);
+                     has_residual ? residual.detach() : residual, activation, gates);
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
     EXPECT_TRUE(at::allclose(how.running_mean, theirs.running_mean, 1e-5, 1e-6));
     EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
 
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), output, saved,
-                                                    how, activation, has_residual, true);
+    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
+                                                    activation, has_residual, true);
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -76,6 +87,32 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     }
     EXPECT_EQ(found.input.strides(), input.strides());
   }
+}
+
+TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const Activation activation : {Activation::None, Activation::Relu}) {
+      const at::Tensor input = image(type), other = image(type), output = at::empty_like(input);
+      const NormParameters how = random_parameters(), by = random_parameters(),
+                           theirs = copy_of(by);
+      const NormStatistics saved = empty_statistics(), of_other = empty_statistics(),
+                           whole = empty_statistics();
+      batch_norm_statistics(of_other, other, by);
+      batch_norm_train(at::empty_like(other), whole, other, theirs, {}, Activation::None);
+      EXPECT_TRUE(at::equal(of_other.mean, whole.mean));
+      EXPECT_TRUE(at::equal(of_other.inverse_deviation, whole.inverse_deviation));
+      EXPECT_TRUE(at::equal(by.running_variance, theirs.running_variance));
+      const at::Tensor gates = gates_for(input, activation);
+      batch_norm_train(output, saved, input, how, other, activation, gates,
+                       {of_other, by.weight, by.bias});
+      const auto exact = [](const at::Tensor& map, const NormParameters& with) {
+        return torch_result(map.to(at::kFloat), copy_of(with), {}, Activation::None, true);
+      };
+      at::Tensor wanted = exact(input, how) + exact(other, by);
+      if (activation == Activation::Relu) wanted.relu_();
+      const double rounding = type == at::kFloat ? 1e-5 : type == at::kHalf ? 0x1p-10 : 0x1p-7;
+      EXPECT_TRUE(at::allclose(output.to(at::kFloat), wanted, rounding, 1e-4)) << type;
+    }
 }
 
 TEST(BatchNormOp, EqualsTorchInInference) {
@@ -127,9 +164,11 @@ TEST(BatchNormOp, AddsTheSecondGradientAsASeparateAdditionWould) {
       const at::Tensor first = image(type), second = at::randn({4, 10, 5, 3}).to(type);
       const NormStatistics saved = empty_statistics();
       const NormParameters how = random_parameters();
-      batch_norm_train(output, saved, input, how, has_residual ? first : at::Tensor(), activation);
+      const at::Tensor gates = gates_for(input, activation);
+      batch_norm_train(output, saved, input, how, has_residual ? first : at::Tensor(), activation,
+                       gates);
       const auto backward = [&](const at::Tensor& gradient, const at::Tensor& added) {
-        return batch_norm_backward(gradient, added, input, output, saved, how, activation,
+        return batch_norm_backward(gradient, added, input, gates, saved, how, activation,
                                    has_residual, true);
       };
       const NormGradients together = backward(first, second), apart = backward(first + second, {});
@@ -140,6 +179,45 @@ TEST(BatchNormOp, AddsTheSecondGradientAsASeparateAdditionWould) {
         EXPECT_TRUE(at::equal(together.residual, apart.residual));
       }
     }
+}
+
+/// As if zeros lay between them.
+TEST(BatchNormOp, AddsAGradientOfEvenPixelsAlone) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const auto& [activation, has_residual] : kEnds)
+      for (const Sizes& shape : {Sizes{3, 16, 5, 4}, Sizes{2, 8, 1, 7}, Sizes{40, 24, 6, 6}}) {
+        const auto map = [&] {
+          return at::randn(shape).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+        };
+        const at::Tensor input = map(), gradient = map(), even = even_pixels(map());
+        const at::Tensor output = at::empty_like(input), gates = gates_for(input, activation);
+        const NormStatistics saved = {at::empty({shape[1]}), at::empty({shape[1]})};
+        batch_norm_train(output, saved, input, {}, has_residual ? map() : at::Tensor(), activation,
+                         gates);
+        const auto backward = [&](const at::Tensor& added) {
+          return batch_norm_backward(gradient, added, input, gates, saved, {}, activation,
+                                     has_residual, true);
+        };
+        const NormGradients sparse = backward(even),
+                            dense = backward(spread_even_pixels(even, shape));
+        EXPECT_TRUE(at::equal(sparse.input, dense.input)) << at::IntArrayRef(shape);
+        if (has_residual) {
+          EXPECT_TRUE(at::equal(sparse.residual, dense.residual)) << at::IntArrayRef(shape);
+        }
+      }
+}
+
+TEST(BatchNormOp, KeepsGatesOfMapsThatStartAnywhere) {
+  const at::Tensor place = at::randn({1 + 6 * 8}).to(at::kBFloat16);
+  const at::Tensor input = place.narrow(0, 1, 6 * 8).view({6, 8});
+  ASSERT_TRUE(fuses_batch_norm(input));
+  const auto gradients_of = [](const at::Tensor& x) {
+    const at::Tensor output = at::empty({6, 8}, x.options()), gates = empty_norm_gates(x);
+    const NormStatistics saved = {at::empty({8}), at::empty({8})};
+    batch_norm_train(output, saved, x, {}, x, Activation::Relu, gates);
+    return batch_norm_backward(x, x, x, gates, saved, {}, Activation::Relu, true, true);
+  };
+  EXPECT_TRUE(at::equal(gradients_of(input).input, gradients_of(input.clone()).input));
 }
 
 TEST(BatchNormOp, KnowsWhichMapsItTakes) {
@@ -174,7 +252,15 @@ TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
   EXPECT_THROW(batch_norm_infer(output, input, {}, {}, Activation::None), UsageError);
   EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, true, true),
                UsageError)
-      << "ReLU after a residual without its output";
+      << "ReLU after a residual without its gates";
+  EXPECT_THROW(batch_norm_backward(input, {}, input, at::empty({4, 7}, at::kByte), saved, how,
+                                   Activation::Relu, true, true),
+               UsageError)
+      << "gates of another map";
+  EXPECT_THROW(
+      batch_norm_train(output, saved, input, how, {}, Activation::Silu, empty_norm_gates(input)),
+      UsageError)
+      << "a gate of SiLU";
   EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, how,
                                    Activation::None, false, true),
                UsageError)

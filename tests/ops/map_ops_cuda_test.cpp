@@ -1,12 +1,19 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/ops/batch_norm.h"
 #include "triaccel/ops/bias.h"
+#include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/image_patches.h"
 #include "triaccel/ops/max_pool.h"
 
 namespace triaccel {
 namespace {
+
+using Sizes = std::vector<std::int64_t>;
 
 class MapOpsOnCuda : public testing::Test {
  protected:
@@ -33,6 +40,83 @@ TEST_F(MapOpsOnCuda, CutPatchesAsOnTheCpu) {
   const at::Tensor images = at::randn({4, 3, 9, 9});
   EXPECT_TRUE(at::equal(image_patches(images.to(device_), geometry, at::kHalf).cpu(),
                         image_patches(images, geometry, at::kHalf)));
+}
+
+TEST_F(MapOpsOnCuda, TakeAndSpreadEvenPixelsAsOnTheCpu) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const Sizes& sizes :
+         std::vector<Sizes>{Sizes{3, 16, 5, 7}, Sizes{1, 8, 1, 1}, Sizes{0, 8, 4, 4},
+                            Sizes{37, 64, 33, 32}, Sizes{17, 24, 2, 31}}) {
+      const at::Tensor map = at::randn(sizes).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+      const at::Tensor even = even_pixels(map.to(device_));
+      EXPECT_TRUE(at::equal(even.cpu(), even_pixels(map))) << at::IntArrayRef(sizes);
+      EXPECT_TRUE(
+          at::equal(spread_even_pixels(even, sizes).cpu(), spread_even_pixels(even.cpu(), sizes)))
+          << at::IntArrayRef(sizes);
+    }
+}
+
+/// Small maps and large ones, as if zeros lay between the pixels.
+TEST_F(MapOpsOnCuda, AddAGradientOfEvenPixelsToANorms) {
+  for (const Sizes& sizes :
+       std::vector<Sizes>{Sizes{3, 16, 5, 7}, Sizes{256, 64, 32, 31}, Sizes{128, 200, 9, 16}})
+    for (const bool has_residual : {false, true}) {
+      const auto map = [&] {
+        return at::randn(sizes, at::TensorOptions(device_).dtype(at::kBFloat16))
+            .contiguous(at::MemoryFormat::ChannelsLast);
+      };
+      const at::Tensor input = map(), gradient = map(), even = even_pixels(map());
+      const at::Tensor output = at::empty_like(input), gates = empty_norm_gates(input);
+      const auto floats = at::TensorOptions(device_).dtype(at::kFloat);
+      const NormStatistics saved = {at::empty({sizes[1]}, floats), at::empty({sizes[1]}, floats)};
+      batch_norm_train(output, saved, input, {}, has_residual ? map() : at::Tensor(),
+                       Activation::Relu, gates);
+      const auto backward = [&](const at::Tensor& added) {
+        return batch_norm_backward(gradient, added, input, gates, saved, {}, Activation::Relu,
+                                   has_residual, /*want_input=*/true);
+      };
+      const NormGradients sparse = backward(even), again = backward(even),
+                          dense = backward(spread_even_pixels(even, sizes));
+      EXPECT_TRUE(at::equal(sparse.input, again.input)) << at::IntArrayRef(sizes);
+      // A small map is summed in another order when it is added to pixel by pixel.
+      EXPECT_TRUE(at::allclose(sparse.input, dense.input, 0x1p-7, 1e-5)) << at::IntArrayRef(sizes);
+      if (has_residual) {
+        EXPECT_TRUE(at::equal(sparse.residual, dense.residual)) << at::IntArrayRef(sizes);
+      }
+    }
+}
+
+/// Small maps and large ones, and rows that allow no wide reads.
+TEST_F(MapOpsOnCuda, AddAnotherNormWithoutItsOutput) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const Sizes& sizes : std::vector<Sizes>{Sizes{3, 16, 5, 7}, Sizes{96, 128, 8, 8},
+                                                 Sizes{64, 64, 32, 31}, Sizes{64, 13, 9, 16}}) {
+      const auto map = [&] {
+        return at::randn(sizes).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+      };
+      const at::Tensor input = map(), other = map();
+      const at::Tensor weight = at::rand({sizes[1]}) + 0.5, bias = at::randn({sizes[1]});
+      const auto joined = [&](at::Device device) {
+        const auto row = [&] {
+          return at::empty({sizes[1]}, at::TensorOptions(device).dtype(at::kFloat));
+        };
+        const at::Tensor x = input.to(device), r = other.to(device), output = at::empty_like(x);
+        const NormParameters how = {.weight = weight.to(device), .bias = bias.to(device)};
+        const NormStatistics saved = {row(), row()}, of_other = {row(), row()};
+        const at::Tensor gates = empty_norm_gates(x);
+        batch_norm_statistics(of_other, r, how);
+        batch_norm_train(output, saved, x, how, r, Activation::Relu, gates,
+                         {of_other, how.weight, how.bias});
+        return std::vector<at::Tensor>{output, of_other.mean, of_other.inverse_deviation, gates};
+      };
+      const auto host = joined(at::kCPU), found = joined(device_), again = joined(device_);
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(at::allclose(found[i].cpu().to(at::kFloat), host[i].to(at::kFloat),
+                                 type == at::kFloat || i > 0 ? 1e-5 : 0x1p-7, 2e-5))
+            << at::IntArrayRef(sizes) << " " << i;
+      for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_TRUE(at::equal(found[i], again[i])) << at::IntArrayRef(sizes);
+    }
 }
 
 TEST_F(MapOpsOnCuda, AddAndSumBiasesAsOnTheCpu) {

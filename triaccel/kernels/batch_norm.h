@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "triaccel/kernels/cuda_stream.h"
+#include "triaccel/kernels/even_pixels.h"
 #include "triaccel/kernels/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -17,17 +18,41 @@ struct NormMap {
   FloatType type = FloatType::F32;
 };
 
+/// Channels whose ReLU gates share a byte, the first one's in its lowest bit: as many as lie in 16
+/// bytes, so that who reads 16 bytes of a map reads one byte of gates. 1 where a row does not
+/// divide so.
+constexpr std::int64_t gates_in_byte(const NormMap& map) {
+  const std::int64_t wide = map.type == FloatType::F32 ? 4 : 8;
+  return map.channels % wide == 0 ? wide : 1;
+}
+/// Bytes of a map's gates.
+constexpr std::int64_t gate_bytes(const NormMap& map) {
+  return map.rows * map.channels / gates_in_byte(map);
+}
+
+/// What makes another norm's output of that norm's input, so that it need not be stored to be
+/// added. Rows of F32 [channels].
+struct ResidualNorm {
+  const float* mean = nullptr;  // null: the residual is added as it is
+  const float* inverse_deviation = nullptr;
+  const float* weight = nullptr;  // null: 1
+  const float* bias = nullptr;    // null: 0
+};
+
 /// output = activation((input - mean) * inverse_deviation * weight + bias + residual). Maps are of
-/// one type and do not overlap; a row of parameters is F32 [channels].
+/// one type and do not overlap; a row of parameters is F32 [channels]. Where gates are written or
+/// read, maps start at multiples of 16 bytes.
 struct NormForward {
   NormMap map = {};
-  void* output = nullptr;
+  void* output = nullptr;  // null: only statistics are wanted
   const void* input = nullptr;
   const void* residual = nullptr;  // null: none; not with SiLU
-  const float* weight = nullptr;   // null: 1
-  const float* bias = nullptr;     // null: 0
+  ResidualNorm residual_norm = {};
+  const float* weight = nullptr;  // null: 1
+  const float* bias = nullptr;    // null: 0
   Activation activation = Activation::None;
   float eps = 1e-5f;
+  std::uint8_t* gates = nullptr;  // null: not kept; else where the stored output is > 0; with ReLU
 };
 
 /// What training writes besides the output. The variance inside inverse_deviation is divided by
@@ -47,22 +72,23 @@ struct NormRunningStatistics {
 
 /// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32
 /// and rounded to the map's type, as a separate addition leaves it. The normalised value and the
-/// activation's derivative are recomputed from `input`, except for ReLU after a residual, which
-/// reads its own `output`. Every result may be null: not wanted.
+/// activation's derivative are recomputed from `input`, but for a ReLU's whose gates were kept, as
+/// they must be after a residual. Every result may be null: not wanted.
 struct NormBackward {
   NormMap map = {};
   const void* output_gradient = nullptr;
   const void* added_gradient = nullptr;  // null: none
+  EvenPixels added_pixels = {};          // height > 0: added_gradient has the map's even ones alone
   const void* input = nullptr;
-  const void* output = nullptr;  // null but for ReLU after a residual
+  const std::uint8_t* gates = nullptr;  // null: no ReLU, or one without residual
   const float* mean = nullptr;
   const float* inverse_deviation = nullptr;
   const float* weight = nullptr;  // null: 1
   const float* bias = nullptr;    // null: 0
   Activation activation = Activation::None;
   void* input_gradient = nullptr;
-  void* residual_gradient = nullptr;  // the output's gradient, after ReLU only where output > 0;
-                                      // not with SiLU, with ReLU only if `output` is given
+  void* residual_gradient = nullptr;  // the output's gradient, after ReLU where its gate is open;
+                                      // not with SiLU, with ReLU only if `gates` are given
   float* weight_gradient = nullptr;
   float* bias_gradient = nullptr;
 };
@@ -72,10 +98,11 @@ struct NormBackward {
 ///
 /// Bytes a map moves, in units of its own size:
 ///   one kernel (a map of few MB, kept in registers): forward 2, with residual 3; backward 3 (dz, x
-///   -> dx), after ReLU with residual 5 (dz, x, z -> dx, dresidual), an added gradient 1 more.
-///   two kernels (larger maps): forward 3, with residual 4; backward 5, after ReLU with residual 7;
+///   -> dx), after ReLU with residual 4 (dz, x -> dx, dresidual), an added gradient 1 more.
+///   two kernels (larger maps): forward 3, with residual 4; backward 5, after ReLU with residual 6;
 ///   an added gradient 1 more where a residual's gradient is written, else 2 more.
-///   inference: 2, with residual 3.
+///   A residual that another norm makes on the way saves the 2 of storing it first. Inference: 2,
+///   with residual 3. Gates take a sixteenth each time they are written or read.
 namespace cpu {
 void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics);
 void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics);

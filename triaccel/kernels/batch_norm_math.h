@@ -73,6 +73,12 @@ TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(float mean, float
           bias != nullptr ? bias[channel] : 0.0f};
 }
 
+TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(const ResidualNorm& norm,
+                                                               std::int64_t channel) {
+  return norm_coefficients(norm.mean[channel], norm.inverse_deviation[channel], norm.weight,
+                           norm.bias, channel);
+}
+
 TRIACCEL_HOST_DEVICE inline float normalised(float x, float mean, float scale, float bias) {
   return (x - mean) * scale + bias;
 }
@@ -115,6 +121,10 @@ TRIACCEL_HOST_DEVICE inline float silu_slope(float x) {
 
 /// A NaN stays one, as in torch.
 TRIACCEL_HOST_DEVICE inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
+
+TRIACCEL_HOST_DEVICE inline bool gate_is_open(unsigned gates, int k) {
+  return ((gates >> k) & 1u) != 0;
+}
 
 /// One channel of the backward pass: dx = (g - gradient_mean - (x - mean) * slope) * scale, where g
 /// is the gradient behind the activation.

@@ -9,6 +9,7 @@ namespace triaccel {
 
 /// A node that adds up two gradients of its output by itself: one comes through the graph, the
 /// other is left here by a node that computed it. Autograd would add them in a kernel of its own.
+/// What is left may be the map's even pixels alone (as even_pixels gives them), the others zero.
 class TakesGradient : public torch::autograd::Node {
  public:
   /// False: there is one already, and this one must go through the graph.

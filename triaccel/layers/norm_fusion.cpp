@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "triaccel/layers/left_gradient.h"
+#include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/norm_history.h"
 
 namespace triaccel {
@@ -55,19 +56,36 @@ struct NormFusion::Norm {
   bool ran = false;  // statistics are there, and the running ones have moved
   NormStatistics statistics = {};
 
+  bool reads(const at::Tensor& tensor) const {
+    return alias(tensor, input) || alias(tensor, how.weight) || alias(tensor, how.bias);
+  }
+
   at::Tensor empty_output() const {
     const at::NoGradGuard no_grad;
     return at::empty_like(input);
   }
 
-  void compute(const at::Tensor& output, const at::Tensor& residual, Activation activation) {
+  /// Statistics alone, for whoever finds the output on its way.
+  void find_statistics() {
+    if (!ran) batch_norm_statistics(statistics, input, how);
+    ran = true;
+  }
+
+  NormedResidual as_residual() const { return {statistics, how.weight, how.bias}; }
+
+  /// `residual` is the input of `residual_norm` where there is one.
+  void compute(const at::Tensor& output, const at::Tensor& residual, Activation activation,
+               const at::Tensor& gates, Norm* residual_norm) {
     if (!training) return batch_norm_infer(output, input, how, residual, activation);
     NormParameters once = how;
     if (ran) {
       once.running_mean.reset();
       once.running_variance.reset();
     }
-    batch_norm_train(output, statistics, input, once, residual, activation);
+    if (residual_norm != nullptr) residual_norm->find_statistics();
+    batch_norm_train(output, statistics, input, once,
+                     residual_norm != nullptr ? residual_norm->input : residual, activation, gates,
+                     residual_norm != nullptr ? residual_norm->as_residual() : NormedResidual());
     ran = true;
   }
 };
@@ -75,28 +93,33 @@ struct NormFusion::Norm {
 class NormFusion::Node final : public TakesGradient, public HasNormHistory {
  public:
   Node(const Norm& norm, const at::Tensor& residual)
-      : input_(norm.input, /*is_output=*/false),
-        statistics_(norm.statistics),
+      : statistics_(norm.statistics),
         how_(norm.how),
         has_residual_(residual.defined()),
         behind_residual_(behind(residual)) {}
 
-  /// What the output became.
-  void computed(const at::Tensor& output, Activation activation) {
+  bool has_residual() const { return has_residual_; }
+
+  /// What the output became; `gates` may be undefined where backward finds them from the input.
+  /// Only now is anything saved: a node whose place another one takes saves nothing.
+  void computed(const at::Tensor& input, Activation activation, const at::Tensor& gates) {
+    input_ = autograd::SavedVariable(input, /*is_output=*/false);
     activation_ = activation;
-    if (has_residual_ && activation == Activation::Relu)
-      output_ = autograd::SavedVariable(output, /*is_output=*/true);
+    has_gates_ = gates.defined();
+    if (has_gates_) gates_ = autograd::SavedVariable(gates, /*is_output=*/false);
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;  // once only: curvature is probed without fusion
     at::Tensor gradient = std::move(gradients[0]), added = std::exchange(left_, {});
-    if (!gradient.defined()) std::swap(gradient, added);
-    if (!gradient.defined()) return {{}, {}, {}, {}};
-    const bool reads_output = has_residual_ && activation_ == Activation::Relu;
+    if (!gradient.defined() && !added.defined()) return {{}, {}, {}, {}};
+    const at::Tensor input = input_.unpack();
+    if (!gradient.defined()) {
+      std::swap(gradient, added);
+      if (gradient.sizes() != input.sizes()) gradient = spread_even_pixels(gradient, input.sizes());
+    }
     NormGradients found = batch_norm_backward(
-        gradient, added, input_.unpack(),
-        reads_output ? output_.unpack(shared_from_this()) : at::Tensor(), statistics_, how_,
+        gradient, added, input, has_gates_ ? gates_.unpack() : at::Tensor(), statistics_, how_,
         activation_, has_residual_, task_should_compute_output(0));
     autograd::variable_list all = {std::move(found.input), std::move(found.weight),
                                    std::move(found.bias)};
@@ -108,7 +131,7 @@ class NormFusion::Node final : public TakesGradient, public HasNormHistory {
 
   void release_variables() override {
     input_.reset_data();
-    output_.reset_data();
+    gates_.reset_data();
     left_.reset();
   }
   std::string name() const override { return "triaccel::NormFusion"; }
@@ -118,7 +141,8 @@ class NormFusion::Node final : public TakesGradient, public HasNormHistory {
 
  private:
   autograd::SavedVariable input_;
-  autograd::SavedVariable output_;
+  autograd::SavedVariable gates_;  // of a ReLU
+  bool has_gates_ = false;
   NormStatistics statistics_;
   NormParameters how_;
   bool has_residual_;
@@ -127,7 +151,7 @@ class NormFusion::Node final : public TakesGradient, public HasNormHistory {
 };
 
 std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
-  if (!on_ || !computes(call)) return {};
+  if (!options_.fuse || !computes(call)) return {};
   const auto norm = std::make_shared<Norm>();
   norm->input = call.input;
   norm->how = {.weight = value_or_none(call.weight),
@@ -144,12 +168,12 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
                         .inverse_deviation = at::empty({call.input.size(1)}, floats)};
   }
   const at::Tensor output = norm->empty_output();
-  wait(output, norm, {});
+  wait(output, norm, {}, nullptr);
   return output;
 }
 
 void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
-                      const at::Tensor& residual) {
+                      const at::Tensor& residual, const std::shared_ptr<Norm>& residual_norm) {
   forget_expired();
   std::shared_ptr<Node> node;
   const bool through_residual = residual.defined() && residual.requires_grad();
@@ -165,7 +189,8 @@ void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& nor
   waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
                       .norm = norm,
                       .node = std::move(node),
-                      .residual = residual});
+                      .residual = residual,
+                      .residual_norm = residual_norm});
 }
 
 bool NormFusion::changes_history(const Waiting& waiting, bool in_place) {
@@ -189,8 +214,15 @@ void NormFusion::compute(Place place, const at::Tensor& output, Activation activ
   const Waiting now = std::move(*place);
   waiting_.erase(place);
   const at::NoGradGuard no_grad;
-  now.norm->compute(output, now.residual, activation);
-  if (now.node) now.node->computed(output, activation);
+  const bool keeps_gates = now.node && activation == Activation::Relu &&
+                           (options_.gate_all_norms || now.node->has_residual());
+  const at::Tensor gates = keeps_gates ? empty_norm_gates(now.norm->input) : at::Tensor();
+  now.norm->compute(output, now.residual, activation, gates, now.residual_norm.get());
+  if (now.node) now.node->computed(now.norm->input, activation, gates);
+  if (!now.residual_norm) return;
+  const Place other = find(now.residual);
+  if (other != waiting_.end() && other->node)
+    other->node->computed(other->norm->input, Activation::None, {});
 }
 
 std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
@@ -205,7 +237,7 @@ std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activat
   // The input may still be asked for by itself, so it goes on waiting.
   const std::shared_ptr<Norm> norm = place->norm;
   const at::Tensor output = norm->empty_output();
-  wait(output, norm, at::Tensor(place->residual));
+  wait(output, norm, at::Tensor(place->residual), std::shared_ptr<Norm>(place->residual_norm));
   compute(std::prev(waiting_.end()), output, activation);
   return output;
 }
@@ -219,7 +251,8 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   if (!left_waits && (in_place || find(right) == waiting_.end())) return {};
   const at::Tensor& normed = left_waits ? left : right;
   const at::Tensor& residual = left_waits ? right : left;
-  touch(residual, /*writes=*/false);
+  const std::shared_ptr<Norm> residual_norm = joined_residual(residual, *find(normed)->norm);
+  if (!residual_norm) touch(residual, /*writes=*/false);
   const Place place = find(normed);
   if (place == waiting_.end() || place->residual.defined() || changes_history(*place, in_place))
     return {};
@@ -228,8 +261,17 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   const std::shared_ptr<Norm> norm = place->norm;
   if (in_place) waiting_.erase(place);  // the tensor stays and gets a new place in the graph
   const at::Tensor sum = in_place ? left : norm->empty_output();
-  wait(sum, norm, residual);
+  wait(sum, norm, residual, residual_norm);
   return sum;
+}
+
+std::shared_ptr<NormFusion::Norm> NormFusion::joined_residual(const at::Tensor& residual,
+                                                              const Norm& norm) {
+  const Place place = find(residual);
+  if (place == waiting_.end() || place->residual.defined() || place->norm.get() == &norm ||
+      !place->norm->training || !norm.training)
+    return nullptr;
+  return place->norm;
 }
 
 void NormFusion::touch(const at::Tensor& tensor, bool writes) {
@@ -240,8 +282,9 @@ void NormFusion::touch(const at::Tensor& tensor, bool writes) {
   const auto concerns = [&](const Waiting& waiting) {
     const NormParameters& how = waiting.norm->how;
     if (alias(tensor, how.running_mean) || alias(tensor, how.running_variance)) return true;
-    return writes && (alias(tensor, waiting.norm->input) || alias(tensor, waiting.residual) ||
-                      alias(tensor, how.weight) || alias(tensor, how.bias));
+    if (!writes) return false;
+    return alias(tensor, waiting.residual) || waiting.norm->reads(tensor) ||
+           (waiting.residual_norm && waiting.residual_norm->reads(tensor));
   };
   for (Place place = std::ranges::find_if(waiting_, concerns); place != waiting_.end();
        place = std::ranges::find_if(waiting_, concerns))
@@ -256,7 +299,7 @@ void NormFusion::settle(Place place) {
   // Nobody holds the output any more; the running statistics move all the same.
   const std::shared_ptr<Norm> norm = std::move(place->norm);
   waiting_.erase(place);
-  if (norm->training && !norm->ran) norm->compute(norm->empty_output(), {}, Activation::None);
+  if (norm->training && !norm->ran) norm->find_statistics();
 }
 
 void NormFusion::settle_all() {

@@ -12,6 +12,13 @@
 
 namespace triaccel {
 
+struct NormFusionOptions {
+  bool fuse = false;  // false leaves every norm to libtorch
+  /// Keep the gates of every ReLU behind a norm, not only of those that backward cannot find from
+  /// the norm's input: for inputs that come back changed, as a lossy codec leaves them.
+  bool gate_all_norms = false;
+};
+
 /// Joins a batch norm with the addition and the activation that follow it, so that the map is read
 /// and written once, forward and backward, and no value between them is kept.
 ///
@@ -20,8 +27,7 @@ namespace triaccel {
 /// works for modules that know nothing of it, as long as they touch tensors by operators.
 class NormFusion {
  public:
-  /// `on`: false leaves every norm to libtorch.
-  explicit NormFusion(bool on) : on_(on) {}
+  explicit NormFusion(const NormFusionOptions& options) : options_(options) {}
 
   /// The output of a norm; empty when libtorch has to compute it.
   std::optional<at::Tensor> norm(const BatchNormCall& call);
@@ -51,6 +57,8 @@ class NormFusion {
     std::shared_ptr<Norm> norm;
     std::shared_ptr<Node> node;  // null: no gradient is wanted
     at::Tensor residual;         // undefined: none
+    /// Of a residual that waits, too: its values are found on the way. Null: they are there.
+    std::shared_ptr<Norm> residual_norm;
   };
   using Place = std::vector<Waiting>::iterator;
 
@@ -58,13 +66,15 @@ class NormFusion {
   static bool changes_history(const Waiting& waiting, bool in_place);
   void forget_expired();  // outputs that nobody holds and whose norm has been computed
   Place find(const at::Tensor& tensor);
-  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
-            const at::Tensor& residual);
+  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm, const at::Tensor& residual,
+            const std::shared_ptr<Norm>& residual_norm);
+  /// The norm of a waiting residual that `norm` can find on the way; null: it must have values.
+  std::shared_ptr<Norm> joined_residual(const at::Tensor& residual, const Norm& norm);
   /// Computes what waits at `place`, into `output`.
   void compute(Place place, const at::Tensor& output, Activation activation);
   void settle(Place place);
 
-  bool on_;
+  NormFusionOptions options_;
   std::vector<Waiting> waiting_;
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <string_view>
+#include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/ops/dispatch.h"
@@ -56,6 +57,24 @@ float* needed_row(std::string_view who, std::string_view name, const at::Tensor&
   return row_of(who, name, tensor, input);
 }
 
+/// As kernels that keep gates want a map: from a multiple of 16 bytes on, as allocators place it.
+at::Tensor placed(const at::Tensor& map) {
+  constexpr std::uintptr_t wide = 16;
+  if (!map.defined() || reinterpret_cast<std::uintptr_t>(map.const_data_ptr()) % wide == 0)
+    return map;
+  return map.clone();
+}
+
+std::uint8_t* gates_of(std::string_view who, const at::Tensor& gates, const at::Tensor& input,
+                       const kernels::NormMap& map, Activation activation) {
+  if (!gates.defined()) return nullptr;
+  require(activation == Activation::Relu, who, "gates come with ReLU alone");
+  const std::int64_t samples = input.size(0);
+  check_contiguous(who, "gates", gates, input.device(), at::kByte,
+                   {samples, kernels::gate_bytes(map) / samples});
+  return static_cast<std::uint8_t*>(gates.data_ptr());
+}
+
 kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
                                 const at::Tensor& input, const NormParameters& how,
                                 const at::Tensor& residual, Activation activation) {
@@ -77,22 +96,81 @@ kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
           .eps = static_cast<float>(how.eps)};
 }
 
-/// A gradient of the output in the input's type and order.
+/// A gradient in the input's type and order.
+at::Tensor ordered_as(const at::Tensor& input, const at::Tensor& gradient) {
+  return gradient.to(input.scalar_type())
+      .contiguous(input.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+}
+
 at::Tensor gradient_like(std::string_view who, std::string_view name, const at::Tensor& gradient,
                          const at::Tensor& input) {
   require(gradient.sizes() == input.sizes(), who, name, " must have shape ", input.sizes(),
           ", got ", gradient.sizes());
-  const at::Tensor like = gradient.to(input.scalar_type())
-                              .contiguous(input.dim() == 4 ? at::MemoryFormat::ChannelsLast
-                                                           : at::MemoryFormat::Contiguous);
+  const at::Tensor like = ordered_as(input, gradient);
   check_like(who, name, like, input);
   return like;
+}
+
+/// What is added to the output's gradient, and which of its pixels that is.
+struct AddedGradient {
+  at::Tensor values;  // undefined: none
+  kernels::EvenPixels pixels;
+};
+
+AddedGradient added_to(std::string_view who, const at::Tensor& added, const at::Tensor& input) {
+  if (!added.defined()) return {};
+  if (input.dim() == 4 && added.dim() == 4 && added.sizes() != input.sizes()) {
+    const kernels::EvenPixels pixels = {
+        .samples = input.size(0), .height = input.size(2), .width = input.size(3)};
+    const std::vector<std::int64_t> even = {input.size(0), input.size(1), pixels.half_height(),
+                                            pixels.half_width()};
+    if (added.sizes() == at::IntArrayRef(even)) {
+      const at::Tensor values = ordered_as(input, added);
+      check_tensor(who, "added_gradient", values, input.device(), input.scalar_type());
+      return {values, pixels};
+    }
+  }
+  return {gradient_like(who, "added_gradient", added, input), {}};
+}
+
+kernels::NormBatchStatistics statistics_of(std::string_view who, const NormStatistics& saved,
+                                           const at::Tensor& input, const NormParameters& how) {
+  require(input.numel() / input.size(1) > 1, who,
+          "training needs two values per channel, got input ", input.sizes(),
+          "; use a larger batch");
+  return {.mean = needed_row(who, "saved.mean", saved.mean, input),
+          .inverse_deviation =
+              needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
+          .running_mean = row_of(who, "running_mean", how.running_mean, input),
+          .running_variance = row_of(who, "running_variance", how.running_variance, input),
+          .momentum = static_cast<float>(how.momentum)};
+}
+
+kernels::ResidualNorm residual_norm_of(std::string_view who, const NormedResidual& by,
+                                       const at::Tensor& residual) {
+  if (!by.statistics.mean.defined()) return {};
+  require(residual.defined(), who, "a norm of the residual comes with one");
+  return {.mean = row_of(who, "by.statistics.mean", by.statistics.mean, residual),
+          .inverse_deviation = needed_row(who, "by.statistics.inverse_deviation",
+                                          by.statistics.inverse_deviation, residual),
+          .weight = row_of(who, "by.weight", by.weight, residual),
+          .bias = row_of(who, "by.bias", by.bias, residual)};
 }
 
 /// For the CUDA kernels; the allocator keeps it until the stream has passed.
 at::Tensor scratch_for(const kernels::NormMap& map, const at::Tensor& input) {
   return at::empty({kernels::cuda::batch_norm_scratch_bytes(map)},
                    input.options().dtype(at::kByte));
+}
+
+void train(std::string_view who, const kernels::NormForward& forward,
+           const kernels::NormBatchStatistics& statistics, const at::Tensor& input) {
+  dispatch(
+      who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
+      [&](cudaStream_t stream) {
+        const at::Tensor scratch = scratch_for(forward.map, input);
+        kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
+      });
 }
 
 }  // namespace
@@ -103,26 +181,35 @@ bool fuses_batch_norm(const at::Tensor& map) {
          channels_innermost(map);
 }
 
+at::Tensor empty_norm_gates(const at::Tensor& input) {
+  const kernels::NormMap map = map_of("empty_norm_gates", input);
+  return at::empty({input.size(0), kernels::gate_bytes(map) / input.size(0)},
+                   input.options().dtype(at::kByte));
+}
+
 void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
-                      const at::Tensor& input, const NormParameters& how,
-                      const at::Tensor& residual, Activation activation) {
+                      const at::Tensor& given_input, const NormParameters& how,
+                      const at::Tensor& given_residual, Activation activation,
+                      const at::Tensor& gates, const NormedResidual& by) {
   constexpr std::string_view who = "batch_norm_train";
-  const kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
-  require(forward.map.rows > 1, who, "training needs two values per channel, got input ",
-          input.sizes(), "; use a larger batch");
-  const kernels::NormBatchStatistics statistics = {
-      .mean = needed_row(who, "saved.mean", saved.mean, input),
-      .inverse_deviation =
-          needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
-      .running_mean = row_of(who, "running_mean", how.running_mean, input),
-      .running_variance = row_of(who, "running_variance", how.running_variance, input),
-      .momentum = static_cast<float>(how.momentum)};
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
-      [&](cudaStream_t stream) {
-        const at::Tensor scratch = scratch_for(forward.map, input);
-        kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
-      });
+  const at::NoGradGuard no_gradient;
+  const at::Tensor input = gates.defined() ? placed(given_input) : given_input;
+  const at::Tensor residual = gates.defined() ? placed(given_residual) : given_residual;
+  kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
+  forward.gates = gates_of(who, gates, input, forward.map, activation);
+  forward.residual_norm = residual_norm_of(who, by, residual);
+  require(!gates.defined() || placed(output).is_same(output), who,
+          "an output with gates must start at a multiple of 16 bytes; allocate it by itself");
+  train(who, forward, statistics_of(who, saved, input, how), input);
+}
+
+void batch_norm_statistics(const NormStatistics& saved, const at::Tensor& input,
+                           const NormParameters& how) {
+  constexpr std::string_view who = "batch_norm_statistics";
+  const kernels::NormForward forward = {.map = map_of(who, input),
+                                        .input = input.const_data_ptr(),
+                                        .eps = static_cast<float>(how.eps)};
+  train(who, forward, statistics_of(who, saved, input, how), input);
 }
 
 void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
@@ -138,29 +225,30 @@ void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const N
 }
 
 NormGradients batch_norm_backward(const at::Tensor& output_gradient,
-                                  const at::Tensor& added_gradient, const at::Tensor& input,
-                                  const at::Tensor& output, const NormStatistics& saved,
+                                  const at::Tensor& added_gradient, const at::Tensor& given_input,
+                                  const at::Tensor& gates, const NormStatistics& saved,
                                   const NormParameters& how, Activation activation,
                                   bool has_residual, bool want_input) {
   constexpr std::string_view who = "batch_norm_backward";
   const at::NoGradGuard no_gradient;
-  const kernels::NormMap map = map_of(who, input);
+  const kernels::NormMap map = map_of(who, given_input);
+  const auto ready = [&](const at::Tensor& one) { return gates.defined() ? placed(one) : one; };
+  const at::Tensor input = ready(given_input);
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   require(!has_residual || activation != Activation::Silu, who,
           "a residual comes with ReLU or no activation");
-  const at::Tensor incoming = gradient_like(who, "output_gradient", output_gradient, input);
-  const at::Tensor added = added_gradient.defined()
-                               ? gradient_like(who, "added_gradient", added_gradient, input)
-                               : at::Tensor();
-  const bool masked = has_residual && activation == Activation::Relu;
-  if (masked) check_like(who, "output", output, input);
+  require(gates.defined() || !has_residual || activation != Activation::Relu, who,
+          "ReLU after a residual needs the gates that batch_norm_train wrote");
+  const at::Tensor incoming = ready(gradient_like(who, "output_gradient", output_gradient, input));
+  AddedGradient added = added_to(who, added_gradient, input);
+  added.values = ready(added.values);
 
   NormGradients gradients;
   const auto row = [&] { return at::empty({map.channels}, input.options().dtype(at::kFloat)); };
   if (want_input) gradients.input = at::empty_like(incoming);
   if (how.weight.defined()) gradients.weight = row();
   if (how.bias.defined()) gradients.bias = row();
-  const bool passes_on = has_residual && !masked && !added.defined();
+  const bool passes_on = has_residual && !gates.defined() && !added.values.defined();
   if (has_residual) gradients.residual = passes_on ? incoming : at::empty_like(incoming);
 
   const auto pointer = [](const at::Tensor& tensor) {
@@ -169,9 +257,10 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
   const kernels::NormBackward backward = {
       .map = map,
       .output_gradient = incoming.const_data_ptr(),
-      .added_gradient = pointer(added),
+      .added_gradient = pointer(added.values),
+      .added_pixels = added.pixels,
       .input = input.const_data_ptr(),
-      .output = masked ? output.const_data_ptr() : nullptr,
+      .gates = gates_of(who, gates, input, map, activation),
       .mean = needed_row(who, "saved.mean", saved.mean, input),
       .inverse_deviation =
           needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),

@@ -21,18 +21,35 @@ struct NormStatistics {
   at::Tensor mean, inverse_deviation;
 };
 
+/// How another norm makes the residual of what it is added for: the residual given is that norm's
+/// input, and its output is not stored.
+struct NormedResidual {
+  NormStatistics statistics = {};  // undefined: the residual is added as it is
+  at::Tensor weight = {}, bias = {};
+};
+
 /// Whether the kernels take this map: F32, BF16 or F16; [N, C] contiguous or [N, C, H, W] dense
 /// with the channels innermost; not empty; on the CPU or CUDA.
 bool fuses_batch_norm(const at::Tensor& map);
 
+/// Memory for the gates of a ReLU behind such a map: [N, bytes of a sample], one bit an element
+/// where a row of channels divides into 16 bytes, else one byte.
+at::Tensor empty_norm_gates(const at::Tensor& input);
+
 /// output = activation(norm(input) * weight + bias + residual) with the batch's own mean and
 /// variance, which are left in `saved` and move the running statistics as torch moves them.
 /// `output` and `saved` are allocated by the caller; the output must not be the input. `residual`
-/// may be undefined, and must be with SiLU. At least two rows (values per channel). Only enqueues;
-/// autograd does not see it.
+/// may be undefined, and must be with SiLU; `by` says how it is normalised first. At least two rows
+/// (values per channel). `gates`, of empty_norm_gates, say afterwards where a ReLU's output is
+/// above zero; undefined: not kept. Only enqueues; autograd does not see it.
 void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
                       const at::Tensor& input, const NormParameters& how,
-                      const at::Tensor& residual, Activation activation);
+                      const at::Tensor& residual, Activation activation,
+                      const at::Tensor& gates = {}, const NormedResidual& by = {});
+
+/// The statistics of batch_norm_train alone; the running ones move, too.
+void batch_norm_statistics(const NormStatistics& saved, const at::Tensor& input,
+                           const NormParameters& how);
 
 /// The same from the running statistics, which must be defined.
 void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
@@ -45,14 +62,16 @@ struct NormGradients {
   at::Tensor residual;      // as the input; without activation and addition output_gradient itself
 };
 
-/// Gradients of batch_norm_train. `output` is read only for ReLU after a residual, and may be
-/// undefined otherwise: elsewhere the activation's derivative is recomputed from the input.
+/// Gradients of batch_norm_train. ReLU after a residual needs its `gates`; elsewhere they may be
+/// undefined, and the activation's derivative is recomputed from the input. With gates, `input` may
+/// be an estimate of what forward read: a gate opens where it opened.
 /// The output's gradient is output_gradient + added_gradient, rounded to the input's type as
-/// at::add rounds it; `added_gradient` may be undefined. Both may have any memory order and
+/// at::add rounds it; `added_gradient` may be undefined, or have the even rows and columns of the
+/// map alone (as even_pixels gives them) and be zero elsewhere. Both may have any memory order and
 /// floating type; they are copied unless they are dense like the input.
 NormGradients batch_norm_backward(const at::Tensor& output_gradient,
                                   const at::Tensor& added_gradient, const at::Tensor& input,
-                                  const at::Tensor& output, const NormStatistics& saved,
+                                  const at::Tensor& gates, const NormStatistics& saved,
                                   const NormParameters& how, Activation activation,
                                   bool has_residual, bool want_input);
 

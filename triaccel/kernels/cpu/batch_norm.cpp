@@ -5,6 +5,7 @@
 
 #include "triaccel/kernels/batch_norm_math.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
+#include "triaccel/kernels/even_pixels_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -108,8 +109,7 @@ struct ChannelCoefficients {
 };
 
 TRIACCEL_WIDE_VECTORS void normalise_turn(const Turn& turn, const ChannelCoefficients& channels,
-                                          const float* x, const float* residual,
-                                          Activation activation, float* __restrict y) {
+                                          const float* x, float* __restrict y) {
   const float* const mean = channels.mean.data();
   const float* const scale = channels.scale.data();
   const float* const bias = channels.bias.data();
@@ -118,6 +118,10 @@ TRIACCEL_WIDE_VECTORS void normalise_turn(const Turn& turn, const ChannelCoeffic
       const std::int64_t i = row * turn.channels + c;
       y[i] = normalised(x[i], mean[c], scale[c], bias[c]);
     }
+}
+
+TRIACCEL_WIDE_VECTORS void end_turn(const Turn& turn, const float* residual, Activation activation,
+                                    float* __restrict y) {
   const std::int64_t count = turn.count();
   if (residual != nullptr)
     for (std::int64_t i = 0; i < count; ++i) y[i] += residual[i];
@@ -127,12 +131,35 @@ TRIACCEL_WIDE_VECTORS void normalise_turn(const Turn& turn, const ChannelCoeffic
     for (std::int64_t i = 0; i < count; ++i) y[i] = silu(y[i]);
 }
 
+/// A turn's gates, from the output as it is stored.
+void write_gates(const NormForward& how, const Turn& turn, float* buffer) {
+  const float* const y = read_turn(turn, how.output, how.map.type, buffer);
+  const std::int64_t wide = gates_in_byte(how.map);
+  std::uint8_t* const to = how.gates + turn.first / wide;
+  for (std::int64_t i = 0; i < turn.count() / wide; ++i) {
+    unsigned gates = 0;
+    for (std::int64_t k = 0; k < wide; ++k) gates |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
+    to[i] = static_cast<std::uint8_t>(gates);
+  }
+}
+
 void normalise(const NormForward& how, const ChannelCoefficients& channels) {
+  const bool norms_residual = how.residual_norm.mean != nullptr;
+  ChannelCoefficients of_residual(norms_residual ? how.map.channels : 0);
+  if (norms_residual)
+    for (std::int64_t c = 0; c < how.map.channels; ++c)
+      of_residual.set(c, norm_coefficients(how.residual_norm, c));
   for_each_turn(how.map, [&](const Turn& turn, float* const* buffers) {
     const float* const x = read_turn(turn, how.input, how.map.type, buffers[0]);
-    const float* const residual = read_turn(turn, how.residual, how.map.type, buffers[1]);
-    normalise_turn(turn, channels, x, residual, how.activation, buffers[2]);
+    const float* residual = read_turn(turn, how.residual, how.map.type, buffers[1]);
+    if (norms_residual) {
+      normalise_turn(turn, of_residual, residual, buffers[3]);
+      residual = buffers[3];
+    }
+    normalise_turn(turn, channels, x, buffers[2]);
+    end_turn(turn, residual, how.activation, buffers[2]);
     write_turn(turn, buffers[2], how.output, how.map.type);
+    if (how.gates != nullptr) write_gates(how, turn, buffers[0]);
   });
 }
 
@@ -144,18 +171,45 @@ TRIACCEL_WIDE_VECTORS void add_rounded(const float* first, const float* second, 
     sum[i] = Stored::value(Stored::word(first[i] + second[i]));
 }
 
-/// The output's gradient into the one behind the activation.
-TRIACCEL_WIDE_VECTORS void gate_turn(const Turn& turn, const ChannelCoefficients& channels,
-                                     const float* x, const float* output,
-                                     const float* output_gradient, Activation activation,
-                                     float* __restrict gradient) {
+/// The added gradient of a turn, zero where it has no pixel. Null: none.
+const float* read_added(const NormBackward& how, const Turn& turn, float* buffer) {
+  if (how.added_gradient == nullptr || how.added_pixels.height == 0)
+    return read_turn(turn, how.added_gradient, how.map.type, buffer);
+  const EvenPixelIndex<std::int64_t, PlainDivide> index(how.added_pixels);
+  const std::int64_t first_row = turn.first / turn.channels;
+  for (std::int64_t row = 0; row < turn.rows; ++row) {
+    float* const to = buffer + row * turn.channels;
+    const std::int64_t even = index.even_of(first_row + row);
+    if (even < 0) {
+      std::fill_n(to, turn.channels, 0.0f);
+      continue;
+    }
+    with_stored_type(how.map.type, [&]<typename Stored>(Stored) {
+      read<Stored>(
+          static_cast<const typename Stored::Word*>(how.added_gradient) + even * turn.channels,
+          turn.channels, to);
+    });
+  }
+  return buffer;
+}
+
+/// What a turn's gates let through; `gates` are the map's.
+void gate_turn(const Turn& turn, const std::uint8_t* gates, std::int64_t wide,
+               const float* output_gradient, float* __restrict gradient) {
+  for (std::int64_t i = 0; i < turn.count(); ++i) {
+    const unsigned byte = gates[(turn.first + i) / wide];
+    gradient[i] = gate_is_open(byte, static_cast<int>(i % wide)) ? output_gradient[i] : 0.0f;
+  }
+}
+
+/// The output's gradient into the one behind an activation without kept gates.
+TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficients& channels,
+                                      const float* x, const float* output_gradient,
+                                      Activation activation, float* __restrict gradient) {
   const float* const mean = channels.mean.data();
   const float* const scale = channels.scale.data();
   const float* const bias = channels.bias.data();
-  if (output != nullptr) {
-    for (std::int64_t i = 0; i < turn.count(); ++i)
-      gradient[i] = output[i] > 0.0f ? output_gradient[i] : 0.0f;
-  } else if (activation == Activation::Relu) {
+  if (activation == Activation::Relu) {
     for (std::int64_t row = 0; row < turn.rows; ++row)
       for (std::int64_t c = 0; c < turn.channels; ++c) {
         const std::int64_t i = row * turn.channels + c;
@@ -183,14 +237,16 @@ GatedTurn read_gated(const NormBackward& how, const ChannelCoefficients& channel
   const FloatType type = how.map.type;
   const float* const x = read_turn(turn, how.input, type, buffers[0]);
   const float* incoming = read_turn(turn, how.output_gradient, type, buffers[1]);
-  if (const float* const added = read_turn(turn, how.added_gradient, type, buffers[2])) {
+  if (const float* const added = read_added(how, turn, buffers[2])) {
     with_stored_type(type, [&]<typename Stored>(Stored) {
       add_rounded<Stored>(incoming, added, turn.count(), buffers[1]);
     });
     incoming = buffers[1];
   }
-  const float* const output = read_turn(turn, how.output, type, buffers[2]);
-  gate_turn(turn, channels, x, output, incoming, how.activation, buffers[3]);
+  if (how.gates != nullptr)
+    gate_turn(turn, how.gates, gates_in_byte(how.map), incoming, buffers[3]);
+  else
+    slope_turn(turn, channels, x, incoming, how.activation, buffers[3]);
   return {x, buffers[3]};
 }
 
@@ -260,7 +316,7 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
     coefficients.set(
         c, norm_coefficients(all.mean, statistics.inverse_deviation[c], how.weight, how.bias, c));
   }
-  normalise(how, coefficients);
+  if (how.output != nullptr) normalise(how, coefficients);
 }
 
 void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics) {

@@ -1,5 +1,7 @@
 #include "triaccel/kernels/cuda/batch_norm_backward.cuh"
 #include "triaccel/kernels/cuda/batch_norm_sums.cuh"
+#include "triaccel/kernels/cuda/fast_divide.cuh"
+#include "triaccel/kernels/even_pixels_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -7,8 +9,11 @@ namespace {
 // Of a map; above, two kernels are faster. On an H200: 1536 x 512 in BF16 takes 11 us, 6144 x
 // 256 20.
 constexpr std::int64_t kMostResidentBytes = 1280 << 10;
-constexpr int kInFlight = 4;  // of two to four maps each
+constexpr int kInFlight = 4;  // of two or three maps each
 constexpr int kResident = 2;  // blocks of kNormSumThreads on a multiprocessor
+constexpr Order kSumOrder = Order::Backwards;
+
+using AddedPixels = EvenPixelIndex<std::int32_t, FastDivide>;
 
 /// Coefficients of a block's channels; the last two are known after the sums.
 struct GroupCoefficients {
@@ -18,23 +23,37 @@ struct GroupCoefficients {
 /// One pack of every map that is read.
 template <typename Stored, int kPack>
 struct Read {
-  Pack<Stored, kPack> gradient, added, input, output;
+  Pack<Stored, kPack> gradient, added, input;
+  std::uint8_t gates;
 };
 
+/// Where the added gradient's pack lies that belongs to `element` of the map; -1: nowhere, it is
+/// zero.
+__device__ std::int64_t added_element(const NormBackward& how, const AddedPixels& pixels,
+                                      std::int64_t element, std::int64_t row) {
+  if (how.added_pixels.height == 0) return element;
+  const std::int64_t even = pixels.even_of(static_cast<std::int32_t>(row));
+  return even < 0 ? -1 : element + (even - row) * how.map.channels;
+}
+
 template <typename Stored, int kPack, Reuse kReuse>
-__device__ Read<Stored, kPack> read_pack(const NormBackward& how, std::int64_t element) {
+__device__ Read<Stored, kPack> read_pack(const NormBackward& how, const AddedPixels& pixels,
+                                         const ThreadRows<kPack>& rows, int index) {
+  const std::int64_t element = rows.element(index);
   Read<Stored, kPack> read = {};
   read.gradient = load_pack<Stored, kPack, kReuse>(how.output_gradient, element);
   read.input = load_pack<Stored, kPack, kReuse>(how.input, element);
-  if (how.added_gradient != nullptr)
-    read.added = load_pack<Stored, kPack, kReuse>(how.added_gradient, element);
-  if (how.output != nullptr) read.output = load_pack<Stored, kPack, kReuse>(how.output, element);
+  if (how.added_gradient != nullptr) {
+    const std::int64_t added = added_element(how, pixels, element, rows.row(index));
+    if (added >= 0) read.added = load_pack<Stored, kPack, kReuse>(how.added_gradient, added);
+  }
+  if (how.gates != nullptr) read.gates = how.gates[element / kPack];
   return read;
 }
 
 template <typename Stored, int kPack>
 __device__ Pack<Stored, kPack> fold_of(const NormBackward& how, const Read<Stored, kPack>& read) {
-  return folded(how, read.gradient, read.added, read.output);
+  return folded(how, read.gradient, read.added, read.gates);
 }
 
 template <int kPack>
@@ -48,18 +67,20 @@ __device__ Channels<kPack> channels_of(const GroupCoefficients& group, int chann
 
 /// Sums of gradient and gradient * distance; writes the residual's gradient on the way.
 template <typename Stored, int kPack, int kBlock>
-__device__ void sum_rows(const NormBackward& how, const ThreadRows<kPack>& rows, int packs,
-                         const GroupCoefficients& group, BlockSums<kBlock>& sums) {
+__device__ void sum_rows(const NormBackward& how, const AddedPixels& pixels,
+                         const ThreadRows<kPack>& rows, int packs, const GroupCoefficients& group,
+                         BlockSums<kBlock>& sums) {
   __shared__ ThreadSums<kPack, kBlock> threads;
   const Channels<kPack> channels = channels_of<kPack>(group, rows.channel);
   float sum[kPack] = {}, product[kPack] = {};
-  for_each_pack<kInFlight, false>(
+  for_each_pack<kInFlight, kSumOrder>(
       rows,
-      [&](std::int64_t element) { return read_pack<Stored, kPack, Reuse::Again>(how, element); },
-      [&](const Read<Stored, kPack>& read, std::int64_t element, int) {
+      [&](int index) { return read_pack<Stored, kPack, Reuse::Again>(how, pixels, rows, index); },
+      [&](const Read<Stored, kPack>& read, int index, int) {
         float gradient[kPack], distance[kPack];
         const Pack<Stored, kPack> fold = fold_of(how, read);
-        if (how.residual_gradient != nullptr) store_pack(how.residual_gradient, element, fold);
+        if (how.residual_gradient != nullptr)
+          store_pack(how.residual_gradient, rows.element(index), fold);
         gate(how, fold, read.input, channels, gradient, distance);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) {
@@ -71,17 +92,17 @@ __device__ void sum_rows(const NormBackward& how, const ThreadRows<kPack>& rows,
 }
 
 template <typename Stored, int kPack>
-__device__ void differentiate_rows(const NormBackward& how, const ThreadRows<kPack>& rows,
-                                   const GroupCoefficients& group) {
+__device__ void differentiate_rows(const NormBackward& how, const AddedPixels& pixels,
+                                   const ThreadRows<kPack>& rows, const GroupCoefficients& group) {
   const Channels<kPack> channels = channels_of<kPack>(group, rows.channel);
   float gradient_mean[kPack], slope[kPack];
   read_row(group.gradient_mean, rows.channel, gradient_mean);
   read_row(group.slope, rows.channel, slope);
-  for_each_pack<kInFlight, true>(
+  for_each_pack<kInFlight, opposite(kSumOrder)>(
       rows,
-      [&](std::int64_t element) { return read_pack<Stored, kPack, Reuse::Last>(how, element); },
-      [&](const Read<Stored, kPack>& read, std::int64_t element, int) {
-        store_pack(how.input_gradient, element,
+      [&](int index) { return read_pack<Stored, kPack, Reuse::Last>(how, pixels, rows, index); },
+      [&](const Read<Stored, kPack>& read, int index, int) {
+        store_pack(how.input_gradient, rows.element(index),
                    input_gradient_pack(how, fold_of(how, read), read.input, channels, gradient_mean,
                                        slope));
       });
@@ -119,14 +140,14 @@ __device__ void finish_sums(const NormBackward& how, int width, const ChannelSum
 
 template <typename Stored, int kPack>
 __global__ void __launch_bounds__(kNormSumThreads, kResident)
-    sum_kernel(NormBackward how, PartialSums partials, int packs) {
+    sum_kernel(NormBackward how, AddedPixels pixels, PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const ThreadRows<kPack> rows(how.map, packs);
   set_coefficients(how, width, group);
   __syncthreads();
-  sum_rows<Stored>(how, rows, packs, group, sums);
+  sum_rows<Stored>(how, pixels, rows, packs, group, sums);
   const ChannelSums all = cluster_total<AddSums>(sums, width);
   if (threadIdx.x < width) write_partial(partials, how.map.channels, own_channel(width), all);
   leave_cluster();
@@ -134,7 +155,7 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
 
 template <typename Stored, int kPack>
 __global__ void __launch_bounds__(kNormSumThreads, kResident)
-    differentiate_kernel(NormBackward how, PartialSums partials, int packs) {
+    differentiate_kernel(NormBackward how, AddedPixels pixels, PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
@@ -143,15 +164,16 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
   const ChannelSums all = read_partials<AddSums>(sums, partials, how.map.channels, width);
   finish_sums(how, width, all, group);
   __syncthreads();
-  if (how.input_gradient != nullptr) differentiate_rows<Stored>(how, rows, group);
+  if (how.input_gradient != nullptr) differentiate_rows<Stored>(how, pixels, rows, group);
 }
 
 /// The elementwise kernel of two. A residual's gradient is already behind the activation: one map
-/// to read instead of up to three.
+/// to read instead of two and gates.
 NormBackward second_pass(NormBackward how) {
   if (how.residual_gradient == nullptr) return how;
   how.output_gradient = how.residual_gradient;
-  how.added_gradient = how.output = nullptr;
+  how.added_gradient = nullptr;
+  how.gates = nullptr;
   how.activation = Activation::None;
   return how;
 }
@@ -161,20 +183,23 @@ NormBackward second_pass(NormBackward how) {
 void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream) {
   constexpr std::string_view who = "batch_norm_backward";
   if (how.map.rows == 0 || how.map.channels == 0) return;
-  const bool aligned = norm_aligned(how.output_gradient, how.added_gradient, how.input, how.output,
+  const bool aligned = norm_aligned(how.output_gradient, how.added_gradient, how.input,
                                     how.input_gradient, how.residual_gradient);
-  if (const auto plan = plan_resident_norm(how.map, aligned, kMostResidentBytes))
-    return backward_resident(how, *plan, stream);
+  ensure(how.gates == nullptr || aligned, "maps with gates start at multiples of 16 bytes");
+  const bool has_every_pixel = how.added_gradient == nullptr || how.added_pixels.height == 0;
+  const auto resident = plan_resident_norm(how.map, aligned, kMostResidentBytes);
+  if (resident && has_every_pixel) return backward_resident(how, *resident, stream);
   const NormPlan plan = plan_norm(how.map, aligned);
+  const AddedPixels pixels(has_every_pixel ? EvenPixels{1, 1, 1} : how.added_pixels);
   with_norm_type(how.map.type, plan.pack,
                  [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
                    const PartialSums partials(scratch, plan.parts(), how.map.channels);
                    launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
-                               plan.cluster, stream, how, partials, plan.packs);
+                               plan.cluster, stream, how, pixels, partials, plan.packs);
                    dim3 grid = plan.elementwise_grid(kResident);
                    if (how.input_gradient == nullptr) grid.x = 1;  // only the last sums are left
                    launch_norm(who, differentiate_kernel<Stored, pack>, grid, plan.threads, 1,
-                               stream, second_pass(how), partials, plan.packs);
+                               stream, second_pass(how), pixels, partials, plan.packs);
                  });
 }
 

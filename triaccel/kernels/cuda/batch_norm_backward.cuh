@@ -5,45 +5,34 @@
 
 namespace triaccel::kernels::cuda {
 
-/// Both gradients of the output together, and where the output is known only what its ReLU lets
-/// through: what a residual's gradient is. `added` and `output` count only where they are given.
+/// Both gradients of the output together, and of them what kept gates let through: what a
+/// residual's gradient is. `added` and `gates` count only where they are given.
 template <typename Stored, int kPack>
 __device__ Pack<Stored, kPack> folded(const NormBackward& how, const Pack<Stored, kPack>& gradient,
-                                      const Pack<Stored, kPack>& added,
-                                      const Pack<Stored, kPack>& output) {
-  if (how.added_gradient == nullptr && how.output == nullptr) return gradient;
+                                      const Pack<Stored, kPack>& added, unsigned gates) {
+  if (how.added_gradient == nullptr && how.gates == nullptr) return gradient;
   float fold[kPack];
   unpack(gradient, fold);
   if (how.added_gradient != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) fold[k] += added.value(k);
   }
-  if (how.output != nullptr) {
+  if (how.gates != nullptr) {
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) fold[k] = output.value(k) > 0.0f ? fold[k] : 0.0f;
+    for (int k = 0; k < kPack; ++k) fold[k] = gate_is_open(gates, k) ? fold[k] : 0.0f;
   }
   return packed<Stored>(fold);
 }
 
-/// A thread's own channels, in registers.
-template <int kPack>
-struct Channels {
-  float mean[kPack], scale[kPack], bias[kPack];
-
-  __device__ float normalised(int k, float x) const {
-    return kernels::normalised(x, mean[k], scale[k], bias[k]);
-  }
-};
-
-/// The gradient behind the activation, and the input's distance from the mean. A known output has
-/// done its part in folded().
+/// The gradient behind the activation, and the input's distance from the mean. Kept gates have done
+/// their part in folded().
 template <typename Stored, int kPack>
 __device__ void gate(const NormBackward& how, const Pack<Stored, kPack>& fold,
                      const Pack<Stored, kPack>& input, const Channels<kPack>& channels,
                      float (&gradient)[kPack], float (&distance)[kPack]) {
   unpack(fold, gradient);
   unpack(input, distance);
-  if (how.output == nullptr && how.activation == Activation::Relu) {
+  if (how.gates == nullptr && how.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
@@ -72,7 +61,7 @@ __device__ Pack<Stored, kPack> input_gradient_pack(const NormBackward& how,
   return packed<Stored>(gradient);
 }
 
-/// The one-kernel path of batch_norm_backward.
+/// The one-kernel path of batch_norm_backward; the added gradient has every pixel.
 void backward_resident(const NormBackward& how, const ResidentNormPlan& plan, cudaStream_t stream);
 
 }  // namespace triaccel::kernels::cuda

@@ -14,13 +14,18 @@ struct SharedCoefficients {
 template <typename Stored, int kPack, int kTurns>
 __device__ void fold_rows(const NormBackward& how, const ResidentRows<kPack>& rows,
                           Pack<Stored, kPack> (&gradient)[kTurns]) {
-  if (how.added_gradient == nullptr && how.output == nullptr) return;
-  Pack<Stored, kPack> added[kTurns], output[kTurns];
+  if (how.added_gradient == nullptr && how.gates == nullptr) return;
+  Pack<Stored, kPack> added[kTurns];
+  unsigned gates[kTurns] = {};
   if (how.added_gradient != nullptr) rows.load(how.added_gradient, added);
-  if (how.output != nullptr) rows.load(how.output, output);
+  if (how.gates != nullptr) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      if (i < rows.count) gates[i] = how.gates[rows.element(i) / kPack];
+  }
 #pragma unroll
   for (int i = 0; i < kTurns; ++i)
-    if (i < rows.count) gradient[i] = folded(how, gradient[i], added[i], output[i]);
+    if (i < rows.count) gradient[i] = folded(how, gradient[i], added[i], gates[i]);
 }
 
 /// The block's sums of gradient and gradient * distance.

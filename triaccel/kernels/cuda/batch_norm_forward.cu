@@ -10,6 +10,10 @@ constexpr std::int64_t kMostResidentBytes = 2 << 20;
 constexpr int kInFlight = 4;     // of up to two maps each
 constexpr int kSumInFlight = 8;  // of one map: as many bytes must be on their way
 constexpr int kResident = 3;     // blocks of kNormSumThreads on a multiprocessor
+constexpr Order kSumOrder = Order::Backwards;
+
+/// A second norm's coefficients take the registers of a third block.
+constexpr int resident_blocks(bool norms_residual) { return norms_residual ? 2 : kResident; }
 
 /// Coefficients of a block's channels.
 struct GroupCoefficients {
@@ -20,6 +24,13 @@ struct GroupCoefficients {
     scale[threadIdx.x] = one.scale;
     bias[threadIdx.x] = one.bias;
   }
+
+  template <int kPack>
+  __device__ void read(int channel, Channels<kPack>& channels) const {
+    read_row(mean, channel, channels.mean);
+    read_row(scale, channel, channels.scale);
+    read_row(bias, channel, channels.bias);
+  }
 };
 
 template <typename Stored, int kPack, int kBlock>
@@ -27,14 +38,14 @@ __device__ void sum_rows(const void* input, const ThreadRows<kPack>& rows, int p
                          BlockSums<kBlock>& sums) {
   __shared__ ThreadSums<kPack, kBlock> threads;
   float shift[kPack] = {}, sum[kPack] = {}, squares[kPack] = {};
-  for_each_pack<kSumInFlight, false>(
-      rows, [&](std::int64_t element) { return load_pack<Stored, kPack>(input, element); },
-      [&](const Pack<Stored, kPack>& pack, std::int64_t, int index) {
+  for_each_pack<kSumInFlight, kSumOrder>(
+      rows, [&](int index) { return load_pack<Stored, kPack>(input, rows.element(index)); },
+      [&](const Pack<Stored, kPack>& pack, int, int turn) {
         float x[kPack];
         unpack(pack, x);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) {
-          if (index == 0) shift[k] = x[k];
+          if (turn == 0) shift[k] = x[k];
           const float distance = x[k] - shift[k];
           sum[k] += distance;
           squares[k] += distance * distance;
@@ -52,28 +63,33 @@ __device__ void sum_rows(const void* input, const ThreadRows<kPack>& rows, int p
   reduce_block<MergeMoments>(sums, threads, packs, rows.count, sum, squares);
 }
 
-template <typename Stored, int kPack>
+/// `of_residual` is read where it is normalised.
+template <typename Stored, Order kOrder, bool kNormsResidual, int kPack>
 __device__ void normalise_rows(const NormForward& how, const ThreadRows<kPack>& rows,
-                               const GroupCoefficients& group) {
+                               const GroupCoefficients& group,
+                               const GroupCoefficients& of_residual) {
   struct Read {
     Pack<Stored, kPack> input, residual;
   };
-  float mean[kPack], scale[kPack], bias[kPack];
-  read_row(group.mean, rows.channel, mean);
-  read_row(group.scale, rows.channel, scale);
-  read_row(group.bias, rows.channel, bias);
-  for_each_pack<kInFlight, true>(
+  Channels<kPack> channels, residual_channels;
+  group.read(rows.channel, channels);
+  if constexpr (kNormsResidual) of_residual.read(rows.channel, residual_channels);
+  for_each_pack<kInFlight, kOrder>(
       rows,
-      [&](std::int64_t element) {
+      [&](int index) {
+        const std::int64_t element = rows.element(index);
         Read read = {};
         read.input = load_pack<Stored, kPack, Reuse::Last>(how.input, element);
         if (how.residual != nullptr)
           read.residual = load_pack<Stored, kPack, Reuse::Last>(how.residual, element);
         return read;
       },
-      [&](const Read& read, std::int64_t element, int) {
-        store_pack(how.output, element,
-                   output_pack(how, read.input, read.residual, mean, scale, bias));
+      [&](const Read& read, int index, int) {
+        const std::int64_t element = rows.element(index);
+        const Pack<Stored, kPack> output = output_pack<kNormsResidual>(
+            how, read.input, read.residual, channels, residual_channels);
+        store_pack(how.output, element, output);
+        if (how.gates != nullptr) how.gates[element / kPack] = gates_of(output);
       });
 }
 
@@ -98,12 +114,12 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
   leave_cluster();
 }
 
-template <typename Stored, int kPack>
-__global__ void __launch_bounds__(kNormSumThreads, kResident)
+template <typename Stored, int kPack, bool kNormsResidual>
+__global__ void __launch_bounds__(kNormSumThreads, resident_blocks(kNormsResidual))
     normalise_kernel(NormForward how, NormBatchStatistics statistics, PartialSums partials,
                      int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
-  __shared__ GroupCoefficients group;
+  __shared__ GroupCoefficients group, of_residual;
   const int width = packs * kPack;
   const bool owns = owns_channel(how, width);
   const OwnParameters own(how, statistics, own_channel(width), owns);
@@ -112,10 +128,12 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
   if (owns) {
     const float variance = all.second / static_cast<float>(how.map.rows);
     group.set(own.coefficients(all.first, inverse_deviation_of(variance, how.eps)));
+    if (kNormsResidual) of_residual.set(norm_coefficients(how.residual_norm, own.channel));
     if (blockIdx.x == 0) own.record(how, statistics, all.first, all.second);
   }
+  if (how.output == nullptr) return;
   __syncthreads();
-  normalise_rows<Stored>(how, rows, group);
+  normalise_rows<Stored, opposite(kSumOrder), kNormsResidual>(how, rows, group, of_residual);
 }
 
 template <typename Stored, int kPack>
@@ -129,7 +147,8 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
                                 inverse_deviation_of(statistics.variance[c], how.eps), how.weight,
                                 how.bias, c));
   __syncthreads();
-  normalise_rows<Stored>(how, ThreadRows<kPack>(how.map, packs), group);
+  normalise_rows<Stored, Order::Backwards, /*kNormsResidual=*/false>(
+      how, ThreadRows<kPack>(how.map, packs), group, group);
 }
 
 bool aligned(const NormForward& how) { return norm_aligned(how.output, how.input, how.residual); }
@@ -140,6 +159,7 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                       cudaStream_t stream) {
   constexpr std::string_view who = "batch_norm_train";
   if (how.map.rows == 0 || how.map.channels == 0) return;
+  ensure(how.gates == nullptr || aligned(how), "maps with gates start at multiples of 16 bytes");
   if (const auto plan = plan_resident_norm(how.map, aligned(how), kMostResidentBytes))
     return train_resident(how, statistics, *plan, stream);
   const NormPlan plan = plan_norm(how.map, aligned(how));
@@ -148,9 +168,14 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                    const PartialSums partials(scratch, plan.parts(), how.map.channels);
                    launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
                                plan.cluster, stream, how, partials, plan.packs);
-                   launch_norm(who, normalise_kernel<Stored, pack>,
-                               plan.elementwise_grid(kResident), plan.threads, 1, stream, how,
-                               statistics, partials, plan.packs);
+                   const bool norms_residual = how.residual_norm.mean != nullptr;
+                   dim3 grid = plan.elementwise_grid(resident_blocks(norms_residual));
+                   if (how.output == nullptr) grid.x = 1;  // only the last sums are left
+                   launch_norm(who,
+                               norms_residual ? normalise_kernel<Stored, pack, true>
+                                              : normalise_kernel<Stored, pack, false>,
+                               grid, plan.threads, 1, stream, how, statistics, partials,
+                               plan.packs);
                  });
 }
 

@@ -5,16 +5,20 @@
 
 namespace triaccel::kernels::cuda {
 
-/// A pack of the output. `residual` counts only where there is one.
-template <typename Stored, int kPack>
+/// A pack of the output. `residual` counts only where there is one, `of_residual` where it is
+/// normalised.
+template <bool kNormsResidual, typename Stored, int kPack>
 __device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<Stored, kPack>& input,
                                            const Pack<Stored, kPack>& residual,
-                                           const float (&mean)[kPack], const float (&scale)[kPack],
-                                           const float (&bias)[kPack]) {
+                                           const Channels<kPack>& channels,
+                                           const Channels<kPack>& of_residual) {
   float y[kPack];
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) y[k] = normalised(input.value(k), mean[k], scale[k], bias[k]);
-  if (how.residual != nullptr) {
+  for (int k = 0; k < kPack; ++k) y[k] = channels.normalised(k, input.value(k));
+  if constexpr (kNormsResidual) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) y[k] += of_residual.normalised(k, residual.value(k));
+  } else if (how.residual != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] += residual.value(k);
   }

@@ -13,6 +13,12 @@ struct SharedCoefficients {
     scale.values[channel] = one.scale;
     bias.values[channel] = one.bias;
   }
+
+  __device__ void read(Channels<kPack>& channels) const {
+    mean.read(channels.mean);
+    scale.read(channels.scale);
+    bias.read(channels.bias);
+  }
 };
 
 /// A block's mean and squared distances from it, in two passes over the registers: no digit is lost
@@ -62,12 +68,12 @@ __device__ float2 cluster_moments(const ClusterParts<kPack>& moments, const Norm
   return {mean, squares};
 }
 
-template <typename Stored, int kTurns>
+template <typename Stored, int kTurns, bool kNormsResidual>
 __global__ void __launch_bounds__(kResidentThreads)
     resident_train_kernel(NormForward how, NormBatchStatistics statistics, int block_rows) {
   constexpr int kPack = 16 / sizeof(typename Stored::Word);
   __shared__ ClusterParts<kPack> moments;
-  __shared__ SharedCoefficients<kPack> shared;
+  __shared__ SharedCoefficients<kPack> shared, of_residual;
   moments.open();
   const ResidentRows<kPack> rows(how.map, block_rows);
   Pack<Stored, kPack> input[kTurns], residual[kTurns];
@@ -84,16 +90,21 @@ __global__ void __launch_bounds__(kResidentThreads)
     if (channel < kPack) {
       const float variance = all.y / static_cast<float>(how.map.rows);
       shared.set(channel, own.coefficients(all.x, inverse_deviation_of(variance, how.eps)));
+      if (kNormsResidual)
+        of_residual.set(channel, norm_coefficients(how.residual_norm, own.channel));
       if (blockIdx.x == 0) own.record(how, statistics, all.x, all.y);
     }
   }
+  if (how.output == nullptr) return;
   __syncthreads();
-  float mean[kPack], scale[kPack], bias[kPack];
-  shared.mean.read(mean);
-  shared.scale.read(scale);
-  shared.bias.read(bias);
+  Channels<kPack> channels, residual_channels;
+  shared.read(channels);
+  if constexpr (kNormsResidual) of_residual.read(residual_channels);
   rows.template store<kTurns>(how.output, [&](int i) {
-    return output_pack(how, input[i], residual[i], mean, scale, bias);
+    const Pack<Stored, kPack> output =
+        output_pack<kNormsResidual>(how, input[i], residual[i], channels, residual_channels);
+    if (how.gates != nullptr) how.gates[rows.element(i) / kPack] = gates_of(output);
+    return output;
   });
 }
 
@@ -103,7 +114,10 @@ void train_resident(const NormForward& how, const NormBatchStatistics& statistic
                     const ResidentNormPlan& plan, cudaStream_t stream) {
   with_resident_type(how.map.type, plan.turns,
                      [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
-                       launch_norm("batch_norm_train", resident_train_kernel<Stored, turns>,
+                       launch_norm("batch_norm_train",
+                                   how.residual_norm.mean != nullptr
+                                       ? resident_train_kernel<Stored, turns, true>
+                                       : resident_train_kernel<Stored, turns, false>,
                                    plan.grid(), plan.threads, plan.blocks, stream, how, statistics,
                                    plan.block_rows);
                      });

@@ -42,8 +42,7 @@ int rounded_up(std::int64_t value, int multiple) {
 }
 
 int pack_of(const NormMap& map, bool aligned) {
-  const int wide = 16 / element_bytes(map.type);
-  return aligned && map.channels % wide == 0 ? wide : 1;
+  return aligned ? static_cast<int>(gates_in_byte(map)) : 1;
 }
 
 NormPlan unplanned(const NormMap& map, bool aligned) {

@@ -36,13 +36,15 @@ struct ResidentRows {
     return max(0, min(before, block_rows));
   }
 
+  __device__ std::int64_t element(int i) const { return first + i * step; }
+
   /// Packs past the last row are zero.
   template <typename Stored, int kTurns>
   __device__ void load(const void* map, Pack<Stored, kPack> (&packs)[kTurns]) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       packs[i] = {};
-      if (i < count) packs[i] = load_pack<Stored, kPack>(map, first + i * step);
+      if (i < count) packs[i] = load_pack<Stored, kPack>(map, element(i));
     }
   }
 
@@ -51,7 +53,7 @@ struct ResidentRows {
   __device__ void store(void* map, Made made) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i)
-      if (i < count) store_pack(map, first + i * step, made(i));
+      if (i < count) store_pack(map, element(i), made(i));
   }
 };
 

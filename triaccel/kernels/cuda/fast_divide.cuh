@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
+
 namespace triaccel::kernels::cuda {
 
 /// Division of numbers below 2^31 by one that the host knows: a multiplication and a shift
@@ -18,9 +20,10 @@ class FastDivide {
     std::int32_t quotient, remainder;
   };
 
-  __device__ Result operator()(std::int32_t number) const {
+  TRIACCEL_HOST_DEVICE Result operator()(std::int32_t number) const {
     const auto n = static_cast<std::uint32_t>(number);
-    const std::uint32_t quotient = (__umulhi(n, factor_) + n) >> shift_;
+    const auto upper = static_cast<std::uint32_t>((std::uint64_t{n} * factor_) >> 32);
+    const std::uint32_t quotient = (upper + n) >> shift_;
     return {static_cast<std::int32_t>(quotient), static_cast<std::int32_t>(n - quotient * by_)};
   }
 
