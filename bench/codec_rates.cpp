@@ -19,8 +19,19 @@ struct CodecCase {
   std::function<at::Tensor(const std::vector<at::Tensor>&, const at::Tensor& like)> decode = {};
 };
 
+/// A norm and what follows it, of [N, C, H, W] as `like` is: what decoding may apply on its way.
+CodecMap map_for(const at::Tensor& like, kernels::Activation activation) {
+  const auto row = [&] { return at::rand({like.size(1)}, like.options().dtype(at::kFloat)); };
+  CodecMap map{.mean = row(), .inverse_deviation = row(), .weight = row(), .bias = row()};
+  map.activation = activation;
+  if (activation == kernels::Activation::Relu)
+    map.gate = encode_mask(at::rand_like(like).sub_(0.5), kernels::MaskTest::Positive);
+  return map;
+}
+
 std::vector<CodecCase> codec_cases() {
   const FrequencyCoding frequency{.block = 8, .band_eighths = {56, 40, 28, 20, 12}};
+  const FrequencyCoding sevens{.block = 7, .band_eighths = {56, 40, 28, 20, 12}};
   const FrequencyCoding small{.block = 4, .band_eighths = {48, 32, 24, 20, 16}};
   const auto by_frequency = [](FrequencyCoding coding) {
     return CodecCase{"frequency " + std::to_string(coding.block), false,
@@ -48,6 +59,7 @@ std::vector<CodecCase> codec_cases() {
   };
   return {
       by_frequency(frequency),
+      by_frequency(sevens),
       by_frequency(small),
       {"groups 3", false,
        [=](const at::Tensor& map) { return std::vector<at::Tensor>{encode_groups(map, groups)}; },
@@ -74,6 +86,52 @@ std::vector<CodecCase> codec_cases() {
       by_baseline("actnn 2", actnn),
       by_baseline("actnn 2, one pass", one_pass),
   };
+}
+
+/// Tensors that follow from a coded one by a norm and an activation, in the pass that decodes it.
+void measure_mapped(RateMeter& meter, at::IntArrayRef sizes, at::ScalarType type) {
+  const FrequencyCoding frequency{.block = 8, .band_eighths = {56, 40, 28, 20, 12}};
+  const kernels::GroupCoding groups{.eighths = 24};
+  const at::Tensor like = at::randn(sizes, at::TensorOptions(at::kFloat).device(meter.device()))
+                              .to(type)
+                              .contiguous(at::MemoryFormat::ChannelsLast);
+  const std::string shape = std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " +
+                            std::to_string(sizes[2]) + " nhwc" +
+                            (type == at::kFloat ? " f32" : " bf16");
+  const std::pair<std::string, kernels::Activation> kinds[] = {
+      {"norm", kernels::Activation::None},
+      {"norm, ReLU", kernels::Activation::Relu},
+      {"norm, SiLU", kernels::Activation::Silu}};
+  for (const auto& [name, activation] : kinds) {
+    const CodecMap map = map_for(like, activation);
+    const at::Tensor coded = encode_frequency(like, frequency),
+                     grouped = encode_groups(like, groups);
+    const auto bytes = [&](const at::Tensor& codes) {
+      const at::Tensor& gate = map.gate;
+      return static_cast<std::int64_t>(codes.nbytes() + like.nbytes() +
+                                       (gate.defined() ? gate.nbytes() : 0));
+    };
+    meter.measure({.family = "codecs",
+                   .kernel = "frequency 8 decode, " + name,
+                   .shape = shape,
+                   .bytes = bytes(coded)},
+                  [&]() -> Call {
+                    return [=, own = coded.clone()] {
+                      return std::vector<at::Tensor>{decode_frequency(
+                          own, like.sizes(), like.strides(), like.scalar_type(), frequency, map)};
+                    };
+                  });
+    meter.measure({.family = "codecs",
+                   .kernel = "groups 3 decode, " + name,
+                   .shape = shape,
+                   .bytes = bytes(grouped)},
+                  [&]() -> Call {
+                    return [=, own = grouped.clone()] {
+                      return std::vector<at::Tensor>{decode_groups(
+                          own, like.sizes(), like.strides(), like.scalar_type(), groups, map)};
+                    };
+                  });
+  }
 }
 
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
@@ -121,7 +179,10 @@ void codec_rates(RateMeter& meter) {
     measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::ChannelsLast, at::kFloat);
     measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::Contiguous, at::kFloat);
     measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::ChannelsLast, at::kBFloat16);
+    measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::Contiguous, at::kBFloat16);
   }
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    measure_mapped(meter, {256, 64, 56, 56}, type);
 }
 
 }  // namespace triaccel::bench

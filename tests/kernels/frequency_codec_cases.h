@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/codec_cases.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
 #include "triaccel/kernels/float_type_math.h"
 #include "triaccel/kernels/frequency_codec.h"
 
 namespace triaccel::kernels {
-
-using Bytes = std::vector<std::uint8_t>;
 
 enum class MapOrder { Nchw, Nhwc };
 
@@ -78,28 +77,6 @@ inline std::vector<float> noisy_map(const BlockMap& map, std::uint64_t seed = 3)
   return values;
 }
 
-inline Bytes stored_as(FloatType type, const std::vector<float>& values) {
-  Bytes bytes;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    for (const float value : values) {
-      const typename Stored::Word word = Stored::word(value);
-      const auto* first = reinterpret_cast<const std::uint8_t*>(&word);
-      bytes.insert(bytes.end(), first, first + sizeof word);
-    }
-  });
-  return bytes;
-}
-
-inline std::vector<float> read_as(FloatType type, const Bytes& bytes) {
-  std::vector<float> values;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    const auto* words = reinterpret_cast<const typename Stored::Word*>(bytes.data());
-    for (std::size_t i = 0; i < bytes.size() / sizeof(*words); ++i)
-      values.push_back(Stored::value(words[i]));
-  });
-  return values;
-}
-
 inline FrequencyLayout layout_of(const FrequencyCoding& coding) {
   return frequency_layout(coding.map, coding.block, coding.bits);
 }
@@ -140,15 +117,6 @@ inline std::vector<FrequencyCoding> awkward_codings() {
         ++turn;
       }
   return codings;
-}
-
-/// Equal bits, or both NaN.
-inline bool same_numbers(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (bits_of_float(a[i]) != bits_of_float(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i])))
-      return false;
-  return true;
 }
 
 }  // namespace triaccel::kernels

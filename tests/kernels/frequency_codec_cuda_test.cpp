@@ -1,3 +1,4 @@
+#include "tests/kernels/codec_map_device.h"
 #include "tests/kernels/cuda_fixture.h"
 #include "tests/kernels/frequency_codec_cases.h"
 
@@ -40,7 +41,7 @@ class FrequencyCodecOnCuda : public CudaTest {
     const at::Tensor back = at::zeros_like(memory);
     cuda::encode_frequency(coding, pointer<char>(memory) + shift, pointer<std::uint8_t>(found),
                            pointer<std::int32_t>(count), stream());
-    cuda::decode_frequency(coding, pointer<std::uint8_t>(found), pointer<char>(back) + shift,
+    cuda::decode_frequency(coding, pointer<std::uint8_t>(found), pointer<char>(back) + shift, {},
                            stream());
     ASSERT_EQ(fetched(found), codes) << described(coding);
     ASSERT_EQ(count.item<int>(), not_finite) << described(coding);
@@ -70,6 +71,49 @@ TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuInBatchesOfEveryTypeAndOrder) {
         }
 }
 
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereRowsAreWrittenInPiecesOfAnyWidth) {
+  // Rows of 16, 8, 4 and 2 bytes' alignment, maps of one block's width and of several, channels and
+  // positions that fill no tile.
+  for (const int block : {8, 7, 4})
+    for (const FloatType type : {FloatType::F32, FloatType::Bf16})
+      for (const std::int64_t side : {4, 7, 8, 14, 18, 28, 33, 64})
+        for (const std::int64_t channels : {5, 32, 40}) {
+          const FrequencyCoding coding = {.map = dense_map(3, channels, side, side, MapOrder::Nchw),
+                                          .type = type,
+                                          .block = block,
+                                          .bits = coefficient_bits(block, {56, 36, 25, 17, 9}),
+                                          .key = {.seed = 8, .tensor = 2}};
+          expect_oracle(coding, noisy_map(coding.map));
+        }
+}
+
+TEST_F(FrequencyCodecOnCuda, WritesWhatAMapMakesOfItsElements) {
+  for (const int block : {8, 7, 4})
+    for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})
+      for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
+        for (const map_cases::MapKind kind : map_cases::kMapKinds) {
+          const FrequencyCoding coding = {.map = dense_map(3, 64, 13, 14, order),
+                                          .type = type,
+                                          .block = block,
+                                          .bits = coefficient_bits(block, {56, 36, 28, 20, 12})};
+          const map_cases::MapCase made(kind, 3, 64, reach_of(coding.map));
+          const Bytes values = stored_as(type, noisy_map(coding.map));
+          Bytes codes(static_cast<std::size_t>(layout_of(coding).bytes())), wanted(values.size());
+          cpu::encode_frequency(coding, values.data(), codes.data(), nullptr);
+          cpu::decode_frequency(coding, codes.data(), wanted.data(), made.map());
+          const map_cases::DeviceMap on_gpu(made, device_);
+          const at::Tensor device_codes = moved(codes), room = at::zeros_like(moved(values));
+          cuda::decode_frequency(coding, pointer<std::uint8_t>(device_codes), pointer<char>(room),
+                                 on_gpu.map(), stream());
+          const std::vector<float> found = read_as(type, fetched(room));
+          const std::vector<float> expected = read_as(type, wanted);
+          for (std::size_t i = 0; i < found.size(); ++i)
+            ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
+                << described(coding) << ", element " << i << " is " << found[i] << ", not "
+                << expected[i];
+        }
+}
+
 TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuForUnitsThatAreNotFinite) {
   for (const int block : {8, 7, 4}) {
     const FrequencyCoding coding = {.map = dense_map(64, 40, 8, 8, MapOrder::Nhwc),
@@ -95,7 +139,7 @@ TEST_F(FrequencyCodecOnCuda, TakesMapsWithoutElements) {
   const FrequencyCoding coding = {.map = dense_map(0, 3, 8, 8, MapOrder::Nchw),
                                   .bits = coefficient_bits(8, {8, 8, 8, 8, 8})};
   cuda::encode_frequency(coding, nullptr, nullptr, nullptr, stream());
-  cuda::decode_frequency(coding, nullptr, nullptr, stream());
+  cuda::decode_frequency(coding, nullptr, nullptr, {}, stream());
 }
 
 }  // namespace

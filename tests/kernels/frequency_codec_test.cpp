@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "tests/kernels/codec_map_cases.h"
 #include "tests/kernels/frequency_codec_cases.h"
 #include "triaccel/kernels/block_transform.h"
 #include "triaccel/kernels/frequency_codec_math.h"
@@ -120,7 +121,7 @@ TEST(OffsetWords, AreUniformAndIndependent) {
   constexpr int calls = 4096;
   double sums[16] = {}, products[16][16] = {};
   for (std::uint64_t call = 0; call < calls; ++call) {
-    const OffsetWords words = offset_words(random_words(random_keys<kOffsetRounds>(5), call, 0));
+    const OffsetWords words = offset_words(DitherDraws({.seed = 5}).words(call, 0));
     double offsets[16];
     for (int i = 0; i < 16; ++i) {
       offsets[i] = float_from_bits(offset_bits(words.words[i / 2], i % 2)) - 256.5f;
@@ -149,6 +150,35 @@ TEST(FrequencyCodec, GivesTheBitsOfThePlainOne) {
     ASSERT_TRUE(same_numbers(decode(coding, found.codes), read_as(coding.type, decoded)))
         << described(coding);
   }
+}
+
+TEST(FrequencyCodec, WritesWhatAMapMakesOfItsElements) {
+  for (const int block : {8, 7, 4})
+    for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})
+      for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
+        for (const map_cases::MapKind kind : map_cases::kMapKinds) {
+          FrequencyCoding coding = {.map = dense_map(3, 37, 13, 9, order),
+                                    .block = block,
+                                    .bits = coefficient_bits(block, {56, 36, 28, 20, 12})};
+          const Coded coded = encode(coding, noisy_map(coding.map));
+          const std::vector<float> plain = decode(coding, coded.codes);
+          const map_cases::MapCase made(kind, 3, 37, reach_of(coding.map));
+          coding.type = type;
+          Bytes values(stored_as(type, plain).size());
+          cpu::decode_frequency(coding, coded.codes.data(), values.data(), made.map());
+          std::vector<float> expected(plain.size());
+          for_each_place(
+              coding.map, [&](std::int64_t place, std::int64_t number, std::int64_t channel) {
+                const auto at = static_cast<std::size_t>(place);
+                expected[at] = made.expected(plain[at], place, channel, number / (37 * 13 * 9));
+              });
+          const std::vector<float> found = read_as(type, values);
+          expected = read_as(type, stored_as(type, expected));
+          for (std::size_t i = 0; i < found.size(); ++i)
+            ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
+                << described(coding) << ", element " << i << " is " << found[i] << ", not "
+                << expected[i];
+        }
 }
 
 TEST(FrequencyCodec, GivesTheSameCodesInWhateverOrderValuesLie) {

@@ -5,12 +5,11 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/kernels/codec_cases.h"
 #include "triaccel/base/random.h"
 #include "triaccel/kernels/group_codec_math.h"
 
 namespace triaccel::kernels::group_cases {
-
-using Bytes = std::vector<std::uint8_t>;
 
 /// Ranges that differ from group to group, some of them constant, zero, tiny or with an outlier.
 inline std::vector<float> awkward_values(std::int64_t count) {
@@ -41,31 +40,6 @@ inline std::vector<float> awkward_values(std::int64_t count) {
         break;
     }
   }
-  return values;
-}
-
-inline Bytes stored_as(FloatType type, const std::vector<float>& values) {
-  Bytes bytes;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    for (const float value : values) {
-      const typename Stored::Word word = Stored::word(value);
-      const auto* first = reinterpret_cast<const std::uint8_t*>(&word);
-      bytes.insert(bytes.end(), first, first + sizeof word);
-    }
-  });
-  return bytes;
-}
-
-inline std::vector<float> read_as(FloatType type, const Bytes& bytes) {
-  std::vector<float> values;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    using Word = typename Stored::Word;
-    for (std::size_t at = 0; at < bytes.size(); at += sizeof(Word)) {
-      Word word;
-      std::memcpy(&word, bytes.data() + at, sizeof word);
-      values.push_back(Stored::value(word));
-    }
-  });
   return values;
 }
 
@@ -163,7 +137,7 @@ class GroupOracle {
     if (coding_.rounding == Rounding::Nearest) return 0.5f;
     const auto call =
         static_cast<std::uint64_t>((tile_of(i) * 32 + lane_of(i)) * 4 + place_of(i) / 8);
-    return dither_offset(dither_words(coding_.key, call), static_cast<int>(place_of(i) % 8));
+    return drawn_offset(coding_.key, call, place_of(i) % 8);
   }
 
   std::uint32_t code_of(float value, GroupRange range, std::int64_t i) const {
@@ -217,11 +191,5 @@ class GroupOracle {
 
   GroupCoding coding_;
 };
-
-inline const std::vector<std::int64_t>& odd_counts() {
-  static const std::vector<std::int64_t> counts = {0,   1,   7,   13,   31,   33,  197,
-                                                   255, 256, 257, 1024, 1025, 7000};
-  return counts;
-}
 
 }  // namespace triaccel::kernels::group_cases

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tests/kernels/codec_map_device.h"
 #include "tests/kernels/cuda_fixture.h"
 #include "tests/kernels/group_codec_cases.h"
 #include "triaccel/base/error.h"
@@ -48,12 +49,11 @@ class GroupCodecOnCuda : public CudaTest {
     ASSERT_EQ(on_host(codes), wanted) << described(coding);
     EXPECT_EQ(count.item<std::int32_t>(), wanted_count);
     room.fill_(0xaa);
-    cuda::decode_groups(coding, codes.const_data_ptr(), begin, stream());
+    cuda::decode_groups(coding, codes.const_data_ptr(), begin, {}, {}, stream());
     const std::vector<float> found = read_as(coding.type, on_host(room.narrow(0, shift, size)));
     const std::vector<float> expected = read_as(coding.type, wanted_values);
     for (std::size_t i = 0; i < found.size(); ++i)
-      ASSERT_TRUE(found[i] == expected[i] || (found[i] != found[i] && expected[i] != expected[i]))
-          << described(coding) << ", element " << i;
+      ASSERT_TRUE(same_number(found[i], expected[i])) << described(coding) << ", element " << i;
   }
 
   static std::string described(const GroupCoding& coding) {
@@ -73,6 +73,39 @@ TEST_F(GroupCodecOnCuda, GivesTheBitsOfTheCpuAtOddSizesInEveryType) {
     for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
       for (const int eighths : {16, 23, 60, 64})
         expect_cpu({.type = type, .count = count, .eighths = eighths}, awkward_values(count));
+}
+
+TEST_F(GroupCodecOnCuda, WritesWhatAMapMakesOfItsElements) {
+  struct Sizes {
+    std::int64_t images, channels, pixels;
+  };
+  for (const Sizes s : {Sizes{3, 36, 35}, Sizes{2, 33, 30}, Sizes{5, 128, 49}})
+    for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
+      for (const std::int64_t channel_stride : {std::int64_t{1}, s.pixels})
+        for (const map_cases::MapKind kind : map_cases::kMapKinds) {
+          const std::int64_t count = s.images * s.channels * s.pixels;
+          const GroupCoding coding = {.type = type, .count = count, .eighths = 43};
+          const ChannelOrder order = {s.channels, channel_stride, s.channels * s.pixels};
+          const map_cases::MapCase made(kind, s.images, s.channels, count);
+          std::vector<float> values;
+          for (std::int64_t i = 0; i < count; ++i)
+            values.push_back(unit_float(random_words(9, static_cast<std::uint64_t>(i)).words[1]));
+          const Bytes codes = encoded_on_cpu(coding, stored_as(type, values));
+          Bytes wanted(stored_as(type, values).size());
+          cpu::decode_groups(coding, codes.data(), wanted.data(), made.map(), order);
+          const map_cases::DeviceMap on_gpu(made, device_);
+          const at::Tensor device_codes = on_device(codes);
+          const at::Tensor room = at::zeros({static_cast<std::int64_t>(wanted.size())},
+                                            at::TensorOptions(at::kByte).device(device_));
+          cuda::decode_groups(coding, device_codes.const_data_ptr(), room.mutable_data_ptr(),
+                              on_gpu.map(), order, stream());
+          const std::vector<float> found = read_as(type, on_host(room));
+          const std::vector<float> expected = read_as(type, wanted);
+          for (std::size_t i = 0; i < found.size(); ++i)
+            ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
+                << described(coding) << ", element " << i << " is " << found[i] << ", not "
+                << expected[i];
+        }
 }
 
 TEST_F(GroupCodecOnCuda, TakesValuesThatLieAnywhere) {

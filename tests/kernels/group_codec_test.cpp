@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tests/kernels/codec_map_cases.h"
 #include "tests/kernels/group_codec_cases.h"
 
 namespace triaccel::kernels {
@@ -55,6 +56,31 @@ TEST(GroupCodec, GivesTheBitsOfTheOracleAtEveryWidth) {
 TEST(GroupCodec, GivesTheBitsOfTheOracleAtOddSizesInEveryType) {
   for (const std::int64_t count : odd_counts())
     for (const FloatType type : kTypes) expect_oracle(coding_of(count, 21, Rounding::Dither, type));
+}
+
+TEST(GroupCodec, WritesWhatAMapMakesOfItsElements) {
+  const std::int64_t images = 3, channels = 36, pixels = 35, count = images * channels * pixels;
+  for (const FloatType type : kTypes)
+    for (const std::int64_t channel_stride : {std::int64_t{1}, pixels})
+      for (const map_cases::MapKind kind : map_cases::kMapKinds) {
+        GroupCoding coding = coding_of(count, 43);
+        const Bytes codes = encoded_on_cpu(coding, stored_as(coding.type, uniform_values(count)));
+        const std::vector<float> plain = read_as(coding.type, decoded_on_cpu(coding, codes));
+        const map_cases::MapCase made(kind, images, channels, count);
+        coding.type = type;
+        Bytes values(stored_as(type, plain).size());
+        cpu::decode_groups(coding, codes.data(), values.data(), made.map(),
+                           {channels, channel_stride, channels * pixels});
+        const std::vector<float> found = read_as(type, values);
+        std::vector<float> expected;
+        for (std::int64_t i = 0; i < count; ++i)
+          expected.push_back(made.expected(plain[static_cast<std::size_t>(i)], i,
+                                           i / channel_stride % channels, i / (channels * pixels)));
+        expected = read_as(type, stored_as(type, expected));
+        for (std::size_t i = 0; i < found.size(); ++i)
+          ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
+              << "element " << i << " is " << found[i] << ", not " << expected[i];
+      }
 }
 
 TEST(GroupCodec, GivesTheBitsOfTheOracleOnManyThreads) { expect_oracle(coding_of(70'000, 19)); }

@@ -7,13 +7,13 @@
 #include <limits>
 #include <vector>
 
+#include "tests/kernels/codec_cases.h"
 #include "triaccel/base/random.h"
 #include "triaccel/kernels/float_type_math.h"
 #include "triaccel/kernels/nonzero_codec.h"
 
 namespace triaccel::kernels::nonzero_cases {
 
-using Bytes = std::vector<std::uint8_t>;
 using Bits = std::vector<std::uint32_t>;
 
 /// Standard normal enough: the sum of four uniform numbers.
@@ -46,30 +46,6 @@ inline std::vector<float> awkward_values(std::int64_t count) {
                              i % 199 == 0 ? 1e6f : 1e-39f * normal};
     values.push_back(by_kind[i / kNonZeroTile % 7]);
   }
-  return values;
-}
-
-inline Bytes stored_as(FloatType type, const std::vector<float>& values) {
-  Bytes bytes;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    bytes.resize(values.size() * sizeof(typename Stored::Word));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const typename Stored::Word word = Stored::word(values[i]);
-      std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word);
-    }
-  });
-  return bytes;
-}
-
-inline std::vector<float> read_as(FloatType type, const Bytes& bytes) {
-  std::vector<float> values;
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    typename Stored::Word word;
-    for (std::size_t at = 0; at < bytes.size(); at += sizeof word) {
-      std::memcpy(&word, bytes.data() + at, sizeof word);
-      values.push_back(Stored::value(word));
-    }
-  });
   return values;
 }
 
@@ -225,8 +201,8 @@ class NonZeroOracle {
   float offset_of(std::int64_t i) const {
     if (coding_.rounding == Rounding::Nearest) return 0.5f;
     const std::int64_t tile = i / kNonZeroTile, group = i % kNonZeroTile / 128, quad = i % 128 / 4;
-    const auto call = static_cast<std::uint64_t>(tile * 128 + quad * 4 + group / 2);
-    return dither_offset(dither_words(coding_.key, call), static_cast<int>(group % 2 * 4 + i % 4));
+    const auto call = static_cast<std::uint64_t>(tile * 64 + quad * 2 + group / 4);
+    return drawn_offset(coding_.key, call, group % 4 * 4 + i % 4);
   }
 
   std::uint32_t code_of(float value, std::uint32_t range, int width, std::int64_t i) const {
@@ -253,14 +229,5 @@ class NonZeroOracle {
 
   NonZeroCoding coding_;
 };
-
-inline const std::vector<std::int64_t>& odd_counts() {
-  static const std::vector<std::int64_t> counts = {0,   1,   7,    13,   31,   33,
-                                                   197, 255, 1024, 1025, 7168, 7300};
-  return counts;
-}
-
-/// Equal, a NaN being equal to a NaN.
-inline bool same_number(float a, float b) { return a == b || (a != a && b != b); }
 
 }  // namespace triaccel::kernels::nonzero_cases

@@ -191,13 +191,6 @@ TEST(PredictedErrors, WeighBandsByTheGradientsSpectrum) {
       << "what is dropped matters less where the gradient is low";
 }
 
-TEST(MeasuredSensitivity, SaysNothingWithoutANumber) {
-  EXPECT_DOUBLE_EQ(measured_sensitivity(0.02, 4, 0.1), 0.05);
-  EXPECT_EQ(measured_sensitivity(0, 4, 0.1), 0);
-  EXPECT_EQ(measured_sensitivity(0.02, 0, 0.1), 0);
-  EXPECT_EQ(measured_sensitivity(0.02, 4, 0), 0);
-}
-
 TEST(RateCurve, BuysLessWithEveryByte) {
   for (const SavedClass kind : {SavedClass::NormInput, SavedClass::Positive}) {
     const RateCurve curve(saved_tensor(kind, 16, 32, 0.1), kSamples, {}, {});

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "tests/saved/saved_pass.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/layers/layer_execution.h"
 #include "triaccel/policies/held_bytes.h"
 
 namespace triaccel {
@@ -108,6 +106,23 @@ TEST(SavedStore, KeepsATensorOnceForAllItsReaders) {
   result.sum().backward();
   EXPECT_EQ(store->counts().decodes, 1);
   EXPECT_EQ(store->counts().shared_decodes, 1);
+}
+
+TEST(SavedStore, CodesValuesAndTheirMaskInOnePass) {
+  const at::Tensor x = torch::randn({2, 4, 16, 16}).requires_grad_();
+  const at::Tensor weight = torch::randn({4, 4, 1, 1}).requires_grad_();
+  const Forward forward = [&] { return torch::conv2d(torch::relu(x), weight); };
+  const auto gradient = [&](const at::Tensor& result) {
+    return torch::autograd::grad({result.square().sum()}, {x}).front();
+  };
+  const at::Tensor wanted = gradient(forward());
+  const SavedPlan plan{.codec = SavedCodec::NonZeros, .eighths = 40};
+  const auto store = store_for(forward, {weight}, plan);
+  const at::Tensor result = kept(*store, forward);
+  EXPECT_EQ(store->counts().all_held_bytes(), mask_bytes(2048) + nonzero_bytes(2048, 40));
+  EXPECT_EQ(store->counts().shared, 0);
+  EXPECT_EQ(store->counts().mismatches, 0);
+  EXPECT_TRUE(torch::equal(gradient(result), wanted));  // goes through the gates, which are exact
 }
 
 TEST(SavedStore, DoesNotTakeATensorForOneThatLayInTheSameMemory) {
@@ -279,16 +294,6 @@ TEST(SavedStore, OutlivesItselfInTheGraph) {
   EXPECT_EQ(run.gradients(logits).size(), run.network.module->parameters().size());
 }
 
-double cosine(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  double product = 0, square_a = 0, square_b = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    product += a[i].mul(b[i]).sum().item<double>();
-    square_a += a[i].square().sum().item<double>();
-    square_b += b[i].square().sum().item<double>();
-  }
-  return product / std::sqrt(square_a * square_b);
-}
-
 struct CodecCase {
   SavedPlan plan;
   double least_cosine;
@@ -327,6 +332,32 @@ TEST(SavedStore, KeepsValuesByEveryCodecInTheBytesThatItsPlanForetells) {
     EXPECT_EQ(store.counts().fp32_bytes, fp32_bytes(tensors, samples));
     EXPECT_GT(cosine(run.gradients(logits), wanted), each.least_cosine)
         << name_of(each.plan.codec) << " " << int{each.plan.eighths};
+  }
+}
+
+TEST(SavedStore, PredictsBlocksWhereThatTakesFewerBytes) {
+  const SavedPlan plan{
+      .codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 64, 56, 48, 40}};
+  const at::Tensor weight = torch::randn({4, 8, 1, 1}).requires_grad_();
+  const at::Tensor pattern = torch::randn({1, 8, 8, 8}).repeat({2, 1, 4, 4});
+  for (const at::Tensor& input : {pattern, torch::randn({2, 8, 32, 32})}) {
+    const auto forward = [&] { return torch::conv2d(input, weight); };
+    const SavedCensus census = census_of(forward, {weight}, 2);
+    const std::vector<SavedStatistics> tensors = tensors_of(census);
+    const std::vector<SavedPlan> plans = plans_by_tensor(tensors, plan);
+    SavedStore store({.seed = 5, .predict_blocks = true}, {weight}, at::kCPU);
+    store.follow(census, plans_by_entry(census, tensors, plans));
+    const at::Tensor result = kept(store, forward);
+    EXPECT_EQ(store.predictions().blocks, 2 * 8 * 16);
+    const bool repeats = input.equal(pattern);
+    const std::int64_t foretold = held_bytes(tensors, plans, 2);
+    if (repeats)
+      EXPECT_LT(store.counts().all_held_bytes(), foretold);
+    else
+      EXPECT_EQ(store.counts().all_held_bytes(), foretold);
+    const at::Tensor wanted = torch::autograd::grad({forward().square().sum()}, {weight}).front();
+    const at::Tensor found = torch::autograd::grad({result.square().sum()}, {weight}).front();
+    EXPECT_GT(cosine({found}, {wanted}), 0.9999);
   }
 }
 
@@ -375,106 +406,6 @@ TEST(SavedStore, CountsRangesThatAreNotFinite) {
   kept(*store, forward).sum().backward();
   EXPECT_EQ(store->not_finite().item<int>(), 1);
   EXPECT_TRUE(w.grad().isnan().any().item<bool>());
-}
-
-/// Derives what can be derived, and keeps the rest raw.
-std::vector<SavedPlan> derived_plans(const std::vector<SavedStatistics>& tensors) {
-  std::vector<SavedPlan> plans(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (keeps_values(tensors[i].kind) && tensors[i].derivation != Derivation::None)
-      plans[i] = {.codec = SavedCodec::Derived};
-  return plans;
-}
-
-TEST(SavedStore, ComputesDerivedTensorsAgain) {
-  for (const char* name : {"resnet18", "efficientnet-b0", "vit-small", "gpt-small"}) {
-    const SlimRun run(name);
-    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
-    SavedStore store({}, run.constants, at::kCPU);
-    const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 2);
-    const std::vector<SavedStatistics> tensors = tensors_of(census);
-    const std::vector<SavedPlan> plans = derived_plans(tensors);
-    store.follow(census, plans_by_entry(census, tensors, plans));
-    const at::Tensor logits = kept(store, [&] { return run.forward(); });
-    EXPECT_EQ(store.counts().mismatches, 0) << name;
-    EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, 2)) << name;
-    EXPECT_LT(static_cast<double>(store.counts().all_held_bytes()),
-              0.95 * static_cast<double>(store.counts().unique_bytes))
-        << name;
-    const std::vector<at::Tensor> gradients = run.gradients(logits);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_LT((gradients[i] - wanted[i]).norm().item<double>(),
-                1e-4 * wanted[i].norm().item<double>() + 1e-7)
-          << name << " " << i;
-  }
-}
-
-/// Two convolutions and norms as our own kernels compute them, norms joined with what follows.
-struct FusedRun {
-  FusedRun() {
-    torch::manual_seed(1);
-    for (const at::Tensor& weight : {first->weight, second->weight})
-      weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
-    for (const auto& module : std::vector<std::shared_ptr<torch::nn::Module>>{
-             first.ptr(), norm.ptr(), second.ptr(), last.ptr()})
-      for (const at::Tensor& tensor : constants_of(*module)) constants.push_back(tensor);
-  }
-
-  at::Tensor forward() {
-    LayerExecution execution({}, {}, {}, {.fuse = true});
-    const OperatorScope scope(execution);
-    execution.begin_pass();
-    at::Tensor y = norm(first(input));
-    y = silu ? at::silu(y) : at::relu(y);
-    y = at::relu(last(second(y)) + y);
-    execution.end_pass();
-    return y.mean({2, 3});
-  }
-
-  std::vector<at::Tensor> gradients(const at::Tensor& result) {
-    std::vector<at::Tensor> all;
-    result.square().sum().backward();
-    for (const at::Tensor& tensor : constants)
-      if (tensor.requires_grad()) {
-        all.push_back(tensor.grad().clone());
-        tensor.mutable_grad().reset();
-      }
-    return all;
-  }
-
-  torch::nn::Conv2d first{torch::nn::Conv2dOptions(3, 8, 3).bias(false)};
-  torch::nn::Conv2d second{torch::nn::Conv2dOptions(8, 8, 3).padding(1).bias(false)};
-  torch::nn::BatchNorm2d norm{8}, last{8};
-  at::Tensor input = torch::randn({4, 3, 18, 18}).contiguous(at::MemoryFormat::ChannelsLast);
-  std::vector<at::Tensor> constants;
-  bool silu = false;
-};
-
-TEST(SavedStore, KnowsNormsThatAreJoinedWithWhatFollowsThem) {
-  FusedRun run;
-  for (const bool silu : {false, true}) {
-    run.silu = silu;
-    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
-    const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
-    std::map<std::string, int> readers;
-    for (const SavedEntry& entry : census.entries)
-      ++readers[entry.consumer + " " + std::string(name_of(entry.kind))];
-    EXPECT_EQ(readers["triaccel::NormFusion norm-input"], 2);
-    EXPECT_EQ(readers[silu ? "Convolution factor" : "Convolution positive"], silu ? 2 : 1);
-    for (const bool derive : {false, true}) {
-      SavedStore store({}, run.constants, at::kCPU);
-      const std::vector<SavedStatistics> tensors = tensors_of(census);
-      const auto plans = derive ? derived_plans(tensors) : lossless_plans(tensors);
-      store.follow(census, plans_by_entry(census, tensors, plans));
-      const at::Tensor result = kept(store, [&] { return run.forward(); });
-      EXPECT_EQ(store.counts().mismatches, 0);
-      EXPECT_EQ(store.counts().derived, derive ? 1 : 0);
-      const std::vector<at::Tensor> gradients = run.gradients(result);
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_TRUE(torch::allclose(gradients[i], wanted[i], derive ? 1e-4 : 0, derive ? 1e-5 : 0))
-            << i << " silu " << silu << " derive " << derive;
-    }
-  }
 }
 
 }  // namespace

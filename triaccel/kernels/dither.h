@@ -23,16 +23,52 @@ struct DitherKey {
                                        // null: 0. Unchanged between coding and decoding.
 };
 
-/// The offsets of eight neighbouring elements, sixteen bits each.
-TRIACCEL_HOST_DEVICE inline RandomWords dither_words(const DitherKey& key, std::uint64_t group) {
-  const std::uint64_t step = key.step == nullptr ? 0 : static_cast<std::uint64_t>(*key.step);
-  return random_words(key.seed, group, step << 32 | key.tensor);
+/// Seven, the fewest that withstand the tests of BigCrush: drawing is a good part of the codecs'
+/// work.
+inline constexpr int kDitherRounds = 7;
+
+/// The random words of a key, with the work that all calls share done. As an argument of a kernel
+/// it keeps the keys of all rounds in constant memory, where they cost no instruction.
+struct DitherDraws {
+  explicit DitherDraws(const DitherKey& key)
+      : keys(random_keys<kDitherRounds>(key.seed)), tensor(key.tensor), step(key.step) {}
+
+  /// The upper half of the counter: read it once, the step lies in memory.
+  TRIACCEL_HOST_DEVICE std::uint64_t high() const {
+    return (step == nullptr ? 0 : static_cast<std::uint64_t>(*step)) << 32 | tensor;
+  }
+
+  /// Those of one call; `high` is high().
+  TRIACCEL_HOST_DEVICE RandomWords words(std::uint64_t call, std::uint64_t high) const {
+    return random_words(keys, call, high);
+  }
+
+  RandomKeys<kDitherRounds> keys;
+  std::uint32_t tensor;
+  const std::int64_t* step;
+};
+
+/// Of a word the offset at place 0 or 1, sixteen bits: uniform in (0, 1), centred, exact in FP32.
+TRIACCEL_HOST_DEVICE inline float dither_offset(std::uint32_t word, int place) {
+  const std::uint32_t bits = word >> (place * 16) & 0xFFFFu;
+  return (static_cast<float>(bits) + 0.5f) * 0x1.0p-16f;
 }
 
-/// Offset of the element at place 0..7 of the group: uniform in (0, 1), centred, exact in FP32.
-TRIACCEL_HOST_DEVICE inline float dither_offset(const RandomWords& words, int place) {
-  const std::uint32_t bits = words.words[place / 2] >> (place % 2 * 16) & 0xFFFFu;
-  return (static_cast<float>(bits) + 0.5f) * 0x1.0p-16f;
+/// Where drawing costs much, sixteen offsets come from a call: every byte leads one and ends
+/// another, so each is uniform, and any two are as good as independent.
+inline constexpr int kOffsetsOfCall = 16;
+
+struct OffsetWords {
+  std::uint32_t words[8];  // the drawn ones, and the same turned right by eight bits
+};
+
+TRIACCEL_HOST_DEVICE inline OffsetWords offset_words(const RandomWords& drawn) {
+  OffsetWords offsets;
+  for (int i = 0; i < 4; ++i) {
+    offsets.words[i] = drawn.words[i];
+    offsets.words[i + 4] = drawn.words[i] >> 8 | drawn.words[i] << 24;
+  }
+  return offsets;
 }
 
 }  // namespace triaccel::kernels

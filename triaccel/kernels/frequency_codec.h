@@ -4,6 +4,7 @@
 
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_statistics.h"
+#include "triaccel/kernels/codec_map.h"
 #include "triaccel/kernels/cuda_stream.h"
 #include "triaccel/kernels/dither.h"
 #include "triaccel/kernels/tensor_list.h"
@@ -28,7 +29,7 @@
 // A lane's bits are one little-endian number, in which code follows code, the first one lowest.
 //
 // Code i of chunk c of unit u has the random offset i % 16 of call (8 u + c) * 4 + i / 16 of
-// Philox, with the counter and the seed that dither_words would give it: see offset_words.
+// its key's DitherDraws: see offset_words.
 //
 // A unit that holds a NaN, an infinity or a number whose coefficients exceed 2^120 decodes to NaN;
 // its codes are those of zeros.
@@ -51,11 +52,14 @@ struct FrequencyCoding {
 /// encode_frequency writes frequency_layout(map, block, bits).bytes() to `codes`, which start at a
 /// multiple of 8 bytes, and adds to *not_finite (null: not wanted) the units that decode to NaN.
 /// `values` and `codes` are moved once each: with F32 and two bits an element 4.4 bytes an element.
-/// Decoded F16 saturates at its largest number.
+/// decode_frequency writes what `map` makes of the elements; its gate has 1/8 byte an element more
+/// to read, its channels are the map's, and the map then begins where memory does. Decoded F16
+/// saturates at its largest number.
 namespace cpu {
 void encode_frequency(const FrequencyCoding& coding, const void* values, std::uint8_t* codes,
                       std::int32_t* not_finite);
-void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values);
+void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values,
+                      const CodecMap& map = {});
 
 /// The same bits, one element after the other: the oracle of the other two.
 void encode_frequency_plainly(const FrequencyCoding& coding, const void* values,
@@ -73,7 +77,7 @@ namespace cuda {
 void encode_frequency(const FrequencyCoding& coding, const void* values, std::uint8_t* codes,
                       std::int32_t* not_finite, cudaStream_t stream);
 void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values,
-                      cudaStream_t stream);
+                      const CodecMap& map, cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

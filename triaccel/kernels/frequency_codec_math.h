@@ -130,26 +130,6 @@ TRIACCEL_HOST_DEVICE inline float inverse_width(float range) {
   return range > 0.0f ? 1.0f / (range * kWidth) : 0.0f;
 }
 
-/// Random offsets come from Philox with fewer rounds than elsewhere, sixteen from a call: every
-/// byte leads one offset and ends another, so each offset is uniform and any two are as good as
-/// independent.
-inline constexpr int kOffsetRounds = 7;
-inline constexpr int kOffsetsOfCall = 16;
-using OffsetKeys = RandomKeys<kOffsetRounds>;
-
-struct OffsetWords {
-  std::uint32_t words[8];  // the drawn ones, and the same turned right by eight bits
-};
-
-TRIACCEL_HOST_DEVICE inline OffsetWords offset_words(const RandomWords& drawn) {
-  OffsetWords offsets;
-  for (int i = 0; i < 4; ++i) {
-    offsets.words[i] = drawn.words[i];
-    offsets.words[i + 4] = drawn.words[i] >> 8 | drawn.words[i] << 24;
-  }
-  return offsets;
-}
-
 inline constexpr std::uint32_t kHalfOffsets = 0x80004000u;  // both offsets of a word are 1/2
 TRIACCEL_HOST_DEVICE inline OffsetWords half_offsets() {
   return {{kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets,

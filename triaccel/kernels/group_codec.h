@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "triaccel/core/group_bytes.h"
+#include "triaccel/kernels/codec_map.h"
 #include "triaccel/kernels/cuda_stream.h"
 #include "triaccel/kernels/dither.h"
 #include "triaccel/kernels/tensor_list.h"
@@ -41,16 +42,19 @@ struct GroupCoding {
 /// encode_groups writes group_bytes(count, eighths) to `codes`, which start at a multiple of 16
 /// bytes, and adds to *not_finite (null: not wanted) the groups that decode to NaN. `values` may
 /// lie at any address. Values and codes are moved once each (F32 with 16 eighths: 4.27 bytes an
-/// element).
+/// element). decode_groups writes what `map` makes of the elements, whose channels lie as `order`
+/// says; its gate has 1/8 byte an element more to read.
 namespace cpu {
 void encode_groups(const GroupCoding& coding, const void* values, void* codes,
                    std::int32_t* not_finite);
-void decode_groups(const GroupCoding& coding, const void* codes, void* values);
+void decode_groups(const GroupCoding& coding, const void* codes, void* values,
+                   const CodecMap& map = {}, const ChannelOrder& order = {});
 }  // namespace cpu
 namespace cuda {
 void encode_groups(const GroupCoding& coding, const void* values, void* codes,
                    std::int32_t* not_finite, cudaStream_t stream);
-void decode_groups(const GroupCoding& coding, const void* codes, void* values, cudaStream_t stream);
+void decode_groups(const GroupCoding& coding, const void* codes, void* values, const CodecMap& map,
+                   const ChannelOrder& order, cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

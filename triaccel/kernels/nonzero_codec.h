@@ -18,9 +18,9 @@
 //
 // Codes are as wide as the room allows, which the mask alone decides, so nothing that is random
 // depends on values: n non-zeros get b = min(8, room / n) bits each, and one bit more as long as
-// room is left, by quads of four neighbours from the tile's start. Two quads at the same place of
-// two neighbouring groups share a call of eight random offsets. Words are little-endian; the last
-// tile is stored whole.
+// room is left, by quads of four neighbours from the tile's start. The quads at the same place of
+// four neighbouring groups share a call of sixteen random offsets, see offset_words. Words are
+// little-endian; the last tile is stored whole.
 namespace triaccel::kernels {
 
 /// How `count` elements of dense memory are coded. Decode with the same.

@@ -43,9 +43,11 @@ TRIACCEL_HOST_DEVICE inline OffsetRule offset_rule(Rounding rounding) {
   return rounding == Rounding::Nearest ? OffsetRule{0.0f, 32768.0f} : OffsetRule{1.0f, 0.5f};
 }
 
-/// The eight random offsets of quad `quad` of the groups 2 * pair and 2 * pair + 1.
-TRIACCEL_HOST_DEVICE inline std::uint64_t dither_call(std::int64_t tile, int pair, int quad) {
-  return static_cast<std::uint64_t>(tile * (kNonZeroTile / 8) + quad * (kNonZeroGroups / 2) + pair);
+/// The sixteen random offsets of quad `quad` of the groups 4 * four .. 4 * four + 3.
+inline constexpr int kCallGroups = 4;
+TRIACCEL_HOST_DEVICE inline std::uint64_t dither_call(std::int64_t tile, int four, int quad) {
+  return static_cast<std::uint64_t>(tile * (kNonZeroTile / kOffsetsOfCall) +
+                                    quad * (kNonZeroGroups / kCallGroups) + four);
 }
 
 /// How the values of a group are coded in one width. Places count from the lowest level in 65536ths

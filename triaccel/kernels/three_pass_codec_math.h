@@ -49,9 +49,10 @@ TRIACCEL_HOST_DEVICE inline PlainRange read_plain_range(std::uint32_t stored) {
 TRIACCEL_HOST_DEVICE inline std::uint32_t plain_code(float value, PlainRange range, int bits,
                                                      const DitherKey& key, std::int64_t element) {
   const auto number = static_cast<std::uint64_t>(element);
-  const RandomWords words = dither_words(key, number / 8);
-  const float position =
-      (value - range.low) * range.scale + dither_offset(words, static_cast<int>(number % 8));
+  const std::uint64_t step = key.step == nullptr ? 0 : static_cast<std::uint64_t>(*key.step);
+  const RandomWords words = random_words(key.seed, number / 8, step << 32 | key.tensor);
+  const float position = (value - range.low) * range.scale +
+                         dither_offset(words.words[number % 8 / 2], static_cast<int>(number % 2));
   const float top = static_cast<float>((1 << bits) - 1);
   return static_cast<std::uint32_t>(static_cast<std::int32_t>(position < top ? position : top));
 }

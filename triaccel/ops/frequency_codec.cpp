@@ -88,7 +88,7 @@ at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& cod
 }
 
 at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::ScalarType type, FrequencyCoding coding) {
+                            at::ScalarType type, FrequencyCoding coding, const CodecMap& map) {
   constexpr std::string_view who = "decode_frequency";
   const at::NoGradGuard no_gradient;
   const CodedMaps coded = coded_maps(who, sizes, strides, type, coding);
@@ -96,12 +96,15 @@ at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::
   require(strides_fit(values), who, "strides ", strides, " are too large; ask for smaller ones");
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
-  for (const CodedMap& map : coded.maps)
+  const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());
+  require(!made.changes() || channel_order(sizes, strides), who, "a map takes [N, C, H, W], dense ",
+          "in that order or with channels last, got sizes ", sizes, " and strides ", strides);
+  for (const CodedMap& one : coded.maps)
     dispatch(
         who, codes.device(),
-        [&] { kernels::cpu::decode_frequency(map.coding, from + map.codes, to); },
+        [&] { kernels::cpu::decode_frequency(one.coding, from + one.codes, to, made); },
         [&](cudaStream_t stream) {
-          kernels::cuda::decode_frequency(map.coding, from + map.codes, to, stream);
+          kernels::cuda::decode_frequency(one.coding, from + one.codes, to, made, stream);
         });
   return values;
 }

@@ -7,6 +7,7 @@
 
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/dither.h"
+#include "triaccel/ops/codec_map.h"
 
 namespace triaccel {
 
@@ -29,8 +30,9 @@ bool codes_frequency(const at::Tensor& values);
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,
                             const at::Tensor& not_finite = {});
 
-/// A dense tensor of these sizes, strides and type, from the `coding` it was coded with.
+/// A dense tensor of these sizes, strides and type, from the `coding` it was coded with, or what
+/// `map` makes of it: where it changes anything, sizes and strides have a channel_order.
 at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::ScalarType type, FrequencyCoding coding);
+                            at::ScalarType type, FrequencyCoding coding, const CodecMap& map = {});
 
 }  // namespace triaccel

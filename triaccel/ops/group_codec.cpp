@@ -40,7 +40,7 @@ at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
 }
 
 at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                         at::ScalarType type, kernels::GroupCoding coding) {
+                         at::ScalarType type, kernels::GroupCoding coding, const CodecMap& map) {
   constexpr std::string_view who = "decode_groups";
   check_width(who, coding.eighths);
   const at::NoGradGuard no_gradient;
@@ -50,9 +50,16 @@ at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::Int
       empty_values(who, codes, group_bytes(coding.count, coding.eighths), sizes, strides, type);
   const void* from = codes.const_data_ptr();
   void* to = values.mutable_data_ptr();
+  const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());
+  const auto order = channel_order(sizes, strides);
+  require(!made.changes() || order, who, "a map takes [N, C, H, W], dense in that order or with ",
+          "channels last, got sizes ", sizes, " and strides ", strides);
+  const kernels::ChannelOrder channels = order.value_or(kernels::ChannelOrder{});
   dispatch(
-      who, codes.device(), [&] { kernels::cpu::decode_groups(coding, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_groups(coding, from, to, stream); });
+      who, codes.device(), [&] { kernels::cpu::decode_groups(coding, from, to, made, channels); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::decode_groups(coding, from, to, made, channels, stream);
+      });
   return values;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/group_codec.h"
+#include "triaccel/ops/codec_map.h"
 
 namespace triaccel {
 
@@ -16,8 +17,10 @@ at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
                          const at::Tensor& not_finite = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
-/// with.
+/// with, or what `map` makes of it: where it changes anything, sizes and strides have a
+/// channel_order.
 at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                         at::ScalarType type, kernels::GroupCoding coding);
+                         at::ScalarType type, kernels::GroupCoding coding,
+                         const CodecMap& map = {});
 
 }  // namespace triaccel

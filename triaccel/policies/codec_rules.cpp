@@ -1,7 +1,6 @@
 #include "triaccel/policies/codec_rules.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "triaccel/policies/band_table.h"
 
@@ -90,12 +89,6 @@ double usual_sensitivity(SavedClass kind) { return kind == SavedClass::NormInput
 
 double sensitivity_of(const SavedStatistics& tensor) {
   return tensor.sensitivity > 0 ? tensor.sensitivity : usual_sensitivity(tensor.kind);
-}
-
-double measured_sensitivity(double code_variance, double gradient_square, double error) {
-  const double sensitivity = code_variance / gradient_square / error;
-  const bool says_something = code_variance > 0 && gradient_square > 0 && error > 0;
-  return says_something && std::isfinite(sensitivity) ? sensitivity : 0;
 }
 
 double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {

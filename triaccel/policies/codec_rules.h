@@ -37,11 +37,6 @@ double usual_sensitivity(SavedClass kind);
 /// The tensor's own where it was measured.
 double sensitivity_of(const SavedStatistics& tensor);
 
-/// What v_q, the variance that a tensor's codes add to a gradient of squared norm
-/// `gradient_square`, says about its sensitivity when its own error was predicted as `error`; 0
-/// when it says nothing.
-double measured_sensitivity(double code_variance, double gradient_square, double error);
-
 /// Mean bits of an element's code, of a non-zero's where only those have any; 32 for what is kept
 /// whole, 0 for what has no codes.
 double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan);

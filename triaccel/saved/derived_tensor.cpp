@@ -6,7 +6,9 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "triaccel/base/error.h"
 #include "triaccel/ops/norm_history.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/raw_tensor.h"
@@ -18,6 +20,21 @@ namespace {
 struct NormConstants {
   RawTensor mean, inverse_deviation, weight, bias;
   bool by_channel;  // a batch norm's lie along the second dimension
+
+  /// Whether decoding can apply it: see CodecMap.
+  bool fits_codec_map() const {
+    const auto fits = [](const RawTensor& row) {
+      const at::Tensor values = row.value();
+      return values.dim() == 1 && values.scalar_type() == at::kFloat && values.is_contiguous();
+    };
+    return by_channel && fits(mean) && fits(inverse_deviation) && fits(weight) && fits(bias);
+  }
+  CodecMap codec_map() const {
+    return {.mean = mean.value(),
+            .inverse_deviation = inverse_deviation.value(),
+            .weight = weight.value(),
+            .bias = bias.value()};
+  }
 
   /// As FP32.
   at::Tensor applied_to(const at::Tensor& input) const {
@@ -75,6 +92,23 @@ bool lie_alike(const at::Tensor& tensor, const TensorLayout& source) {
          at::geometry_is_contiguous(source.sizes, source.strides);
 }
 
+/// What decoding applies of a chain, its norm apart; none: it has no such map.
+std::optional<kernels::Activation> activation_of(DerivedMap map) {
+  switch (map) {
+    case DerivedMap::None:
+      return kernels::Activation::None;
+    case DerivedMap::Relu:
+      return kernels::Activation::Relu;
+    case DerivedMap::Silu:
+      return kernels::Activation::Silu;
+    case DerivedMap::Gelu:
+    case DerivedMap::GeluTanh:
+    case DerivedMap::Product:
+      break;
+  }
+  return {};
+}
+
 at::Tensor mapped(at::Tensor values, DerivedMap map, const at::Tensor& gate) {
   switch (map) {
     case DerivedMap::Relu:
@@ -111,6 +145,14 @@ SavedRecord DerivationSources::product(const at::Tensor& tensor, const Node& nod
   if (!lie_alike(tensor, map.layout)) return {};
   const SharedRecord values = map.record.lock(), factors = factor.record.lock();
   if (!values || !factors) return {};
+  const std::vector<std::int64_t>& sizes = map.layout.sizes;
+  if (values->decode_mapped && sizes.size() == 4 &&
+      factor.layout.sizes == std::vector<std::int64_t>{sizes[0], sizes[1], 1, 1})
+    return {.bytes = 0,
+            .decode = [values, factors, by = factor.layout, layout = TensorLayout(tensor)] {
+              const at::Tensor scales = by.of(factors->decode()).to(at::kFloat).reshape(-1);
+              return layout.of(values->decode_mapped({.scales = scales}, layout.type()));
+            }};
   return {.bytes = 0,
           .decode = [decoded = decoded_, values, factors, shape = map.layout, by = factor.layout,
                      layout = TensorLayout(tensor)] {
@@ -121,8 +163,7 @@ SavedRecord DerivationSources::product(const at::Tensor& tensor, const Node& nod
           }};
 }
 
-SavedRecord DerivationSources::record_of(const at::Tensor& tensor,
-                                         const std::function<at::Tensor()>& mask) const {
+SavedRecord DerivationSources::record_of(const at::Tensor& tensor, const SharedMask& gate) const {
   const DerivationChain chain = derivation_chain(tensor.grad_fn().get());
   if (chain.source == nullptr) return {};
   const auto node = nodes_.find(chain.source->sequence_nr());
@@ -136,16 +177,36 @@ SavedRecord DerivationSources::record_of(const at::Tensor& tensor,
     norm = constants_of(*chain.norm, node->second.statistics);
     if (!norm) return {};
   }
+  const TensorLayout layout(tensor);
+  const auto activation = activation_of(chain.map);
+  if (record->decode_mapped && activation && (!norm || norm->fits_codec_map())) {
+    const auto rebuilt = [record, norm, activation = *activation, gate, layout](
+                             const at::Tensor& scales, at::ScalarType type) {
+      CodecMap map = norm ? norm->codec_map() : CodecMap{};
+      map.activation = activation;
+      map.scales = scales;
+      if (gate) map.gate = gate->words;
+      return layout.of(record->decode_mapped(map, type));
+    };
+    return {.bytes = 0,
+            .decode = [rebuilt, type = layout.type()] { return rebuilt({}, type); },
+            .decode_mapped =
+                [rebuilt](const CodecMap& further, at::ScalarType type) {
+                  ensure(!further.mean.defined() && further.activation == kernels::Activation::None,
+                         "what is derived from a derived tensor is its product");
+                  return rebuilt(further.scales, type);
+                }};
+  }
   return {.bytes = 0,
-          .decode = [decoded = decoded_, record, norm, chain_map = chain.map, mask,
-                     shape = source.layout, layout = TensorLayout(tensor)] {
-            const bool rectified = chain_map == DerivedMap::Relu;
+          .decode = [decoded = decoded_, record, norm, chain_map = chain.map, gate,
+                     shape = source.layout, layout] {
             at::Tensor values = shape.of(decoded->of(record));
             if (norm) values = norm->applied_to(values);
             // Views keep the order of elements, so the gate may be taken as if it were the
             // source's.
-            const at::Tensor gate = rectified ? shape.of(mask()) : at::Tensor();
-            return layout.of(mapped(values, chain_map, gate).to(layout.options));
+            const at::Tensor open =
+                gate ? shape.of(decode_saved_mask(*gate, layout, /*as_bool=*/true)) : at::Tensor();
+            return layout.of(mapped(values, chain_map, open).to(layout.options));
           }};
 }
 

@@ -3,13 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "triaccel/saved/decoded_tensor.h"
 #include "triaccel/saved/derivation_chain.h"
+#include "triaccel/saved/saved_coder.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 
@@ -30,10 +30,10 @@ class DerivationSources {
 
   void clear() { nodes_.clear(); }
 
-  /// A record that decodes to `tensor` in its own layout, computed from what its history saved; no
-  /// decode function where that is not there, or lies in another order. `mask` gives ReLU's gate,
-  /// as bool in the tensor's layout.
-  SavedRecord record_of(const at::Tensor& tensor, const std::function<at::Tensor()>& mask) const;
+  /// A record that decodes to `tensor` in its own layout, computed from what its history saved, in
+  /// the pass that decodes that where it takes such a map; no decode function where it is not
+  /// there, or lies in another order. `gate`: of a ReLU, the tensor's mask.
+  SavedRecord record_of(const at::Tensor& tensor, const SharedMask& gate) const;
 
  private:
   struct Source {

@@ -5,27 +5,47 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/ops/baseline_codec.h"
 #include "triaccel/ops/bit_mask_codec.h"
 #include "triaccel/ops/frequency_codec.h"
 #include "triaccel/ops/group_codec.h"
 #include "triaccel/ops/nonzero_codec.h"
+#include "triaccel/ops/predicted_codec.h"
 #include "triaccel/ops/window_codec.h"
 
 namespace triaccel {
 namespace {
 
 /// Codes, and how to read them; `step` is what the coding's offsets point to.
-template <typename Codes, typename Coding>
-SavedRecord record_of(std::int64_t bytes, Codes codes, const at::Tensor& dense,
-                      const Coding& coding, const at::Tensor& step,
-                      at::Tensor (*decode)(const Codes&, at::IntArrayRef, at::IntArrayRef,
-                                           at::ScalarType, Coding)) {
-  return {.bytes = bytes,
-          .decode = [codes = std::move(codes), layout = TensorLayout(dense),
-                     type = dense.scalar_type(), coding, step,
-                     decode] { return decode(codes, layout.sizes, layout.strides, type, coding); }};
+template <typename Coding>
+SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Coding& coding,
+                      const at::Tensor& step,
+                      at::Tensor (*decode)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                                           at::ScalarType, Coding, const CodecMap&)) {
+  const auto mapped = [codes, layout = TensorLayout(dense), coding, step, decode](
+                          const CodecMap& map, at::ScalarType type) {
+    return decode(codes, layout.sizes, layout.strides, type, coding, map);
+  };
+  SavedRecord record{.bytes = codes.numel(),
+                     .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); }};
+  if (channel_order(dense.sizes(), dense.strides())) record.decode_mapped = mapped;
+  return record;
+}
+
+/// Blocks coded as differences, where that takes fewer than `bytes`; else no decode function, and
+/// nothing is added to `not_finite`.
+SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding,
+                             const at::Tensor& step, std::int64_t bytes,
+                             kernels::PredictionCounts& counts, const at::Tensor& not_finite) {
+  const at::Tensor lost = at::zeros({1}, at::kInt);
+  const at::Tensor codes = encode_predicted(dense, coding, counts, lost);
+  if (codes.numel() >= bytes) return {};
+  if (not_finite.defined()) not_finite.add_(lost);
+  return {.bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, step] {
+            return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding);
+          }};
 }
 
 }  // namespace
@@ -42,7 +62,7 @@ SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued) {
 }
 
 at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, bool as_bool) {
-  const at::ScalarType type = as_bool ? at::kBool : layout.options.dtype().toScalarType();
+  const at::ScalarType type = as_bool ? at::kBool : layout.type();
   return decode_mask(mask.words, layout.sizes, layout.strides, type,
                      {.value = static_cast<float>(mask.value)});
 }
@@ -72,7 +92,8 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
 
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite) {
+                                const at::Tensor& not_finite,
+                                kernels::PredictionCounts* predictions) {
   const kernels::DitherKey key{.seed = offsets.seed,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
@@ -81,7 +102,7 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
       const kernels::GroupCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
       const at::Tensor codes = encode_groups(dense, coding, not_finite);
-      return record_of(codes.numel(), codes, dense, coding, offsets.step, &decode_groups);
+      return record_of(codes, dense, coding, offsets.step, &decode_groups);
     }
     case SavedCodec::NonZeros: {
       const kernels::NonZeroCoding coding{
@@ -89,7 +110,11 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
       const NonZeroCodes codes =
           encode_nonzeros(dense, coding, mask ? mask->words : at::Tensor(), not_finite);
       if (!mask) mask = std::make_shared<SavedMask>(SavedMask{.words = codes.mask});
-      return record_of(codes.records.numel(), codes, dense, coding, offsets.step, &decode_nonzeros);
+      return {.bytes = codes.records.numel(),
+              .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
+                         step = offsets.step] {
+                return decode_nonzeros(codes, layout.sizes, layout.strides, type, coding);
+              }};
     }
     case SavedCodec::Bf16:
     case SavedCodec::GroupsActnn:
@@ -109,8 +134,15 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                    .band_eighths = plan.band_eighths,
                                    .rounding = offsets.rounding,
                                    .key = key};
+      if (predictions != nullptr && coding.rounding == kernels::Rounding::Dither &&
+          codes_predicted(dense)) {
+        SavedRecord record =
+            predicted_record(dense, coding, offsets.step, frequency_bytes(plan, dense.sizes()),
+                             *predictions, not_finite);
+        if (record.decode) return record;
+      }
       const at::Tensor codes = encode_frequency(dense, coding, not_finite);
-      return record_of(codes.numel(), codes, dense, coding, offsets.step, &decode_frequency);
+      return record_of(codes, dense, coding, offsets.step, &decode_frequency);
     }
     case SavedCodec::Raw:
     case SavedCodec::Shape:

@@ -7,6 +7,7 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/dither.h"
+#include "triaccel/kernels/predicted_codec.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 
@@ -40,9 +41,12 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
                                  std::int64_t rows, std::int64_t columns);
 
 /// A dense tensor by one of the codecs that keep values. NonZeros codes what `mask` has bits for,
-/// and makes it where it is null. No decode function: the tensor has no maps to transform.
+/// and makes it where it is null. No decode function: the tensor has no maps to transform. Where
+/// `predictions` is not null, Frequency looks on the CPU for blocks that resemble each other, adds
+/// to it what it found, and keeps them as differences where all of them then take fewer bytes.
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite);
+                                const at::Tensor& not_finite,
+                                kernels::PredictionCounts* predictions = nullptr);
 
 }  // namespace triaccel

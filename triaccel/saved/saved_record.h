@@ -6,12 +6,17 @@
 #include <functional>
 #include <memory>
 
+#include "triaccel/ops/codec_map.h"
+
 namespace triaccel {
 
 /// One tensor as it is kept between forward and backward, shared by all who saved it.
 struct SavedRecord {
   std::int64_t bytes = 0;
   std::function<at::Tensor()> decode = {};  // dense; the same each time; only enqueues
+
+  /// What a map makes of it, as the type says, in the pass that decodes it; null: it takes no maps.
+  std::function<at::Tensor(const CodecMap& map, at::ScalarType type)> decode_mapped = {};
 };
 
 using SharedRecord = std::shared_ptr<const SavedRecord>;

@@ -58,7 +58,8 @@ struct SavedStore::Held {
   bool raw = false;
   std::weak_ptr<const SavedMask> mask = {};
   std::weak_ptr<const SavedRecord> values = {};
-  SavedPlan plan = {};  // of the values
+  SavedPlan plan = {};        // of the values
+  SharedRecord waiting = {};  // the values, until the first who reads them saves them
 };
 
 SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor> constants,
@@ -84,6 +85,7 @@ void SavedStore::begin_pass() {
   abandon_pass();
   const at::NoGradGuard no_grad;
   counts_ = {};
+  predictions_ = {};
   decoded_->reset_counts();
   constants_.look();
   passes_.add_(1);
@@ -182,7 +184,7 @@ SavedStore::GiveBack SavedStore::keep_coded(const at::Tensor& tensor, std::size_
       refuse_second_derivative();
       return layout.stand_in();
     };
-  if (entry.kind == SavedClass::Sign) return keep_mask(tensor, entry, held);
+  if (entry.kind == SavedClass::Sign) return keep_mask(tensor, number, held);
   if (entry.kind == SavedClass::Window) return keep_windows(tensor, entry);
   return keeps_values(entry.kind) ? keep_values(tensor, plans_[number], held) : GiveBack();
 }
@@ -204,12 +206,25 @@ void SavedStore::note_mask(const SharedMask& mask, Held& held) {
   held.mask = mask;
 }
 
-SavedStore::GiveBack SavedStore::keep_mask(const at::Tensor& tensor, const SavedEntry& entry,
+SavedStore::GiveBack SavedStore::keep_mask(const at::Tensor& tensor, std::size_t number,
                                            Held& held) {
   if (!is_codable(tensor) && tensor.scalar_type() != at::kBool) return {};
+  const SavedEntry& entry = census_.entries[number];
+  const SavedPlan& plan = plans_[number];
   const at::Tensor dense = dense_of(tensor);
   const bool is_factor = entry.consumer == "Mul";  // of a dropout: multiplied with as it is
-  const auto mask = mask_of(dense, is_factor, held);
+  SharedMask mask;
+  if (options_.share && plan.codec == SavedCodec::NonZeros && is_codable(tensor) &&
+      held.values.expired() && held.mask.expired()) {
+    // Another node will save the values: one pass over them makes both.
+    SavedRecord made = encoded(dense, plan, held, mask);
+    count(plan.codec, made.bytes);
+    held.waiting = std::make_shared<SavedRecord>(std::move(made));
+    held.values = held.waiting;
+    held.plan = plan;
+  } else {
+    mask = mask_of(dense, is_factor, held);
+  }
   if (!mask) return {};
   const bool as_bool = entry.consumer == "Relu" || dense.scalar_type() == at::kBool;
   return [mask, layout = TensorLayout(dense), as_bool] {
@@ -238,10 +253,11 @@ SavedStore::GiveBack SavedStore::keep_values(const at::Tensor& tensor, const Sav
   const at::Tensor dense = dense_of(tensor);
   SharedRecord record = held.values.lock();
   if (record && held.plan == plan) {
-    ++counts_.shared;
+    if (!std::exchange(held.waiting, {})) ++counts_.shared;
   } else {
     const bool derives = plan.codec == SavedCodec::Derived;
-    SavedRecord made = derives ? derived(tensor, held) : encoded(dense, plan, held);
+    SharedMask mask = held.mask.lock();
+    SavedRecord made = derives ? derived(tensor, held) : encoded(dense, plan, held, mask);
     if (!made.decode) return {};
     count(plan.codec, made.bytes);
     record = std::make_shared<SavedRecord>(std::move(made));
@@ -255,25 +271,25 @@ SavedStore::GiveBack SavedStore::keep_values(const at::Tensor& tensor, const Sav
   };
 }
 
-SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, Held& held) {
+/// `mask` is the tensor's where it has one, or is made.
+SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, Held& held,
+                                SharedMask& mask) {
   const SavedOffsets offsets{.rounding = options_.rounding,
                              .seed = options_.seed,
                              .tensor = static_cast<std::uint32_t>(next_ - 1),
                              .step = pass_};
-  SharedMask mask = held.mask.lock();
   const bool had_mask = mask != nullptr;
-  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_);
+  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_,
+                                           options_.predict_blocks ? &predictions_ : nullptr);
   if (!had_mask) note_mask(mask, held);
   return record;
 }
 
 SavedRecord SavedStore::derived(const at::Tensor& tensor, Held& held) {
   if (!tensor.is_non_overlapping_and_dense()) return {};
-  std::function<at::Tensor()> gate;
+  SharedMask gate;
   if (derivation_chain(tensor.grad_fn().get()).map == DerivedMap::Relu)
-    gate = [mask = mask_of(tensor, /*two_valued=*/false, held), layout = TensorLayout(tensor)] {
-      return decode_saved_mask(*mask, layout, /*as_bool=*/true);
-    };
+    gate = mask_of(tensor, /*two_valued=*/false, held);
   SavedRecord record = sources_.record_of(tensor, gate);
   if (record.decode) ++counts_.derived;
   return record;

@@ -23,6 +23,9 @@ struct SavedStoreOptions {
   std::uint64_t seed = 0;
   kernels::Rounding rounding = kernels::Rounding::Dither;
   bool share = true;  // off: what is saved twice is kept twice, as some systems do
+  bool predict_blocks =
+      false;  // Frequency on the CPU: keep blocks as what they differ from similar
+              // ones, where that takes fewer bytes than the plan foretells
 };
 
 /// Keeps what forward passes save as their plan says.
@@ -63,6 +66,9 @@ class SavedStore final : public SavedTensorKeeper {
   /// Of the last pass.
   SavedCounts counts() const;
 
+  /// Of the last pass: what predict_blocks found.
+  const kernels::PredictionCounts& predictions() const { return predictions_; }
+
   /// Whether a pass since follow() saved other tensors than the census tells: look again.
   bool needs_profile() const { return needs_profile_; }
 
@@ -82,9 +88,9 @@ class SavedStore final : public SavedTensorKeeper {
   GiveBack keep_raw(const at::Tensor& tensor, Held& held);
   GiveBack keep_coded(const at::Tensor& tensor, std::size_t number, Held& held);
   GiveBack keep_windows(const at::Tensor& tensor, const SavedEntry& entry);
-  GiveBack keep_mask(const at::Tensor& tensor, const SavedEntry& entry, Held& held);
+  GiveBack keep_mask(const at::Tensor& tensor, std::size_t number, Held& held);
   GiveBack keep_values(const at::Tensor& tensor, const SavedPlan& plan, Held& held);
-  SavedRecord encoded(const at::Tensor& dense, const SavedPlan& plan, Held& held);
+  SavedRecord encoded(const at::Tensor& dense, const SavedPlan& plan, Held& held, SharedMask& mask);
   SavedRecord derived(const at::Tensor& tensor, Held& held);
   SharedMask mask_of(const at::Tensor& dense, bool two_valued, Held& held);
   void note_mask(const SharedMask& mask, Held& held);
@@ -106,6 +112,7 @@ class SavedStore final : public SavedTensorKeeper {
   std::vector<std::int64_t> sizes_before_;  // of the tensor saved last …
   std::uint64_t node_before_ = 0;           // … and the node that saved it
   SavedCounts counts_;
+  kernels::PredictionCounts predictions_;
   std::shared_ptr<DecodedTensor> decoded_;
   DerivationSources sources_;
 };

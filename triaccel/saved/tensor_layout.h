@@ -21,6 +21,8 @@ struct TensorLayout {
   /// `dense`, which covers as many elements of memory, in this layout.
   at::Tensor of(const at::Tensor& dense) const;
 
+  at::ScalarType type() const { return options.dtype().toScalarType(); }
+
   std::vector<std::int64_t> sizes, strides;
   at::TensorOptions options;
 };

@@ -4,16 +4,17 @@
 #include <cstring>
 #include <memory>
 
+#include "triaccel/kernels/codec_map_math.h"
 #include "triaccel/kernels/cpu/frequency_codec_lanes.h"
 #include "triaccel/kernels/cpu/frequency_codec_memory.h"
+#include "triaccel/kernels/cpu/wide_vectors.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
 
 LaneOffsets offsets_of(const FrequencyCoding& coding, bool random) {
-  const std::int64_t step = coding.key.step == nullptr ? 0 : *coding.key.step;
-  return {random_keys<kOffsetRounds>(coding.key.seed),
-          static_cast<std::uint64_t>(step) << 32 | coding.key.tensor, 0, random};
+  const DitherDraws draws(coding.key);
+  return {draws, draws.high(), 0, random};
 }
 
 /// Those of one chunk of a tile.
@@ -92,8 +93,61 @@ void read_scales(const FrequencyCoding& coding, const std::uint8_t* headers, Lan
   }
 }
 
+/// The norms of a tile's lanes, each of one channel.
+struct alignas(64) LaneNorms {
+  LaneFloats mean, scale, bias;
+};
+
+LaneNorms norms_of(const FrequencyCoding& coding, const FrequencyLayout& layout,
+                   const CodecMap& map, std::int64_t tile) {
+  LaneNorms norms;
+  for (int lane = 0; lane < kTileUnits; ++lane) {
+    const std::int64_t unit = std::min(tile * kTileUnits + lane, layout.units - 1);
+    const NormCoefficients norm = codec_norm(map, unit % coding.map.channels);
+    norms.mean[lane] = norm.mean, norms.scale[lane] = norm.scale, norms.bias[lane] = norm.bias;
+  }
+  return norms;
+}
+
+TRIACCEL_WIDE_VECTORS
+void map_lanes(LaneChunk& chunk, int block, const LaneNorms& norms, Activation activation) {
+  for (int number = 0; number < codes_of_chunk(block); ++number) {
+    float* __restrict x = chunk.numbers[number];
+#pragma omp simd
+    for (int lane = 0; lane < kTileUnits; ++lane)
+      x[lane] = normalised(x[lane], norms.mean[lane], norms.scale[lane], norms.bias[lane]);
+    if (activation != Activation::Silu) continue;
+#pragma omp simd
+    for (int lane = 0; lane < kTileUnits; ++lane) x[lane] = silu(x[lane]);
+  }
+}
+
+/// Closes what the gate has no bit for, and multiplies by the images' scales.
+void gate_lanes(const FrequencyCoding& coding, const FrequencyLayout& layout, const CodecMap& map,
+                std::int64_t tile, int number, LaneChunk& chunk) {
+  const int count = coefficients_of(coding.block);
+  for_each_run(coding, layout, tile, number, [&](LaneRun run, const BlockPlace& place, int of) {
+    const BlockElements elements = elements_of(coding, place);
+    const std::int64_t channel =
+        std::min(tile * kTileUnits + run.begin, layout.units - 1) % coding.map.channels;
+    for (int lane = run.begin; lane < run.end; ++lane) {
+      const std::int64_t first = place.element + (lane - run.begin) * coding.map.channel_stride;
+      const float scale =
+          map.scales == nullptr
+              ? 1.0f
+              : map.scales[place.image * coding.map.channels + channel + lane - run.begin];
+      for (int i = 0; i < count; ++i) {
+        float& x = chunk.numbers[of * count + i][lane];
+        const bool opens = map.gate == nullptr || gate_opens(map.gate, first + elements.at[i]);
+        x = opens ? x * scale : 0.0f;
+      }
+    }
+  });
+}
+
 template <typename Stored>
-void decode(const FrequencyCoding& coding, const std::uint8_t* codes, void* values) {
+void decode(const FrequencyCoding& coding, const std::uint8_t* codes, void* values,
+            const CodecMap& map) {
   const FrequencyLayout layout = frequency_layout(coding.map, coding.block, coding.bits);
   const DecodeTable table = decode_table(coding.block, coding.bits);
   const LaneOffsets offsets = offsets_of(coding, coding.rounding == Rounding::Dither);
@@ -101,12 +155,16 @@ void decode(const FrequencyCoding& coding, const std::uint8_t* codes, void* valu
   for (std::int64_t number = 0; number < layout.tiles; ++number) {
     LaneScales scales;
     LaneChunk chunk_values;
+    const LaneNorms norms = norms_of(coding, layout, map, number);
     read_scales(coding, codes + number * kTileUnits * kUnitHeaderBytes, scales);
     const std::uint8_t* from = codes + layout.header_bytes() + layout.tile_offset(number);
     for (int chunk = 0; chunk < layout.chunks_of_tile(number); ++chunk) {
       decode_lanes(chunk_values, coding.block, scales, offsets_at(offsets, number, chunk), table,
                    from + chunk * layout.chunk_bytes());
       transform_lanes_back(chunk_values, coding.block);
+      if (map.changes()) map_lanes(chunk_values, coding.block, norms, map.activation);
+      if (map.gate != nullptr || map.scales != nullptr)
+        gate_lanes(coding, layout, map, number, chunk, chunk_values);
       store_lanes<Stored>(coding, layout, chunk_values, number, chunk, values);
     }
   }
@@ -121,9 +179,10 @@ void encode_frequency(const FrequencyCoding& coding, const void* values, std::ui
   });
 }
 
-void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values) {
+void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values,
+                      const CodecMap& map) {
   with_stored_type(coding.type,
-                   [&]<typename Stored>(Stored) { decode<Stored>(coding, codes, values); });
+                   [&]<typename Stored>(Stored) { decode<Stored>(coding, codes, values, map); });
 }
 
 }  // namespace triaccel::kernels::cpu

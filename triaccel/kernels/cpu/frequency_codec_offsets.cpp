@@ -28,7 +28,7 @@ namespace {
       c[2][odd] = _mm256_set1_epi64x(all(offsets.high));
       c[3][odd] = _mm256_set1_epi64x(all(offsets.high >> 32));
     }
-    for (const std::uint32_t(&keys)[2] : offsets.keys.of_round) {
+    for (const std::uint32_t(&keys)[2] : offsets.draws.keys.of_round) {
       const __m256i key0 = _mm256_set1_epi64x(keys[0]), key1 = _mm256_set1_epi64x(keys[1]);
       for (int odd = 0; odd < 2; ++odd) {
         const __m256i p0 = _mm256_mul_epu32(c[0][odd], factor0);
@@ -52,11 +52,11 @@ namespace {
 
 TRIACCEL_WIDE_VECTORS
 void draw_lanes(const LaneOffsets& offsets, std::uint64_t call, LaneWords (&words)[8]) {
-  const OffsetKeys keys = offsets.keys;
+  const DitherDraws draws = offsets.draws;
   const std::uint64_t high = offsets.high;
 #pragma omp simd
   for (std::uint32_t lane = 0; lane < kTileUnits; ++lane) {
-    const OffsetWords drawn = offset_words(random_words(keys, call + kLaneCalls * lane, high));
+    const OffsetWords drawn = offset_words(draws.words(call + kLaneCalls * lane, high));
     for (int i = 0; i < 8; ++i) words[i][lane] = drawn.words[i];
   }
 }

@@ -13,7 +13,7 @@ using LaneWords = std::uint32_t[kTileUnits];
 /// next lane kLaneCalls later.
 inline constexpr int kLaneCalls = kUnitChunks * kMostCodes / kOffsetsOfCall;
 struct LaneOffsets {
-  OffsetKeys keys;
+  DitherDraws draws;
   std::uint64_t high = 0, first = 0;
   bool random = true;  // else all are 1/2
 };

@@ -10,8 +10,9 @@ namespace triaccel::kernels::cpu {
 /// Where one block of a unit lies.
 struct BlockPlace {
   std::int64_t element;  // its first
-  int rows, columns;     // that it has of the map
-  bool exists;           // else it stands in for one that the last units lack
+  std::int64_t image;
+  int rows, columns;  // that it has of the map
+  bool exists;        // else it stands in for one that the last units lack
 };
 
 /// Block `number` of a unit, counted through its chunks.
@@ -26,7 +27,7 @@ inline BlockPlace place_of(const BlockMap& map, const FrequencyLayout& layout, i
   const std::int64_t row = line % layout.block_rows * block, image = line / layout.block_rows;
   return {map.offset + image * map.image_stride + channel * map.channel_stride +
               row * map.row_stride + column * map.column_stride,
-          static_cast<int>(std::min<std::int64_t>(block, map.rows - row)),
+          image, static_cast<int>(std::min<std::int64_t>(block, map.rows - row)),
           static_cast<int>(std::min<std::int64_t>(block, map.columns - column)),
           unit == real && wanted == position};
 }

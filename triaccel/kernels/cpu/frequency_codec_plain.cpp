@@ -2,7 +2,7 @@
 #include <cstring>
 #include <vector>
 
-#include "triaccel/kernels/block_transform.h"
+#include "triaccel/kernels/cpu/frequency_codec_block.h"
 #include "triaccel/kernels/cpu/frequency_codec_place.h"
 #include "triaccel/kernels/frequency_code_table.h"
 #include "triaccel/kernels/frequency_codec.h"
@@ -26,34 +26,9 @@ Chunk empty_chunk(int block) {
           block};
 }
 
-template <int block>
-void transform_line(bool forward, float* x, int stride) {
-  float line[block];
-  for (int i = 0; i < block; ++i) line[i] = x[i * stride];
-  (forward ? Transform<block>::forward : Transform<block>::back)(line);
-  for (int i = 0; i < block; ++i) x[i * stride] = line[i];
-}
-
-template <int block>
-void transform_block(bool forward, float* x) {
-  const auto scale = [&] {
-    for (int row = 0; row < block; ++row)
-      for (int column = 0; column < block; ++column)
-        x[row * block + column] *= scale_at<block>(row, column);
-  };
-  if (!forward) scale();
-  for (int row = 0; row < block; ++row) transform_line<block>(forward, x + row * block, 1);
-  for (int column = 0; column < block; ++column) transform_line<block>(forward, x + column, block);
-  if (forward) scale();
-}
-
 void transform_blocks(Chunk& chunk, bool forward) {
-  for (int number = 0; number < blocks_of_chunk(chunk.block); ++number) {
-    float* x = &chunk.at(number, 0, 0);
-    if (chunk.block == 8) transform_block<8>(forward, x);
-    if (chunk.block == 7) transform_block<7>(forward, x);
-    if (chunk.block == 4) transform_block<4>(forward, x);
-  }
+  for (int number = 0; number < blocks_of_chunk(chunk.block); ++number)
+    transform_block(chunk.block, forward, &chunk.at(number, 0, 0));
 }
 
 template <typename Stored>
@@ -131,10 +106,8 @@ std::uint32_t offset_of(const FrequencyCoding& coding, bool random, std::int64_t
                         int code) {
   if (!random) return offset_bits(kHalfOffsets, 0);
   const auto call = static_cast<std::uint64_t>((unit * kUnitChunks + chunk) * 4 + code / 16);
-  const std::int64_t step = coding.key.step == nullptr ? 0 : *coding.key.step;
-  const OffsetWords words =
-      offset_words(random_words(random_keys<kOffsetRounds>(coding.key.seed), call,
-                                static_cast<std::uint64_t>(step) << 32 | coding.key.tensor));
+  const DitherDraws draws(coding.key);
+  const OffsetWords words = offset_words(draws.words(call, draws.high()));
   return offset_bits(words.words[code % 16 / 2], code % 2);
 }
 

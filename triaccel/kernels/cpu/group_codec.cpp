@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "triaccel/kernels/codec_map_math.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 #include "triaccel/kernels/group_codec_math.h"
 
@@ -55,15 +56,15 @@ GroupRange range_of(const float* __restrict values) {
 /// Philox for all lanes side by side.
 TRIACCEL_WIDE_VECTORS
 void draw(const DitherKey& key, std::int64_t tile, std::uint32_t (*__restrict bits)[64]) {
-  const std::int64_t step = key.step == nullptr ? 0 : *key.step;
-  const DitherKey at_step = {.seed = key.seed, .tensor = key.tensor, .step = &step};
+  const DitherDraws draws(key);
+  const std::uint64_t high = draws.high();
   for (int call = 0; call < kGroupPlaces / 8; ++call) {
     std::uint32_t* __restrict first_row = bits[2 * call];
     std::uint32_t* __restrict second_row = bits[2 * call + 1];
 #pragma omp simd
     for (int lane = 0; lane < kGroupLanes; ++lane) {
       const auto number = static_cast<std::uint64_t>((tile * kGroupLanes + lane) * 4 + call);
-      const RandomWords drawn = dither_words(at_step, number);
+      const RandomWords drawn = draws.words(number, high);
       first_row[2 * lane] = drawn.words[0];
       first_row[2 * lane + 1] = drawn.words[1];
       second_row[2 * lane] = drawn.words[2];
@@ -194,6 +195,48 @@ void narrow(const float* __restrict from, std::int64_t first, std::int64_t count
   });
 }
 
+/// What `map` makes of elements whose channels follow each other from `channel` on, or are all
+/// that one; `scales` are its image's. The gate is left out.
+template <bool follow>
+TRIACCEL_WIDE_VECTORS void map_run(const CodecMap& map, std::int64_t channel, const float* scales,
+                                   std::int64_t count, float* __restrict values) {
+  if (map.mean != nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t c = follow ? channel + i : channel;
+      values[i] =
+          normalised(values[i], map.mean[c], map.weight[c] * map.inverse_deviation[c], map.bias[c]);
+    }
+  }
+  if (map.activation == Activation::Silu) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) values[i] = silu(values[i]);
+  }
+  if (scales != nullptr)
+    for (std::int64_t i = 0; i < count; ++i) values[i] *= scales[follow ? channel + i : channel];
+}
+
+/// What `map` makes of elements [begin, end) of a tensor, in place.
+void map_values(const CodecMap& map, const ChannelOrder& order, std::int64_t begin,
+                std::int64_t end, float* values) {
+  const bool follow = order.channel_stride == 1;
+  const std::int64_t run = follow ? order.channels : order.channel_stride;
+  for (std::int64_t first = begin; first < end;) {
+    const std::int64_t last = std::min(end, first / run * run + run);
+    const std::int64_t channel = first / order.channel_stride % order.channels;
+    const float* scales =
+        map.scales == nullptr ? nullptr : map.scales + first / order.image_stride * order.channels;
+    if (follow)
+      map_run<true>(map, channel, scales, last - first, values + (first - begin));
+    else
+      map_run<false>(map, channel, scales, last - first, values + (first - begin));
+    first = last;
+  }
+  if (map.gate == nullptr) return;
+  for (std::int64_t i = begin; i < end; ++i)
+    if (!gate_opens(map.gate, i)) values[i - begin] = 0.0f;
+}
+
 void fill_up(float* values, std::int64_t count) {
   for (std::int64_t group = 0; group < kGroupTile; group += kGroupElements) {
     const std::int64_t begin = std::max(group, count), end = group + kGroupElements;
@@ -273,7 +316,8 @@ void encode_groups(const GroupCoding& coding, const void* values, void* codes,
   if (not_finite != nullptr) *not_finite += static_cast<std::int32_t>(damaged);
 }
 
-void decode_groups(const GroupCoding& coding, const void* codes, void* values) {
+void decode_groups(const GroupCoding& coding, const void* codes, void* values, const CodecMap& map,
+                   const ChannelOrder& order) {
   const GroupWidths widths = group_widths(coding.eighths);
   const auto parts = group_parts(coding, static_cast<const std::uint8_t*>(codes));
   const std::int64_t tiles = group_tiles(coding.count);
@@ -309,6 +353,7 @@ void decode_groups(const GroupCoding& coding, const void* codes, void* values) {
                     lows.rows[row % 2], steps.rows[row % 2], to + at);
         }
       }
+      if (map.changes()) map_values(map, order, first, first + count, to);
       if (!in_place) narrow(tile.values, first, count, coding.type, values);
     }
   }

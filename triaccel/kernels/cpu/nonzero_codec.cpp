@@ -137,17 +137,17 @@ void find_ranges(const float* __restrict values, std::uint16_t* __restrict range
 TRIACCEL_WIDE_VECTORS
 void draw(const DitherKey& key, std::int64_t tile, std::uint32_t* __restrict words) {
   constexpr int row_words = kNonZeroGroup / 2;
-  const std::int64_t step = key.step == nullptr ? 0 : *key.step;
-  const DitherKey here = {key.seed, key.tensor, &step};
-  for (int pair = 0; pair < kNonZeroGroups / 2; ++pair) {
-    std::uint32_t* to = words + 2 * pair * row_words;
+  const DitherDraws draws(key);
+  const std::uint64_t high = draws.high();
+  for (int four = 0; four < kNonZeroGroups / kCallGroups; ++four) {
+    std::uint32_t* to = words + kCallGroups * four * row_words;
 #pragma omp simd
     for (int quad = 0; quad < kNonZeroGroup / 4; ++quad) {
-      const RandomWords drawn = dither_words(here, dither_call(tile, pair, quad));
-      to[2 * quad] = drawn.words[0];
-      to[2 * quad + 1] = drawn.words[1];
-      to[row_words + 2 * quad] = drawn.words[2];
-      to[row_words + 2 * quad + 1] = drawn.words[3];
+      const OffsetWords drawn = offset_words(draws.words(dither_call(tile, four, quad), high));
+      for (int group = 0; group < kCallGroups; ++group) {
+        to[group * row_words + 2 * quad] = drawn.words[2 * group];
+        to[group * row_words + 2 * quad + 1] = drawn.words[2 * group + 1];
+      }
     }
   }
 }

@@ -44,7 +44,9 @@ struct BlockGeometry {
   std::int64_t image_stride, channel_stride;
   std::uint32_t row_stride, column_stride, element_bytes;
   FloatType type;
-  bool whole_rows;  // the rows of whole blocks may be moved by vectors
+  bool whole_rows;     // the rows of whole blocks may be read by vectors
+  std::int32_t piece;  // bytes that may be written at once where columns are dense: a power of two
+  bool channel_pairs;  // the halves of an even lane's channel and the next one's make a word
   std::int64_t header_bytes, chunk_bytes;
   std::int32_t full_tiles, last_chunks;
 };
@@ -57,12 +59,14 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
              map.column_stride < kMostBlockStride,
          "a map's units, positions and strides fit the kernels");
   const std::int64_t size = coding.type == FloatType::F32 ? 4 : 2, row = coding.block * size;
-  const bool aligned =
-      (reinterpret_cast<std::uintptr_t>(values) + static_cast<std::uintptr_t>(map.offset * size)) %
-              16 ==
-          0 &&
-      map.image_stride * size % 16 == 0 && map.channel_stride * size % 16 == 0 &&
-      map.row_stride * size % 16 == 0;
+  const auto begin =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values)) + map.offset * size;
+  const std::int64_t steps =
+      begin | map.image_stride * size | map.channel_stride * size | map.row_stride * size;
+  // Of the largest power of two that divides them all, at most a vector's.
+  const auto dividing = [](std::int64_t bytes) {
+    return static_cast<std::int32_t>((bytes | 16) & -(bytes | 16));
+  };
   return {.channels = FastDivide(map.channels),
           .block_rows = FastDivide(layout.block_rows),
           .block_columns = FastDivide(layout.block_columns),
@@ -76,7 +80,11 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
           .column_stride = static_cast<std::uint32_t>(map.column_stride),
           .element_bytes = static_cast<std::uint32_t>(size),
           .type = coding.type,
-          .whole_rows = map.column_stride == 1 && row % 8 == 0 && aligned,
+          .whole_rows = map.column_stride == 1 && row % 8 == 0 && dividing(steps) == 16,
+          .piece = dividing(steps | row | map.columns * size),
+          .channel_pairs = size == 2 && map.channel_stride == 1 && map.channels % 2 == 0 &&
+                           dividing(begin | map.image_stride * size | map.row_stride * size |
+                                    map.column_stride * size) >= 4,
           .header_bytes = layout.header_bytes(),
           .chunk_bytes = layout.chunk_bytes(),
           .full_tiles = static_cast<std::int32_t>(layout.full_tiles),
@@ -96,18 +104,10 @@ __device__ inline std::int64_t chunk_offset(const BlockGeometry& geometry, std::
   return geometry.header_bytes + chunks_before * geometry.chunk_bytes;
 }
 
-/// What random offsets follow from, with the work that all calls share done.
+/// What random offsets follow from.
 struct OffsetSource {
-  OffsetKeys keys;
-  std::uint32_t tensor;
-  const std::int64_t* step;
+  DitherDraws draws;
   bool random;  // else all offsets are 1/2
-
-  OffsetSource(const DitherKey& key, bool wanted)
-      : keys(random_keys<kOffsetRounds>(key.seed)),
-        tensor(key.tensor),
-        step(key.step),
-        random(wanted) {}
 };
 
 /// The offsets of one lane's chunk.
@@ -116,22 +116,21 @@ class LaneOffsets {
   __device__ LaneOffsets(const OffsetSource& source, std::int32_t unit, std::int32_t chunk)
       : first_((static_cast<std::uint64_t>(unit) * kUnitChunks + static_cast<unsigned>(chunk)) *
                (kMostCodes / kOffsetsOfCall)),
-        step_(source.step == nullptr ? 0u : static_cast<std::uint32_t>(*source.step)) {}
+        high_(source.draws.high()) {}
 
   /// Those of sixteen codes.
   __device__ OffsetWords words(const OffsetSource& source, int call) const {
-    return offset_words(random_words(source.keys, first_ | static_cast<unsigned>(call),
-                                     std::uint64_t{step_} << 32 | source.tensor));
+    return offset_words(source.draws.words(first_ | static_cast<unsigned>(call), high_));
   }
 
  private:
-  std::uint64_t first_;
-  std::uint32_t step_;
+  std::uint64_t first_, high_;
 };
 
 /// Where a lane's block begins, and what the map has of it.
 struct LaneBlock {
   std::int64_t offset;  // bytes
+  std::int32_t image;
   std::int32_t rows, columns;
   bool exists;  // else it stands in for one that the last units lack
 };
@@ -150,7 +149,7 @@ __device__ LaneBlock locate_block(const BlockGeometry& geometry, std::int32_t un
   return {image.quotient * geometry.image_stride + group.remainder * geometry.channel_stride +
               std::int64_t{row} * geometry.row_stride +
               std::int64_t{column} * geometry.column_stride * geometry.element_bytes,
-          min(block, geometry.rows - row), min(block, geometry.columns - column),
+          image.quotient, min(block, geometry.rows - row), min(block, geometry.columns - column),
           unit == real && wanted == position};
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "triaccel/kernels/cuda/frequency_codec.cuh"
+#include "triaccel/kernels/cuda/stored_quad.cuh"
 
-// Blocks between memory and registers: by rows of a block where they are dense and aligned (NCHW),
-// a vector for each lane; else element by element, which neighbouring lanes do to neighbouring
-// channels where those are dense (NHWC).
+// Blocks between memory and registers, element by element, which neighbouring lanes do to
+// neighbouring channels where those are dense (NHWC). Where columns are (NCHW), rows of a block are
+// read by vectors, which caches join to whole lines; frequency_codec_stage.cuh writes them.
 namespace triaccel::kernels::cuda {
 
 /// Eight or four elements of one row. 16-bit numbers stay two to a word.
@@ -27,18 +28,6 @@ __device__ __forceinline__ RowWords<words> load_row(const char* from) {
     }
   }
   return row;
-}
-
-template <int words>
-__device__ __forceinline__ void store_row(char* to, const RowWords<words>& row) {
-  if constexpr (words == 2) {
-    __stwb(reinterpret_cast<uint2*>(to), make_uint2(row.at[0], row.at[1]));
-  } else {
-#pragma unroll
-    for (int i = 0; i < words; i += 4)
-      __stwb(reinterpret_cast<uint4*>(to + 4 * i),
-             make_uint4(row.at[i], row.at[i + 1], row.at[i + 2], row.at[i + 3]));
-  }
 }
 
 /// Bytes from a block's first element to a row, and elements from there to a column. Where the map
@@ -153,59 +142,85 @@ __device__ __forceinline__ void store_elements(char* to, const Steps& steps,
   }
 }
 
-template <int block, int first, bool halves, typename Steps>
-__device__ __forceinline__ void store_rows(char* to, const Steps& steps,
-                                           const ChunkFloats<block>& x) {
+/// Rounds a chunk's elements to halves, whose bits then stand lowest; what stands above them does
+/// not count.
+template <int block, typename Stored>
+__device__ __forceinline__ void round_chunk(Stored, ChunkFloats<block>& x) {
+  constexpr int count = codes_of_chunk(block);
 #pragma unroll
-  for (int r = 0; r < block; ++r) {
-    if (!steps.has(r, 0)) continue;
-    RowWords<halves ? block / 2 : block> row;
+  for (int i = 0; i + 1 < count; i += 2) {
+    const std::uint32_t pair =
+        rounded_pair(Stored{}, storable<Stored>(x[i]), storable<Stored>(x[i + 1]));
+    x[i] = float_from_bits(pair);
+    x[i + 1] = float_from_bits(pair >> 16);
+  }
+  if constexpr (count % 2 == 1)
+    x[count - 1] = float_from_bits(Stored::word(storable<Stored>(x[count - 1])));
+}
+
+/// Rounds a chunk's elements to halves and swaps them with the neighbouring lane's: of every two
+/// elements x[i] and x[i + 1] the even lane then has the first of both channels in x[i], the odd
+/// lane the second. All lanes come here together.
+template <int block, typename Stored>
+__device__ __forceinline__ void pair_channels(Stored, ChunkFloats<block>& x) {
+  const std::uint32_t halves = threadIdx.x % 2 == 0 ? 0x5410 : 0x3276;
 #pragma unroll
-    for (int c = 0; c < block; c += halves ? 2 : 1) {
-      const std::uint32_t low = bits_of_float(x[first + r * block + c]);
-      if constexpr (halves)
-        row.at[c / 2] = low | bits_of_float(x[first + r * block + c + 1]) << 16;
-      else
-        row.at[c] = low;
-    }
-    store_row(to + steps.row(r), row);
+  for (int i = 0; i < codes_of_chunk(block); i += 2) {
+    const std::uint32_t own =
+        rounded_pair(Stored{}, storable<Stored>(x[i]), storable<Stored>(x[i + 1]));
+    const std::uint32_t other = __shfl_xor_sync(0xffffffffu, own, 1);
+    x[i] = float_from_bits(__byte_perm(own, other, halves));
   }
 }
 
-template <int block, int first>
-__device__ __forceinline__ void store_block(const BlockGeometry& geometry, char* values,
-                                            const LaneBlock& place, const ChunkFloats<block>& x) {
-  char* to = values + place.offset;
-  const bool wide = geometry.type == FloatType::F32;
-  with_steps<block>(geometry, place, [&](const auto& steps) {
-    if constexpr (block != 7) {
-      if (geometry.whole_rows && steps.has(0, block - 1)) {
-        if (wide) return store_rows<block, first, false>(to, steps, x);
-        return store_rows<block, first, true>(to, steps, x);
-      }
-    }
-    if (wide)
-      store_elements<block, first, std::uint32_t>(to, steps, x);
-    else
-      store_elements<block, first, std::uint16_t>(to, steps, x);
-  });
+/// What pair_channels left of a block; `to` is the even lane's.
+template <int block, int first, typename Steps>
+__device__ __forceinline__ void store_pairs(char* to, const Steps& steps,
+                                            const ChunkFloats<block>& x) {
+  const int odd = static_cast<int>(threadIdx.x % 2);
+  std::uint32_t columns[block / 2];
+#pragma unroll
+  for (int c = 0; c < block; c += 2) columns[c / 2] = steps.column(c + odd);
+#pragma unroll
+  for (int r = 0; r < block; ++r) {
+    auto* row = reinterpret_cast<std::uint16_t*>(to + steps.row(r));
+#pragma unroll
+    for (int c = 0; c < block; c += 2)
+      if (steps.has(r, c + odd))
+        *reinterpret_cast<std::uint32_t*>(row + columns[c / 2]) =
+            bits_of_float(x[first + r * block + c]);
+  }
 }
 
-/// Rounds and stores what exists of a chunk.
+/// Rounds and stores what exists of a chunk, element by element.
 template <int block>
 __device__ __forceinline__ void store_chunk(const BlockGeometry& geometry, char* values,
                                             std::int32_t unit, std::int32_t chunk,
                                             ChunkFloats<block>& x) {
   constexpr int blocks = blocks_of_chunk(block);
-  const auto round = [&]<typename Stored>(Stored) {
-#pragma unroll
-    for (float& value : x) value = float_from_bits(Stored::word(storable<Stored>(value)));
+  const bool pairs = block != 7 && geometry.channel_pairs;
+  const auto round = [&](auto stored) {
+    if constexpr (block != 7) {
+      if (pairs) return pair_channels<block>(stored, x);
+    }
+    round_chunk<block>(stored, x);
   };
   if (geometry.type == FloatType::Bf16) round(StoredAs<FloatType::Bf16>{});
   if (geometry.type == FloatType::F16) round(StoredAs<FloatType::F16>{});
   for_constants<blocks>([&](auto number) {
     const LaneBlock place = locate_block<block>(geometry, unit, chunk * blocks + number);
-    if (place.exists) store_block<block, number * block * block>(geometry, values, place, x);
+    if (!place.exists) return;
+    with_steps<block>(geometry, place, [&](const auto& steps) {
+      constexpr int first = number * block * block;
+      if constexpr (block != 7) {
+        if (pairs)
+          return store_pairs<block, first>(values + place.offset - threadIdx.x % 2 * 2, steps, x);
+      }
+      if (geometry.type == FloatType::F32)
+        store_elements<block, first, std::uint32_t>(values + place.offset, steps, x);
+      else
+        store_elements<block, first, std::uint16_t>(values + place.offset, steps, x);
+    });
   });
 }
 

@@ -193,7 +193,7 @@ void encode_frequency(const FrequencyCoding& coding, const void* values, std::ui
   const EncodeWork work = {
       .geometry = geometry_of(coding, layout, values),
       .table = encode_table(coding.block, coding.bits),
-      .offsets = OffsetSource(coding.key, coding.rounding != Rounding::Nearest)};
+      .offsets = {DitherDraws(coding.key), coding.rounding != Rounding::Nearest}};
   const std::int64_t size = coding.type == FloatType::F32 ? 4 : 2;
   const char* first = static_cast<const char*>(values) + coding.map.offset * size;
   const dim3 threads(kTileUnits, kUnitChunks);

@@ -1,5 +1,8 @@
 #include "triaccel/kernels/group_codec.h"
 
+#include "triaccel/base/error.h"
+#include "triaccel/kernels/codec_map_math.h"
+#include "triaccel/kernels/cuda/fast_divide.cuh"
 #include "triaccel/kernels/cuda/group_lane.cuh"
 #include "triaccel/kernels/cuda/launch.cuh"
 
@@ -86,8 +89,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int kind = 0; kind < kGroupPlaceKinds; ++kind)
     scales[kind] = scale * work.widths.kinds[kind].top;
-  std::int64_t step;
-  const LaneBits lane_bits(work, at, step);
+  const LaneBits lane_bits(work, at);
   // Offsets arrive on top of 2^23; a code leaves in the lowest bits of 2^39 + 65536 * code.
   const float below = 0x1.0p23f - group_offset_shift(work.rounding);
   std::uint32_t codes[kGroupPlaces];
@@ -150,17 +152,94 @@ __device__ void join_extra(std::uint32_t extra, std::uint32_t above,
 
 /// Codes of up to seven bits come with 0x4b00 above them, which makes floats of 2^23 and more of a
 /// code and its sixteen bits.
-template <typename Stored, bool kEightBits>
+/// What a map makes of four neighbours.
+struct QuadMap {
+  CodecMap map;
+  FastDivide channel_stride, channels, image_stride;
+  std::int32_t channel_count;
+  bool by_quads;  // channels are neighbours, and four of them always of one image
+
+  __device__ void apply(std::int64_t first, std::int64_t count, float (&quad)[4]) const {
+    if (first >= count) return;
+    std::uint32_t open = ~0u;
+    if (map.activation == Activation::Relu) open = map.gate[first / 32] >> (first % 32);
+    const auto element = static_cast<std::int32_t>(first);
+    if (by_quads) {
+      const std::int32_t channel = channels(element).remainder;
+      NormCoefficients norms[4];
+      load_norms(channel, norms);
+      const float4 scales =
+          map.scales == nullptr
+              ? make_float4(1, 1, 1, 1)
+              : *reinterpret_cast<const float4*>(
+                    map.scales + std::int64_t{image_stride(element).quotient} * channel_count +
+                    channel);
+      const float by[4] = {scales.x, scales.y, scales.z, scales.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) quad[j] = one(quad[j], norms[j], open >> j, by[j]);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (first + j >= count) break;
+      const std::int32_t channel = channels(channel_stride(element + j).quotient).remainder;
+      const float scale =
+          map.scales == nullptr
+              ? 1.0f
+              : map.scales[std::int64_t{image_stride(element + j).quotient} * channel_count +
+                           channel];
+      quad[j] = one(quad[j], codec_norm(map, channel), open >> j, scale);
+    }
+  }
+
+ private:
+  __device__ float one(float x, const NormCoefficients& norm, std::uint32_t open,
+                       float scale) const {
+    const float value = codec_mapped(x, norm, map.activation);
+    return (open & 1u) != 0 ? value * scale : 0.0f;
+  }
+
+  __device__ void load_norms(std::int32_t channel, NormCoefficients (&norms)[4]) const {
+    if (map.mean == nullptr) return;
+    const auto four = [channel](const float* row) {
+      return *reinterpret_cast<const float4*>(row + channel);
+    };
+    const float4 mean = four(map.mean), deviation = four(map.inverse_deviation);
+    const float4 weight = four(map.weight), bias = four(map.bias);
+    norms[0] = {mean.x, weight.x * deviation.x, bias.x};
+    norms[1] = {mean.y, weight.y * deviation.y, bias.y};
+    norms[2] = {mean.z, weight.z * deviation.z, bias.z};
+    norms[3] = {mean.w, weight.w * deviation.w, bias.w};
+  }
+};
+
+QuadMap quad_map(const CodecMap& map, const ChannelOrder& order, std::int64_t count) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  ensure(!map.changes() || count < most, "the elements of a mapped tensor fit 31 bits");
+  const auto aligned = [](const float* row) {
+    return reinterpret_cast<std::uintptr_t>(row) % 16 == 0;
+  };
+  return {.map = map,
+          .channel_stride = FastDivide(order.channel_stride),
+          .channels = FastDivide(order.channels),
+          .image_stride = FastDivide(order.image_stride),
+          .channel_count = static_cast<std::int32_t>(order.channels),
+          .by_quads = order.channel_stride == 1 && order.channels % 4 == 0 && count % 4 == 0 &&
+                      aligned(map.mean) && aligned(map.inverse_deviation) && aligned(map.weight) &&
+                      aligned(map.bias) && aligned(map.scales)};
+}
+
+template <typename Stored, bool kMapped, bool kEightBits>
 __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRange range,
-                             const TileWork& work, const Lane& at, void* values) {
+                             const TileWork& work, const QuadMap& map, const Lane& at,
+                             void* values) {
   auto* to = static_cast<typename Stored::Word*>(values);
   const bool whole = work.aligned && (at.tile + 1) * kGroupTile <= work.count;
   GroupValues kinds[kGroupPlaceKinds];
 #pragma unroll
   for (int kind = 0; kind < kGroupPlaceKinds; ++kind)
     kinds[kind] = group_values(range, work.widths.kinds[kind].inverse, work.rounding);
-  std::int64_t step;
-  const LaneBits lane_bits(work, at, step);
+  const LaneBits lane_bits(work, at);
 #pragma unroll
   for (int call = 0; call < kCallsOfLane; ++call) {
     RandomWords bits = {{kGroupHalfBits, kGroupHalfBits, kGroupHalfBits, kGroupHalfBits}};
@@ -182,6 +261,7 @@ __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRa
         quad[j] = kinds[kind].low + kinds[kind].step * position;
       }
       const std::int64_t element = at.row_begin(call * 2 + row);
+      if constexpr (kMapped) map.apply(element, work.count, quad);
       if (whole) {
         store_quad<Stored>(to + element, quad);
       } else {
@@ -193,10 +273,11 @@ __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRa
   }
 }
 
-template <typename Stored>
+/// `kMapped`: the map changes elements.
+template <typename Stored, bool kMapped>
 __global__ void __launch_bounds__(kTileThreads)
     decode_kernel(const GroupParts<const std::uint8_t> parts, void* values,
-                  const __grid_constant__ TileWork work) {
+                  const __grid_constant__ TileWork work, const __grid_constant__ QuadMap map) {
   const Lane at = this_lane();
   if (at.tile >= work.tiles) return;
   const std::int64_t lane = at.tile * kGroupLanes + at.lane;
@@ -219,13 +300,13 @@ __global__ void __launch_bounds__(kTileThreads)
       if constexpr (kBits < 7) load_words<kBits, 0x4b00u>(words(kBits), codes);
     });
     join_extras(0x4b00u);
-    store_values<Stored, false>(codes, range, work, at, values);
+    store_values<Stored, kMapped, false>(codes, range, work, map, at, values);
   } else {
     with_bits(work.widths.bits, [&]<int kBits>() {
       if constexpr (kBits >= 7) load_words<kBits, 0u>(words(kBits), codes);
     });
     join_extras(0u);
-    store_values<Stored, true>(codes, range, work, at, values);
+    store_values<Stored, kMapped, true>(codes, range, work, map, at, values);
   }
 }
 
@@ -234,7 +315,7 @@ TileWork work_of(const GroupCoding& coding, const void* values) {
           .tiles = group_tiles(coding.count),
           .aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0,
           .rounding = coding.rounding,
-          .key = coding.key,
+          .draws = DitherDraws(coding.key),
           .widths = group_widths(coding.eighths),
           .above_16_bits = 0x4b00u};
 }
@@ -253,14 +334,15 @@ void encode_groups(const GroupCoding& coding, const void* values, void* codes,
   check_launch("encode_groups");
 }
 
-void decode_groups(const GroupCoding& coding, const void* codes, void* values,
-                   cudaStream_t stream) {
+void decode_groups(const GroupCoding& coding, const void* codes, void* values, const CodecMap& map,
+                   const ChannelOrder& order, cudaStream_t stream) {
   if (coding.count == 0) return;
   const TileWork work = work_of(coding, values);
   const auto parts = group_parts(coding, static_cast<const std::uint8_t*>(codes));
   with_stored_type(coding.type, [&]<typename Stored>(Stored) {
-    decode_kernel<Stored>
-        <<<blocks_for(work.tiles, kBlockTiles), kTileThreads, 0, stream>>>(parts, values, work);
+    const auto kernel = map.changes() ? decode_kernel<Stored, true> : decode_kernel<Stored, false>;
+    kernel<<<blocks_for(work.tiles, kBlockTiles), kTileThreads, 0, stream>>>(
+        parts, values, work, quad_map(map, order, coding.count));
   });
   check_launch("decode_groups");
 }

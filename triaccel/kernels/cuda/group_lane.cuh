@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "triaccel/kernels/cuda/stored_quad.cuh"
 #include "triaccel/kernels/group_codec_math.h"
 
 // A warp takes a tile of Note [Tiles of groups], a thread is one of its lanes: eight lanes touch a
@@ -19,7 +20,7 @@ struct TileWork {
   std::int64_t tiles;
   bool aligned;  // values can be moved four at a time
   Rounding rounding;
-  DitherKey key;
+  DitherDraws draws;
   GroupWidths widths;
   std::uint32_t above_16_bits;  // 0x4b00, which makes a float of 2^23 and more of sixteen bits; as
                                 // an argument, since as a constant it takes the selector's place
@@ -165,55 +166,23 @@ __device__ inline GroupRange range_of_group(Extremes found) {
 
 /// The random bits of a lane.
 struct LaneBits {
-  DitherKey key;
-  std::uint64_t first_call;
+  const DitherDraws& draws;
+  std::uint64_t first_call, high;
 
-  /// `step` holds what the key's step points to, read once.
-  __device__ LaneBits(const TileWork& work, const Lane& at, std::int64_t& step)
-      : key(work.key),
-        first_call(static_cast<std::uint64_t>(at.tile * kCallsOfTile + at.lane * kCallsOfLane)) {
-    step = key.step == nullptr ? 0 : *key.step;
-    key.step = &step;
-  }
+  __device__ LaneBits(const TileWork& work, const Lane& at)
+      : draws(work.draws),
+        first_call(static_cast<std::uint64_t>(at.tile * kCallsOfTile + at.lane * kCallsOfLane)),
+        high(work.draws.high()) {}
 
   /// Those of the places 8 * call .. 8 * call + 7, two to a word.
   __device__ RandomWords operator()(int call) const {
-    return dither_words(key, first_call + static_cast<std::uint64_t>(call));
+    return draws.words(first_call + static_cast<std::uint64_t>(call), high);
   }
 };
 
 /// Sixteen bits as the lower part of a float of 2^23 and more: exact, and without a conversion.
 __device__ inline float bits_above_2_to_23(std::uint32_t word, int half, std::uint32_t above) {
   return __uint_as_float(__byte_perm(word, above, half == 0 ? 0x5410 : 0x5432));
-}
-
-__device__ inline std::uint32_t rounded_pair(StoredAs<FloatType::Bf16>, float low, float high) {
-#if __CUDA_ARCH__ >= 800
-  std::uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  return float_to_bf16(low) | std::uint32_t{float_to_bf16(high)} << 16;
-#endif
-}
-
-__device__ inline std::uint32_t rounded_pair(StoredAs<FloatType::F16>, float low, float high) {
-#if __CUDA_ARCH__ >= 800
-  std::uint32_t pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  return float_to_f16(low) | std::uint32_t{float_to_f16(high)} << 16;
-#endif
-}
-
-template <typename Stored>
-__device__ inline void store_quad(typename Stored::Word* to, const float (&quad)[4]) {
-  if constexpr (sizeof(typename Stored::Word) == 4)
-    __stwb(reinterpret_cast<float4*>(to), make_float4(quad[0], quad[1], quad[2], quad[3]));
-  else
-    __stwb(reinterpret_cast<uint2*>(to), make_uint2(rounded_pair(Stored{}, quad[0], quad[1]),
-                                                    rounded_pair(Stored{}, quad[2], quad[3])));
 }
 
 }  // namespace triaccel::kernels::cuda::groups

@@ -9,6 +9,7 @@
 #include "triaccel/kernels/channel_gate.h"
 #include "triaccel/kernels/cross_entropy.h"
 #include "triaccel/kernels/depthwise.h"
+#include "triaccel/kernels/even_pixels.h"
 #include "triaccel/kernels/frequency_codec.h"
 #include "triaccel/kernels/gradient_moments.h"
 #include "triaccel/kernels/group_codec.h"
@@ -106,6 +107,14 @@ void batch_norm_backward(const NormBackward&, void*, cudaStream_t) {
   no_cuda("batch_norm_backward");
 }
 
+void take_even_pixels(const EvenPixels&, std::int64_t, const void*, void*, cudaStream_t) {
+  no_cuda("take_even_pixels");
+}
+
+void spread_even_pixels(const EvenPixels&, std::int64_t, const void*, void*, cudaStream_t) {
+  no_cuda("spread_even_pixels");
+}
+
 void augment(const ImageBatch&, Augmentation, bool, float*, cudaStream_t) { no_cuda("augment"); }
 
 void gather_labels(const std::uint8_t*, std::int64_t, const std::int64_t*, std::int64_t,
@@ -153,7 +162,8 @@ void encode_groups(const GroupCoding&, const void*, void*, std::int32_t*, cudaSt
   no_cuda("encode_groups");
 }
 
-void decode_groups(const GroupCoding&, const void*, void*, cudaStream_t) {
+void decode_groups(const GroupCoding&, const void*, void*, const CodecMap&, const ChannelOrder&,
+                   cudaStream_t) {
   no_cuda("decode_groups");
 }
 
@@ -202,7 +212,8 @@ void encode_frequency(const FrequencyCoding&, const void*, std::uint8_t*, std::i
   no_cuda("encode_frequency");
 }
 
-void decode_frequency(const FrequencyCoding&, const std::uint8_t*, void*, cudaStream_t) {
+void decode_frequency(const FrequencyCoding&, const std::uint8_t*, void*, const CodecMap&,
+                      cudaStream_t) {
   no_cuda("decode_frequency");
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "triaccel/kernels/cuda/bit_mask_codec.cuh"
-#include "triaccel/kernels/cuda/dither_draws.cuh"
+#include "triaccel/kernels/cuda/stored_quad.cuh"
+#include "triaccel/kernels/dither.h"
 #include "triaccel/kernels/nonzero_codec_math.h"
 
 // A warp takes a tile of non-zeros. Lane l has quad l of every group, each group being a row of

@@ -40,29 +40,6 @@ __device__ void take_code(std::uint32_t mask, std::uint32_t bit, std::uint32_t w
 #endif
 }
 
-__device__ std::uint32_t rounded_pair(StoredAs<FloatType::Bf16>, float low, float high) {
-#if __CUDA_ARCH__ >= 800
-  std::uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  return float_to_bf16(low) | std::uint32_t{float_to_bf16(high)} << 16;
-#endif
-}
-
-__device__ std::uint32_t rounded_pair(StoredAs<FloatType::F16>, float low, float high) {
-  return float_to_f16(low) | std::uint32_t{float_to_f16(high)} << 16;
-}
-
-template <typename Stored>
-__device__ void store_quad(typename Stored::Word* to, const float (&quad)[kQuad]) {
-  if constexpr (sizeof(typename Stored::Word) == 4)
-    __stwb(reinterpret_cast<float4*>(to), make_float4(quad[0], quad[1], quad[2], quad[3]));
-  else
-    __stwb(reinterpret_cast<uint2*>(to), make_uint2(rounded_pair(Stored{}, quad[0], quad[1]),
-                                                    rounded_pair(Stored{}, quad[2], quad[3])));
-}
-
 template <typename Stored>
 __global__ void __launch_bounds__(kNonZeroThreads)
     decode_kernel(const std::uint32_t* mask, const uint4* records, void* values,
@@ -94,26 +71,26 @@ __global__ void __launch_bounds__(kNonZeroThreads)
         make_uint4(quads[i * 4], quads[i * 4 + 1], quads[i * 4 + 2], quads[i * 4 + 3]);
   __syncwarp();
 
-  const std::uint32_t step = work.draws.step();
+  const std::uint64_t high = work.draws.high();
   const bool whole = at.is_whole(work);
   auto* to = static_cast<typename Stored::Word*>(values) + at.element(0);
 #pragma unroll
-  for (int pair = 0; pair < kNonZeroGroups / 2; ++pair) {
-    RandomWords random = {};
+  for (int four = 0; four < kNonZeroGroups / kCallGroups; ++four) {
+    OffsetWords random = {};
     if (work.rounding == Rounding::Dither) {
-      random = work.draws.draw(dither_call(at.tile, pair, at.lane), step);
+      random = offset_words(work.draws.words(dither_call(at.tile, four, at.lane), high));
 #pragma unroll
-      for (int i = 0; i < 4; ++i) random.words[i] = ~random.words[i];
+      for (std::uint32_t& word : random.words) word = ~word;
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = pair * 2 + half;
+    for (int group = 0; group < kCallGroups; ++group) {
+      const int row = four * kCallGroups + group;
       const ValueGrid grid = memory.grids[codes.is_wide(row, at.lane)][row];
       std::uint32_t joined = memory.quads[row * 32 + at.lane];
       float out[kQuad];
 #pragma unroll
       for (int i = 0; i < kQuad; ++i) {
-        const std::uint32_t place = __byte_perm(random.words[half * 2 + i / 2], joined & grid.top,
+        const std::uint32_t place = __byte_perm(random.words[group * 2 + i / 2], joined & grid.top,
                                                 i % 2 == 0 ? 0x5410 : 0x5432);
         out[i] = value_of(place, grid);
         take_code(bits, 1u << (row * kQuad + i), grid.width, joined, out[i]);

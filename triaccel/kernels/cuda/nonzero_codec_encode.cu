@@ -213,15 +213,16 @@ __global__ void __launch_bounds__(kNonZeroThreads)
   if (__any_sync(kAllLanes, is_not_finite(range))) clear_not_finite(range, rows);
   __syncwarp();
 
-  const std::uint32_t step = work.draws.step();
+  const std::uint64_t high = work.draws.high();
 #pragma unroll
-  for (int pair = 0; pair < kNonZeroGroups / 2; ++pair) {
-    const RandomWords random = work.draws.draw(dither_call(at.tile, pair, at.lane), step);
+  for (int four = 0; four < kNonZeroGroups / kCallGroups; ++four) {
+    const OffsetWords random =
+        offset_words(work.draws.words(dither_call(at.tile, four, at.lane), high));
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = pair * 2 + half;
+    for (int group = 0; group < kCallGroups; ++group) {
+      const int row = four * kCallGroups + group;
       room[row * 32 + at.lane] =
-          joined_codes(rows[row], bits >> row * kQuad, random.words + half * 2, offsets,
+          joined_codes(rows[row], bits >> row * kQuad, random.words + group * 2, offsets,
                        memory.grids[codes.is_wide(row, at.lane)][row]);
     }
   }

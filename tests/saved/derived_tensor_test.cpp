@@ -1,0 +1,182 @@
+#include "triaccel/saved/derived_tensor.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/saved/saved_pass.h"
+#include "triaccel/layers/layer_execution.h"
+#include "triaccel/policies/held_bytes.h"
+
+namespace triaccel {
+namespace {
+
+/// Derives what can be derived, and keeps the rest raw.
+std::vector<SavedPlan> derived_plans(const std::vector<SavedStatistics>& tensors) {
+  std::vector<SavedPlan> plans(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (keeps_values(tensors[i].kind) && tensors[i].derivation != Derivation::None)
+      plans[i] = {.codec = SavedCodec::Derived};
+  return plans;
+}
+
+TEST(DerivedTensor, ComputesDerivedTensorsAgain) {
+  for (const char* name : {"resnet18", "efficientnet-b0", "vit-small", "gpt-small"}) {
+    const SlimRun run(name);
+    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
+    SavedStore store({}, run.constants, at::kCPU);
+    const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 2);
+    const std::vector<SavedStatistics> tensors = tensors_of(census);
+    const std::vector<SavedPlan> plans = derived_plans(tensors);
+    store.follow(census, plans_by_entry(census, tensors, plans));
+    const at::Tensor logits = kept(store, [&] { return run.forward(); });
+    EXPECT_EQ(store.counts().mismatches, 0) << name;
+    EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, 2)) << name;
+    EXPECT_LT(static_cast<double>(store.counts().all_held_bytes()),
+              0.95 * static_cast<double>(store.counts().unique_bytes))
+        << name;
+    const std::vector<at::Tensor> gradients = run.gradients(logits);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_LT((gradients[i] - wanted[i]).norm().item<double>(),
+                1e-4 * wanted[i].norm().item<double>() + 1e-7)
+          << name << " " << i;
+  }
+}
+
+/// Norms, ReLU, SiLU and products with gates are applied while their coded source is decoded.
+TEST(DerivedTensor, DerivesTensorsFromCodes) {
+  for (const char* name : {"resnet18", "efficientnet-b0", "densenet121"}) {
+    const SlimRun run(slim(name), 4);
+    const std::int64_t samples = run.input.size(0);
+    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
+    const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, samples);
+    const std::vector<SavedStatistics> tensors = tensors_of(census);
+    for (const SavedPlan& coded :
+         {SavedPlan{.codec = SavedCodec::Groups, .eighths = 64},
+          SavedPlan{
+              .codec = SavedCodec::Frequency, .block = 4, .band_eighths = {64, 64, 64, 64, 64}}}) {
+      std::vector<SavedPlan> plans = derived_plans(tensors);
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (tensors[i].kind == SavedClass::NormInput && plans[i].codec == SavedCodec::Raw)
+          plans[i] = coded;
+      SavedStore store({.seed = 3}, run.constants, at::kCPU);
+      store.follow(census, plans_by_entry(census, tensors, plans));
+      const at::Tensor logits = kept(store, [&] { return run.forward(); });
+      EXPECT_EQ(store.counts().mismatches, 0) << name;
+      EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, samples)) << name;
+      EXPECT_GT(store.counts().derived, 5) << name;
+      EXPECT_GT(cosine(run.gradients(logits), wanted), 0.998)
+          << name << " from " << name_of(coded.codec);
+    }
+  }
+}
+
+/// Two convolutions and norms as our own kernels compute them, norms joined with what follows.
+struct FusedRun {
+  FusedRun() {
+    torch::manual_seed(1);
+    for (const at::Tensor& weight : {first->weight, second->weight})
+      weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
+    for (const auto& module : std::vector<std::shared_ptr<torch::nn::Module>>{
+             first.ptr(), norm.ptr(), second.ptr(), last.ptr()})
+      for (const at::Tensor& tensor : constants_of(*module)) constants.push_back(tensor);
+  }
+
+  at::Tensor forward() {
+    LayerExecution execution({}, {}, {}, {.fuse = true, .gate_all_norms = gate_all_norms});
+    const OperatorScope scope(execution);
+    execution.begin_pass();
+    at::Tensor y = norm(first(input));
+    y = silu ? at::silu(y) : at::relu(y);
+    y = at::relu(last(second(y)) + y);
+    execution.end_pass();
+    return y.mean({2, 3});
+  }
+
+  /// Of one parameter alone.
+  static at::Tensor gradient_of(const at::Tensor& result, const at::Tensor& parameter) {
+    return torch::autograd::grad({result.square().sum()}, {parameter}).front();
+  }
+
+  std::vector<at::Tensor> gradients(const at::Tensor& result) {
+    std::vector<at::Tensor> all;
+    result.square().sum().backward();
+    for (const at::Tensor& tensor : constants)
+      if (tensor.requires_grad()) {
+        all.push_back(tensor.grad().clone());
+        tensor.mutable_grad().reset();
+      }
+    return all;
+  }
+
+  torch::nn::Conv2d first{torch::nn::Conv2dOptions(3, 8, 3).bias(false)};
+  torch::nn::Conv2d second{torch::nn::Conv2dOptions(8, 8, 3).padding(1).bias(false)};
+  torch::nn::BatchNorm2d norm{8}, last{8};
+  at::Tensor input = torch::randn({4, 3, 18, 18}).contiguous(at::MemoryFormat::ChannelsLast);
+  std::vector<at::Tensor> constants;
+  bool silu = false;
+  bool gate_all_norms = false;
+};
+
+TEST(DerivedTensor, KnowsNormsThatAreJoinedWithWhatFollowsThem) {
+  FusedRun run;
+  for (const bool silu : {false, true}) {
+    run.silu = silu;
+    const std::vector<at::Tensor> wanted = run.gradients(run.forward());
+    const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
+    std::map<std::string, int> readers;
+    for (const SavedEntry& entry : census.entries)
+      ++readers[entry.consumer + " " + std::string(name_of(entry.kind))];
+    EXPECT_EQ(readers["triaccel::NormFusion norm-input"], 2);
+    EXPECT_EQ(readers[silu ? "Convolution factor" : "Convolution positive"], silu ? 2 : 1);
+    for (const bool derive : {false, true}) {
+      SavedStore store({}, run.constants, at::kCPU);
+      const std::vector<SavedStatistics> tensors = tensors_of(census);
+      const auto plans = derive ? derived_plans(tensors) : lossless_plans(tensors);
+      store.follow(census, plans_by_entry(census, tensors, plans));
+      const at::Tensor result = kept(store, [&] { return run.forward(); });
+      EXPECT_EQ(store.counts().mismatches, 0);
+      EXPECT_EQ(store.counts().derived, derive ? 1 : 0);
+      const std::vector<at::Tensor> gradients = run.gradients(result);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_TRUE(torch::allclose(gradients[i], wanted[i], derive ? 1e-4 : 0, derive ? 1e-5 : 0))
+            << i << " silu " << silu << " derive " << derive;
+    }
+  }
+}
+
+/// A gate opens where it opened, and is kept as it is, whatever codes make of a norm's input.
+TEST(DerivedTensor, KeepsTheGatesOfAJoinedNormWhoseInputIsCoded) {
+  FusedRun run;
+  run.gate_all_norms = true;
+  const at::Tensor wanted = run.gradient_of(run.forward(), run.norm->bias);
+  const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
+  const std::vector<SavedStatistics> tensors = tensors_of(census);
+  std::vector<SavedPlan> plans = lossless_plans(tensors);
+  int gates = 0, coded = 0;
+  for (const SavedEntry& entry : census.entries)
+    if (entry.consumer == "triaccel::NormFusion" && entry.type == ElementType::U8) {
+      EXPECT_EQ(entry.kind, SavedClass::Other);
+      ++gates;
+    }
+  EXPECT_EQ(gates, 2);
+  for (std::size_t i = 0; i < tensors.size() && coded == 0; ++i)
+    if (tensors[i].kind == SavedClass::NormInput) {
+      plans[i] = {.codec = SavedCodec::Groups, .eighths = 8};
+      ++coded;
+    }
+  ASSERT_EQ(coded, 1);
+  SavedStore store({}, run.constants, at::kCPU);
+  store.follow(census, plans_by_entry(census, tensors, plans));
+  const at::Tensor result = kept(store, [&] { return run.forward(); });
+  EXPECT_EQ(store.counts().mismatches, 0);
+  EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, 4));
+  EXPECT_TRUE(at::equal(run.gradient_of(result, run.norm->bias), wanted));
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/kernels/batch_norm.h"
+
+namespace triaccel::kernels {
+
+/// What becomes of a decoded element x before it is written, so that a tensor which follows from a
+/// coded one element by element costs one pass over memory and no second tensor:
+///
+///   activation((x - mean) * (weight * inverse_deviation) + bias) * scale
+///
+/// All pointers null and no activation: x itself.
+struct CodecMap {
+  // Of a batch norm, F32 [channels]; all four or none.
+  const float* mean = nullptr;
+  const float* inverse_deviation = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+
+  Activation activation = Activation::None;
+  const std::uint32_t* gate =
+      nullptr;                    // Relu: what it has no bit for becomes zero; a bit for every
+                                  // element in the order of memory, as bit_mask_codec.h has it
+  const float* scales = nullptr;  // F32 [image][channel]; null: 1
+
+  bool changes() const {
+    return mean != nullptr || activation != Activation::None || scales != nullptr;
+  }
+};
+
+/// Which channel an element belongs to, for codecs that know no maps: element e of dense memory to
+/// channel e / channel_stride % channels of image e / image_stride.
+struct ChannelOrder {
+  std::int64_t channels = 1, channel_stride = 1, image_stride = 1;
+};
+
+}  // namespace triaccel::kernels

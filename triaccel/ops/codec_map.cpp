@@ -1,0 +1,50 @@
+#include "triaccel/ops/codec_map.h"
+
+#include <ATen/ATen.h>
+#include <ATen/TensorGeometry.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/core/saved_bytes.h"
+#include "triaccel/ops/tensor_check.h"
+
+namespace triaccel {
+
+std::optional<kernels::ChannelOrder> channel_order(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const std::int64_t count = c10::multiply_integers(sizes);
+  if (sizes.size() != 4 || count == 0 || count >= most) return {};
+  const std::int64_t image = count / sizes[0];
+  if (at::geometry_is_contiguous(sizes, strides))
+    return kernels::ChannelOrder{sizes[1], sizes[2] * sizes[3], image};
+  if (at::geometry_is_contiguous({sizes[0], sizes[2], sizes[3], sizes[1]},
+                                 {strides[0], strides[2], strides[3], strides[1]}))
+    return kernels::ChannelOrder{sizes[1], 1, image};
+  return {};
+}
+
+kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
+                             const at::Device& device) {
+  kernels::CodecMap found = {.activation = map.activation};
+  if (map.mean.defined()) {
+    const auto row = [&](std::string_view name, const at::Tensor& constants) {
+      check_contiguous(who, name, constants, device, at::kFloat, {sizes[1]});
+      return constants.const_data_ptr<float>();
+    };
+    found.mean = row("mean", map.mean);
+    found.inverse_deviation = row("inverse_deviation", map.inverse_deviation);
+    found.weight = row("weight", map.weight);
+    found.bias = row("bias", map.bias);
+  }
+  if (map.activation == kernels::Activation::Relu) {
+    check_contiguous(who, "gate", map.gate, device, at::kInt,
+                     {mask_bytes(c10::multiply_integers(sizes)) / 4});
+    found.gate = static_cast<const std::uint32_t*>(map.gate.const_data_ptr());
+  }
+  if (map.scales.defined()) {
+    check_contiguous(who, "scales", map.scales, device, at::kFloat, {sizes[0] * sizes[1]});
+    found.scales = map.scales.const_data_ptr<float>();
+  }
+  return found;
+}
+
+}  // namespace triaccel

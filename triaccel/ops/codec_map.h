@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "triaccel/kernels/codec_map.h"
+
+namespace triaccel {
+
+/// What becomes of the elements of a decoded [N, C, H, W] before they are written: see
+/// kernels::CodecMap. Undefined tensors change nothing.
+struct CodecMap {
+  at::Tensor mean = {}, inverse_deviation = {}, weight = {}, bias = {};  // F32 [C], all or none
+  kernels::Activation activation = kernels::Activation::None;
+  at::Tensor gate = {};    // with Relu: encode_mask of a tensor that lies as the decoded one
+  at::Tensor scales = {};  // F32 [N * C]
+};
+
+/// Which channel each element of a tensor belongs to; none where decoding takes no map: it is not
+/// [N, C, H, W], dense in that order or with channels last, of fewer than 2^31 elements.
+std::optional<kernels::ChannelOrder> channel_order(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+/// The map as kernels take it, for a tensor of these sizes on `device`. UsageError where a tensor
+/// of it has another type, shape or device.
+kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
+                             const at::Device& device);
+
+}  // namespace triaccel
