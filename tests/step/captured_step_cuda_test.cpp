@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/load_data.h"
+#include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/work_stream.h"
 #include "triaccel/models/model_zoo.h"
@@ -113,6 +119,7 @@ class CapturedStep : public testing::TestWithParam<Setting> {
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
     set_arithmetic(/*deterministic=*/true);
+    let_cuda_memory_grow();  // as every run does
   }
   void TearDown() override { set_arithmetic(/*deterministic=*/false); }
 };
@@ -237,6 +244,64 @@ TEST_F(CapturedStepFaults, AnInfiniteLossSkipsTheStep) {
   weight.as_strided({1}, {1}).fill_(kept);
   bench.step();
   EXPECT_EQ(bench.runner->collect().skipped_steps, 0);
+}
+
+/// What training takes from the device, of ResNet-18 with the CIFAR stem at batch 96.
+class CapturedStepMemory : public testing::Test {
+ protected:
+  using Plan = std::vector<Precision>;  // of the layers in turn; empty: libtorch's own kernels
+
+  void SetUp() override {
+    if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
+    set_arithmetic(/*deterministic=*/false);
+    let_cuda_memory_grow();
+  }
+
+  /// All layers in BF16, but those given.
+  static Plan lifted(std::initializer_list<std::size_t> layers) {
+    Plan plan(kLayers, Precision::Bf16);
+    for (const std::size_t layer : layers) plan[layer] = Precision::Fp32;
+    return plan;
+  }
+
+  /// Most bytes reserved while the plans run one after the other, weights included.
+  static double reserved_by(const std::vector<Plan>& plans) {
+    release_cuda_cache();
+    reset_cuda_memory_peak();
+    const std::int64_t before = read_cuda_memory().reserved;
+    const Setting setting{"", kModel, plans.front()};
+    Bench bench(kModel, options_of(setting), /*graphs=*/true);
+    bench.plan.batch_size = bench.plan.micro_batch_size = 96;
+    for (const Plan& plan : plans) {
+      set_rungs(bench.plan, {"", kModel, plan});
+      for (int i = 0; i < 3; ++i) bench.step();
+    }
+    bench.runner->collect();  // waits
+    return static_cast<double>(read_cuda_memory().reserved - before);
+  }
+
+  static constexpr std::size_t kLayers = 21;
+  inline static const ModelOptions kModel{.name = "resnet18", .stem = "cifar"};
+};
+
+TEST_F(CapturedStepMemory, OfPlansInTurnIsThatOfTheLargest) {
+  const Plan low = lifted({}), first = lifted({0}), middle = lifted({5, 6});
+  const double largest =
+      std::max({reserved_by({low}), reserved_by({first}), reserved_by({middle})});
+  const double together = reserved_by({low, first, low, middle, low});
+  RecordProperty("largest_mb", std::to_string(largest / 1e6));
+  RecordProperty("together_mb", std::to_string(together / 1e6));
+  EXPECT_LE(together, 1.05 * largest);
+}
+
+TEST_F(CapturedStepMemory, OfLiftedLayersStaysBelowFourFifthsOfFp32) {
+  const double fp32 = reserved_by({Plan()});
+  RecordProperty("fp32_mb", std::to_string(fp32 / 1e6));
+  for (const Plan& plan : {lifted({}), lifted({0, 1}), lifted({5, 6}), lifted({1, 2, 3, 4})}) {
+    const double mixed = reserved_by({lifted({}), plan});
+    RecordProperty("mixed_mb", std::to_string(mixed / 1e6));
+    EXPECT_LE(mixed, 0.8 * fp32);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/captured_work.h"
+#include "triaccel/device/stream_workspaces.h"
 
 namespace triaccel {
 
@@ -27,6 +28,7 @@ WorkPool::~WorkPool() = default;
 
 void WorkPool::renew() {
   const std::vector<cudaStream_t> streams = id_->streams;
+  for (cudaStream_t stream : streams) drop_workspaces(stream);  // they may lie in the pool
   id_.reset();
   allocator::emptyCache();
   id_ = std::make_unique<Id>();

@@ -25,16 +25,18 @@ std::int64_t cuda_free_bytes();
 MemoryReport read_cuda_memory();
 void reset_cuda_memory_peak();
 
-/// The hard limit of what the caching allocator may take from the device; 0 lifts it.
+/// The hard limit of what the caching allocator may take from the device; 0 lifts it. Memory that
+/// grows keeps a page below it: the allocator checks what is asked for, and takes whole pages.
 void limit_cuda_memory(std::int64_t bytes);
 
 /// Gives cached blocks back to the device.
 void release_cuda_cache();
 
-/// Makes the caching allocator take memory from the device in parts of 11 MiB, the least it allows,
-/// instead of 20: what small models reserve is mostly rounding. Settings in PYTORCH_ALLOC_CONF are
-/// left alone.
-void take_cuda_memory_in_small_parts();
+/// Makes the caching allocator extend the memory of each stream and pool page by page, instead of
+/// taking a piece for every size that finds no gap: a plan of other sizes then uses the bytes of
+/// the one before. Pages of 12 MiB: the least it allows is above 10, and the device's own are of 2.
+/// Settings in PYTORCH_ALLOC_CONF are left alone.
+void let_cuda_memory_grow();
 
 /// Waits for everything enqueued on the current device.
 void synchronize_cuda();

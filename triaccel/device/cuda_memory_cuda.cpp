@@ -17,9 +17,15 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
+constexpr std::int64_t kPageMib = 12;
+
 std::int64_t cuda_limit = 0;
 
 c10::DeviceIndex current() { return c10::cuda::current_device(); }
+
+bool grows() {
+  return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
+}
 
 }  // namespace
 
@@ -56,17 +62,19 @@ void reset_cuda_memory_peak() { allocator::resetPeakStats(current()); }
 
 void limit_cuda_memory(std::int64_t bytes) {
   cuda_limit = bytes;
-  const double share =
-      bytes == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(cuda_total_bytes());
-  allocator::setMemoryFraction(std::min(share, 1.0), current());
+  const std::int64_t page = grows() ? kPageMib << 20 : 0;
+  const double share = static_cast<double>(std::max<std::int64_t>(0, bytes - page)) /
+                       static_cast<double>(cuda_total_bytes());
+  allocator::setMemoryFraction(bytes == 0 ? 1.0 : std::min(share, 1.0), current());
 }
 
 void release_cuda_cache() { allocator::emptyCache(); }
 
-void take_cuda_memory_in_small_parts() {
+void let_cuda_memory_grow() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return;
-  c10::CachingAllocator::setAllocatorSettings("large_segment_size_mb:11");
+  c10::CachingAllocator::setAllocatorSettings(
+      text("expandable_segments:True,large_segment_size_mb:", kPageMib));
 }
 
 void synchronize_cuda() { c10::cuda::device_synchronize(); }

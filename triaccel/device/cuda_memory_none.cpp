@@ -20,7 +20,7 @@ MemoryReport read_cuda_memory() { no_cuda("read_cuda_memory"); }
 void reset_cuda_memory_peak() { no_cuda("reset_cuda_memory_peak"); }
 void limit_cuda_memory(std::int64_t) { no_cuda("limit_cuda_memory"); }
 void release_cuda_cache() { no_cuda("release_cuda_cache"); }
-void take_cuda_memory_in_small_parts() {}
+void let_cuda_memory_grow() {}
 
 void synchronize_cuda() { no_cuda("synchronize_cuda"); }
 

@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "triaccel/device/side_stream.h"
+#include "triaccel/device/stream_workspaces.h"
 
 namespace triaccel {
 
 struct SideStream::Streams {
+  ~Streams() { drop_workspaces(side.stream()); }
+
   struct Piece {
     at::cuda::CUDAEvent done;
     std::vector<at::Tensor> held;

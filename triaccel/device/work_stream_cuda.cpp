@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "triaccel/device/stream_workspaces.h"
 #include "triaccel/device/work_stream.h"
 
 namespace triaccel {
@@ -12,7 +13,9 @@ struct WorkStream::Guard {
       : stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
     c10::cuda::device_synchronize();
   }
-  ~Guard() { (void)cudaDeviceSynchronize(); }  // an error has been reported before, or will be
+  ~Guard() {  // an error has been reported before, or will be
+    if (cudaDeviceSynchronize() == cudaSuccess) drop_workspaces(stream.current_stream().stream());
+  }
 
   c10::cuda::CUDAStreamGuard stream;
 };

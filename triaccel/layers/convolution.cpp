@@ -11,6 +11,7 @@
 #include "triaccel/layers/rounding.h"
 #include "triaccel/layers/weight_operand.h"
 #include "triaccel/ops/depthwise.h"
+#include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/image_patches.h"
 
 namespace triaccel {
@@ -57,13 +58,17 @@ bool is_one_product(const at::Tensor& input, const at::Tensor& weight,
   return true;
 }
 
-/// On a GPU only a convolution that is one plain product and has one pixel of output a sample is
-/// taken from cuDNN, which has no fast kernel for it.
+/// On a GPU a convolution that is one plain product is taken from cuDNN where it has one pixel of
+/// output a sample, for which cuDNN has no fast kernel, and in FP32, where cuDNN only takes longer
+/// to choose one.
 bool runs_as_gemm(const at::Tensor& input, const at::Tensor& weight,
                   const ConvolutionGeometry& geometry, ConvolutionKernel kernel) {
   if (input.is_cpu())
     return kernel.algorithm == ConvolutionAlgorithm::Gemm && gemm_computes(geometry);
-  return is_one_product(input, weight, geometry);
+  if (is_one_product(input, weight, geometry)) return true;
+  return input.scalar_type() == at::kFloat && input.dim() == 4 &&
+         input.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         gemm_needs_no_patches(input, weight, geometry);
 }
 
 DepthwiseGeometry depthwise(const ConvolutionGeometry& g) {
@@ -125,16 +130,44 @@ bool is_sparse_product(const at::Tensor& x, const at::Tensor& weight,
          x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-at::Tensor sparse_product(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
-  const at::Tensor pixels = x.slice(2, 0, c10::nullopt, g.stride[0])
-                                .slice(3, 0, c10::nullopt, g.stride[1])
-                                .permute({0, 2, 3, 1})
-                                .contiguous();
+/// Whether what such a convolution reads is the even pixels.
+bool reads_even_pixels(const at::Tensor& x, const at::Tensor& weight,
+                       const ConvolutionGeometry& g) {
+  return is_sparse_product(x, weight, g) && g.stride[0] == 2 && g.stride[1] == 2 &&
+         takes_even_pixels(x);
+}
+
+/// Every pixel of a map times a matrix.
+at::Tensor pixels_times(const at::Tensor& map, const at::Tensor& matrix) {
+  const at::Tensor pixels = map.permute({0, 2, 3, 1}).contiguous();
   std::vector<std::int64_t> shape = pixels.sizes().vec();
-  shape.back() = w.size(0);
-  return at::mm(pixels.view({-1, pixels.size(3)}), w.reshape({w.size(0), -1}).t())
-      .view(shape)
-      .permute({0, 3, 1, 2});
+  shape.back() = matrix.size(1);
+  return at::mm(pixels.view({-1, pixels.size(3)}), matrix).view(shape).permute({0, 3, 1, 2});
+}
+
+at::Tensor sparse_product(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
+  const at::Tensor read =
+      reads_even_pixels(x, w, g)
+          ? even_pixels(x)
+          : x.slice(2, 0, c10::nullopt, g.stride[0]).slice(3, 0, c10::nullopt, g.stride[1]);
+  return pixels_times(read, w.reshape({w.size(0), -1}).t());
+}
+
+/// The gradients of a convolution that reads even pixels. The input's is a product and zeros;
+/// cuDNN would write the zeros, too.
+ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor& x,
+                                          const at::Tensor& w, const ConvolutionGeometry& g,
+                                          const GradientTypes& types) {
+  ConvolutionGradients gradients;
+  if (types.want_input) {
+    gradients.input = pixels_times(dy, w.reshape({w.size(0), -1})).to(types.input);
+    if (!types.even_pixels) gradients.input = spread_even_pixels(gradients.input, x.sizes());
+  }
+  if (types.want_weight)
+    gradients.weight = std::get<1>(
+        at::convolution_backward(dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation,
+                                 g.transposed, g.output_padding, g.groups, {false, true, false}));
+  return gradients;
 }
 
 /// The gradients of a depthwise convolution by our own kernels. In FP16 the weight's must be FP16
@@ -198,7 +231,9 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
   ConvolutionGradients gradients;
-  if (runs_as_gemm(x, w, g, kernel)) {
+  if (reads_even_pixels(x, w, g)) {
+    gradients = even_pixels_backward(dy, x, w, g, types);
+  } else if (runs_as_gemm(x, w, g, kernel)) {
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
     if (types.want_weight) gradients.weight = gemm_weight_gradient(dy, x, w, g);
   } else {

@@ -67,6 +67,9 @@ struct GradientTypes {
   bool want_weight = true;
   at::ScalarType input = at::kFloat;
   at::ScalarType weight = at::kFloat;
+  /// The input's gradient may have the even pixels alone (as even_pixels gives them) where the
+  /// others are zero.
+  bool even_pixels = false;
 };
 ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
                                           const at::Tensor& input, const LayerWeight& weight,

@@ -19,7 +19,7 @@ LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices ke
       kernels_(std::move(kernels)),
       scales_(std::move(scales)),
       options_(options),
-      norms_(options.fuse),
+      norms_({.fuse = options.fuse, .gate_all_norms = options.gate_all_norms}),
       uses_(weights_.size()),
       used_apart_(weights_.size()) {
   if (options.prepare_weights) prepared_ = std::make_unique<PreparedWeights>(weights_);

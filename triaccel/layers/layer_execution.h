@@ -43,6 +43,7 @@ struct LayerArithmetic {
 struct LayerExecutionOptions {
   bool device_has_bf16 = true;
   bool fuse = false;             // join norms with what follows them; our kernels around layers
+  bool gate_all_norms = false;   // as NormFusionOptions
   bool prepare_weights = false;  // round all weights at the start of a step
 };
 

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/layers/convolution_parts.h"
 #include "triaccel/layers/left_gradient.h"
 #include "triaccel/layers/linear_product.h"
 #include "triaccel/layers/rounding.h"
 #include "triaccel/ops/bias.h"
+#include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/scaled_cast.h"
 #include "triaccel/ops/tensor_check.h"
 
@@ -66,18 +68,27 @@ void add_along(at::Tensor& output, const at::Tensor& bias, std::int64_t channel)
   output.add_(bias.view(shape));
 }
 
+class WeightNode : public autograd::Node {
+ public:
+  explicit WeightNode(at::Tensor weight) : weight_(std::move(weight)) {}
+  const at::Tensor& weight() const { return weight_; }
+
+ protected:
+  at::Tensor weight_;
+};
+
 /// Everything but the product itself, which `Product` computes: forward(input), then
 /// backward(output_gradient, input, types) -> {input gradient, weight gradient}.
 template <typename Product>
-class LayerNode final : public autograd::Node {
+class LayerNode final : public WeightNode {
  public:
   LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight, bool want_weight,
             at::Tensor bias, std::int64_t channel, Product product, LayerArithmetic how)
-      : behind_input_(TakesGradient::behind(input)),
+      : WeightNode(std::move(weight)),
+        behind_input_(TakesGradient::behind(input)),
         input_type_(input.scalar_type()),
         want_weight_(want_weight),
         kept_(kept, /*is_output=*/false),
-        weight_(std::move(weight)),
         bias_(std::move(bias)),
         channel_(channel),
         product_(std::move(product)),
@@ -91,7 +102,8 @@ class LayerNode final : public autograd::Node {
     const GradientTypes types{.want_input = task_should_compute_output(0),
                               .want_weight = want_weight_,
                               .input = scaled ? at::kHalf : input_type_,
-                              .weight = scalar_type_of(how_.precision)};
+                              .weight = scalar_type_of(how_.precision),
+                              .even_pixels = behind_input_ != nullptr};
     const at::Tensor entering =
         scaled ? scaled_cast(output, at::kHalf, how_.scales, how_.layer, /*divide=*/false,
                              /*record_maximum=*/true)
@@ -102,7 +114,10 @@ class LayerNode final : public autograd::Node {
       // Recorded too: it may be larger than what came in, and it is this layer's scale to lower.
       input = scaled_cast(input, input_type_, how_.scales, how_.layer, /*divide=*/true,
                           /*record_maximum=*/true);
-    if (input.defined() && behind_input_ && behind_input_->leave(input)) input.reset();
+    if (input.defined() && behind_input_ && behind_input_->leave(input))
+      input.reset();
+    else if (input.defined() && input.sizes() != kept.sizes())
+      input = spread_even_pixels(input, kept.sizes());
     if (!task_should_compute_output(1)) return {std::move(input), {}};
     if (how_.side == nullptr || !bias_.is_leaf()) return {std::move(input), bias_sum(output)};
     how_.side->run(
@@ -165,7 +180,6 @@ class LayerNode final : public autograd::Node {
   at::ScalarType input_type_;
   bool want_weight_;
   autograd::SavedVariable kept_;
-  at::Tensor weight_;
   at::Tensor bias_;       // undefined: none
   std::int64_t channel_;  // the dimension of the output that the bias runs along
   Product product_;
@@ -181,13 +195,16 @@ struct ConvolutionProduct {
   }
   at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
                      const LayerArithmetic& how) const {
-    return convolution_forward(input, weight, geometry, how.precision, how.kernel, how.carrier);
+    return convolution_forward_in_parts(
+        input, weight, geometry, how.precision, how.kernel, how.carrier,
+        samples_at_a_time(input, weight.master, geometry, how.precision));
   }
   std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
                                              const LayerWeight& weight, const LayerArithmetic& how,
                                              const GradientTypes& types) const {
-    ConvolutionGradients gradients =
-        convolution_backward(output, input, weight, geometry, how.precision, how.kernel, types);
+    ConvolutionGradients gradients = convolution_backward_in_parts(
+        output, input, weight, geometry, how.precision, how.kernel, types,
+        samples_at_a_time(input, weight.master, geometry, how.precision));
     return {std::move(gradients.input), std::move(gradients.weight)};
   }
 };
@@ -236,6 +253,11 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool wan
 }
 
 }  // namespace
+
+at::Tensor weight_of(const autograd::Node& node) {
+  const auto* layer = dynamic_cast<const WeightNode*>(&node);
+  return layer == nullptr ? at::Tensor() : layer->weight();
+}
 
 at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, std::int64_t layer) {
   if (gradient.scalar_type() != at::kHalf) return gradient.to(at::kFloat);

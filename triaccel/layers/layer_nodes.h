@@ -4,7 +4,15 @@
 
 #include "triaccel/layers/layer_execution.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace triaccel {
+
+/// The weight that a node of the layers below multiplies with, which autograd does not see;
+/// undefined for any other node.
+at::Tensor weight_of(const torch::autograd::Node& node);
 
 /// A weight gradient in FP32, whatever type it is stored in; an FP16 one is divided by its layer's
 /// scale.

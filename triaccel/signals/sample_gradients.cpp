@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "triaccel/base/error.h"
+#include "triaccel/layers/live_taps.h"
 
 namespace triaccel {
 namespace {
@@ -41,6 +41,7 @@ struct Convolved {
   ConvolutionGeometry geometry;
 
   std::int64_t positions() const { return product_of(output.sizes().slice(2)); }
+  std::int64_t taps() const { return product_of(kernel); }
 
   /// The input under the kernel at each position, as a view: [batch, channels, kernel, positions].
   at::Tensor patches(const at::Tensor& channels) const {
@@ -58,7 +59,45 @@ struct Convolved {
     }
     return channels.as_strided(sizes, strides, channels.storage_offset());
   }
+
+  /// The same as rows, [batch, positions, kernel * channels]: channels-last maps are copied as they
+  /// lie.
+  at::Tensor rows(const at::Tensor& channels) const {
+    const auto dims = static_cast<std::int64_t>(kernel.size());
+    std::vector<std::int64_t> positions_first = {0};
+    for (std::int64_t d = 0; d < dims; ++d) positions_first.push_back(2 + dims + d);
+    for (std::int64_t d = 0; d < dims; ++d) positions_first.push_back(2 + d);
+    positions_first.push_back(1);
+    return patches(channels)
+        .permute(positions_first)
+        .reshape({channels.size(0), positions(), taps() * channels.size(1)});
+  }
+
+  /// The output's gradient, [batch, positions, channels].
+  at::Tensor output_rows() const { return output.flatten(2).transpose(1, 2); }
 };
+
+/// The taps that meet the map; the gradients of the others are nought.
+struct LiveKernel {
+  std::vector<std::int64_t> sizes;
+  ConvolutionGeometry geometry;
+};
+
+LiveKernel live_kernel(const at::Tensor& input, at::IntArrayRef kernel,
+                       const ConvolutionGeometry& geometry) {
+  LiveKernel live{.sizes = kernel.vec(), .geometry = geometry};
+  if (geometry.transposed) return live;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const LiveTaps taps = live_taps({.map = input.size(static_cast<std::int64_t>(i) + 2),
+                                     .kernel = kernel[i],
+                                     .stride = geometry.stride[i],
+                                     .padding = geometry.padding[i],
+                                     .dilation = geometry.dilation[i]});
+    live.sizes[i] = taps.last - taps.first;
+    live.geometry.padding[i] = taps.padding;
+  }
+  return live;
+}
 
 Convolved convolved(const at::Tensor& input, const at::Tensor& output_gradient,
                     at::IntArrayRef kernel, const ConvolutionGeometry& geometry) {
@@ -68,24 +107,14 @@ Convolved convolved(const at::Tensor& input, const at::Tensor& output_gradient,
     margins.insert(margins.end(), 2, *margin);
   const bool any = std::any_of(margins.begin(), margins.end(), [](auto m) { return m != 0; });
   return {.input = any ? at::constant_pad_nd(padded, margins) : padded,
-          .output = (geometry.transposed ? input : output_gradient).contiguous(),
+          .output = geometry.transposed ? input : output_gradient,
           .kernel = kernel.vec(),
           .geometry = geometry};
 }
 
 at::Tensor by_positions(const Convolved& all, std::int64_t samples) {
-  const std::int64_t channels = all.input.size(1), batch = all.input.size(0);
-  const auto dims = static_cast<std::int64_t>(all.kernel.size());
-  std::vector<std::int64_t> positions_first = {0};
-  for (std::int64_t d = 0; d < dims; ++d) positions_first.push_back(2 + dims + d);
-  for (std::int64_t d = 0; d < dims + 1; ++d) positions_first.push_back(1 + d);
-  const at::Tensor right =
-      all.patches(all.input)
-          .permute(positions_first)
-          .reshape({batch * all.positions(), channels * product_of(all.kernel)});
-  const at::Tensor left =
-      all.output.flatten(2).transpose(1, 2).reshape({batch * all.positions(), all.output.size(1)});
-  return gram_by_positions(left, right, samples);
+  return gram_by_positions(all.output_rows().flatten(0, 1), all.rows(all.input).flatten(0, 1),
+                           samples);
 }
 
 /// [samples, samples] from [samples, elements]. The long sum is cut into products that run side by
@@ -126,9 +155,10 @@ SampleGradients product_gradients(const at::Tensor& left, const at::Tensor& righ
 SampleGradients convolution_gradients(const at::Tensor& input, const at::Tensor& output_gradient,
                                       at::IntArrayRef kernel, const ConvolutionGeometry& geometry,
                                       const GramSize& size) {
-  const Convolved all = convolved(input, output_gradient, kernel, geometry);
+  const LiveKernel live = live_kernel(input, kernel, geometry);
+  const Convolved all = convolved(input, output_gradient, live.sizes, live.geometry);
   const std::int64_t samples = size.samples, batch = all.input.size(0), groups = geometry.groups;
-  const std::int64_t taps = product_of(kernel), positions = all.positions();
+  const std::int64_t taps = all.taps(), positions = all.positions();
   const std::int64_t rows = all.output.size(1) / groups;
   // A slice is one input channel, or one group with all its channels.
   const std::int64_t channels = groups == 1 ? 1 : all.input.size(1) / groups;
@@ -136,13 +166,16 @@ SampleGradients convolution_gradients(const at::Tensor& input, const at::Tensor&
       .slices = all.input.size(1) / channels,
       .slice_bytes = kFloatBytes * batch * channels * taps * (positions + rows)};
   gradients.slice = [=](std::int64_t first, std::int64_t count) {
-    const std::int64_t products = groups == 1 ? batch : batch * count;
-    const at::Tensor right = all.patches(all.input.narrow(1, first * channels, count * channels))
-                                 .reshape({products, -1, positions});
-    const at::Tensor left =
-        groups == 1 ? all.output : all.output.narrow(1, first * rows, count * rows);
-    const at::Tensor each =
-        at::bmm(left.reshape({products, rows, positions}), right.transpose(1, 2));
+    const at::Tensor inputs = all.input.narrow(1, first * channels, count * channels);
+    at::Tensor each;
+    if (groups == 1) {
+      each = at::bmm(all.output_rows().transpose(1, 2), all.rows(inputs));
+    } else {
+      const at::Tensor left = all.output.narrow(1, first * rows, count * rows)
+                                  .reshape({batch * count, rows, positions});
+      const at::Tensor right = all.patches(inputs).reshape({batch * count, -1, positions});
+      each = at::bmm(left, right.transpose(1, 2));
+    }
     return batch == samples ? each.view({samples, -1})
                             : each.view({samples, batch / samples, -1}).sum(1);
   };

@@ -6,7 +6,11 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "triaccel/layers/convolution_parts.h"
 
 namespace triaccel {
 namespace {
@@ -41,6 +45,34 @@ Optional detached(const Optional& tensor) {
 
 /// A weight's view [out, in] whose memory runs the other way: a tied matrix, used transposed.
 bool is_transposed(const at::Tensor& view) { return view.stride(0) < view.stride(1); }
+
+/// Lets a GPU round the operands of FP32 products to TF32's 11 bits: its units for that are several
+/// times as fast. A Gram matrix is a measurement that is averaged and compared by factors; no
+/// gradient is made from it.
+class [[nodiscard]] ProductsInTf32 {
+ public:
+  ProductsInTf32() { at::globalContext().setAllowTF32CuBLAS(true); }
+  ~ProductsInTf32() { at::globalContext().setAllowTF32CuBLAS(before_); }
+  ProductsInTf32(const ProductsInTf32&) = delete;
+  ProductsInTf32& operator=(const ProductsInTf32&) = delete;
+
+ private:
+  bool before_ = at::globalContext().allowTF32CuBLAS();
+};
+
+/// As layers compute it in FP32: without taps that meet nothing, by our own kernels where there
+/// are.
+at::Tensor convolved(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
+                     const ConvolutionGeometry& geometry, std::int64_t at_a_time) {
+  at::Tensor output = convolution_forward_in_parts(input, weight, geometry, Precision::Fp32,
+                                                   /*kernel=*/{}, at::kFloat, at_a_time);
+  // The module may go on in place, which autograd refuses for views made without it.
+  if (output.is_view()) output = output.variable_data();
+  if (!bias) return output;
+  std::vector<std::int64_t> along_channels(static_cast<std::size_t>(output.dim()), 1);
+  along_channels[1] = -1;
+  return output.add_(bias->view(along_channels));
+}
 
 }  // namespace
 
@@ -83,16 +115,20 @@ at::Tensor TappedLayers::convolution(const ConvolutionCall& call) {
   const Optional bias = detached(call.bias);
   const Optional measured = bias && with_bias_ && call.bias->requires_grad() ? bias : Optional();
   const ConvolutionGeometry g = call.geometry;
-  return tap(layer, call.input, FrozenHooks::convolution({input, weight, bias, g}),
-             [=, this](const at::Tensor& gradient, bool want_input) {
+  const std::int64_t at_a_time = samples_at_a_time(input, weight, g, Precision::Fp32);
+  return tap(layer, call.input, convolved(input, weight, bias, g, at_a_time),
+             [=, this](const at::Tensor& arriving, bool want_input) {
+               // A mean hands the same number to all pixels, without memory of their own.
+               const at::Tensor gradient = arriving.contiguous(input.suggest_memory_format());
                add(layer, weight,
                    convolution_gradients(input, gradient, weight.sizes().slice(2), g, size_));
                add_bias(layer, measured, gradient, 1);
                arrive(layer);
                if (!want_input) return at::Tensor();
-               return std::get<0>(at::convolution_backward(
-                   gradient, input, weight, /*bias_sizes=*/{}, g.stride, g.padding, g.dilation,
-                   g.transposed, g.output_padding, g.groups, {true, false, false}));
+               return convolution_backward_in_parts(gradient, input, weight, g, Precision::Fp32,
+                                                    /*kernel=*/{}, {.want_weight = false},
+                                                    at_a_time)
+                   .input;
              });
 }
 
@@ -145,6 +181,8 @@ void TappedLayers::arrive(std::int64_t id) {
 }
 
 void TappedLayers::reduce(Layer& layer) const {
+  std::optional<ProductsInTf32> in_tf32;
+  if (root_.is_cuda()) in_tf32.emplace();  // on a CPU the setting would mean BF16
   for (const auto& [block, uses] : layer.pending) {
     at::Tensor gram = gram_of(uses, size_);
     layer.gram = layer.gram.defined() ? layer.gram + gram : std::move(gram);
