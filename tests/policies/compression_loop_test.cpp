@@ -323,6 +323,44 @@ TEST(CompressionPolicy, LeavesRawOrLosslessWhatItsModeSays) {
   EXPECT_GT(bounded.errors[1], 0);
 }
 
+TEST(CompressionPolicy, KnowsWhenItsPlansAreForOtherOrders) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  const std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const auto plan = [&] { return policy.plan(tensors, 64, {}); };
+  EXPECT_TRUE(policy.outdated());
+  plan();
+  EXPECT_FALSE(policy.outdated());
+  PolicyEvents events;
+  policy.epoch({.accuracy = 70}, events);
+  EXPECT_FALSE(policy.outdated());
+  policy.epoch({.accuracy = 60}, events);
+  EXPECT_TRUE(policy.outdated());
+  CompressionPolicy restored({.mode = CompressionMode::Ratio});
+  restored.restore(as_map(policy.state()));
+  EXPECT_TRUE(restored.outdated()) << "also for a run that goes on from here";
+  plan();
+  policy.tick({.step = 400, .nonfinite = true, .progress = 0.2}, events);
+  EXPECT_TRUE(policy.outdated());
+  plan();
+  EXPECT_FALSE(policy.outdated()) << "without loss, as ordered";
+  policy.tick({.step = 450, .progress = 0.2}, events);
+  EXPECT_TRUE(policy.outdated());
+  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Lossless}).outdated());
+}
+
+TEST(CompressionPolicy, SpendsMoreWhereTheMeasuredErrorIsAboveItsBound) {
+  CompressionPolicy policy({.mode = CompressionMode::Error, .error_bound = 0.01});
+  const std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const SavedDecision first = policy.plan(tensors, 64, {});
+  EXPECT_FALSE(policy.correct(0.006, true));
+  EXPECT_TRUE(policy.correct(0.05, true));
+  EXPECT_TRUE(policy.outdated());
+  const SavedDecision second = policy.plan(tensors, 64, first.plans);
+  EXPECT_GT(second.bytes, first.bytes);
+  EXPECT_LT(second.gradient_error, first.gradient_error / 5);
+  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Ratio}).correct(1, true));
+}
+
 TEST(CompressionPolicy, GoesOnFromItsState) {
   CompressionPolicy policy({.mode = CompressionMode::Ratio});
   std::vector<SavedStatistics> tensors = saved_resnet(4);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/policies/saved_network.h"
@@ -239,7 +240,7 @@ TEST(PlanSaved, MeetsABoundOnTheErrorWithFewBytes) {
     EXPECT_LT(decision.bytes, last);
     last = decision.bytes;
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      EXPECT_LE(decision.errors[i], permitted_error(tensors[i], kSamples, eps) * (1 + 1e-9)) << i;
+      EXPECT_LE(decision.errors[i], permitted_error(tensors[i], eps) * (1 + 1e-9)) << i;
   }
 }
 
@@ -257,13 +258,21 @@ TEST(PlanSaved, TakesTheFewestEighthsThatABoundPermits) {
 
 TEST(PermittedError, FollowsTheClosedFormWhereGradientsWereMeasured) {
   SavedStatistics tensor = saved_tensor(SavedClass::Factor, 16, 32);
-  EXPECT_DOUBLE_EQ(permitted_error(tensor, 4, 0.02), 0.01);
+  EXPECT_DOUBLE_EQ(permitted_error(tensor, 0.02), 0.01);
   tensor.variance = 2;
   tensor.weight_gradient_square = 3;
-  tensor.output_gradient_square = 5;
-  tensor.kernel_share = 9;
-  EXPECT_DOUBLE_EQ(permitted_error(tensor, 4, 0.02),
-                   0.02 * 3 / (2 * (4.0 * 16 * 32 * 32) * 9 * 5) / 2);
+  tensor.error_gain = 5;
+  EXPECT_DOUBLE_EQ(permitted_error(tensor, 0.02), 0.02 * 3 / (2 * 5) / 2);
+}
+
+TEST(CorrectedScale, LowersWhatIsAboveTheBoundAndStaysWhereItHolds) {
+  EXPECT_DOUBLE_EQ(corrected_scale(1, 0.04, 0.01, true), 0.125);
+  EXPECT_EQ(corrected_scale(0.1, 0.005, 0.01, true), 0.1);
+  EXPECT_EQ(corrected_scale(0.1, 0.001, 0.01, false), 0.1);
+  EXPECT_DOUBLE_EQ(corrected_scale(0.1, 0.001, 0.01, true), 0.5);
+  EXPECT_DOUBLE_EQ(corrected_scale(0.01, 0, 0.01, true), 0.16) << "not at once";
+  EXPECT_EQ(corrected_scale(0.5, 0.001, 0.01, true), 1) << "no further than it began";
+  EXPECT_EQ(corrected_scale(0.1, NAN, 0.01, true), 0.1);
 }
 
 TEST(PlanSaved, NamesAQuestionThatMakesNoSense) {

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -53,6 +54,16 @@ inline at::Tensor kept(SavedStore& store, const Forward& forward) {
   store.begin_pass();
   const SavedTensorScope scope(store);
   return forward();
+}
+
+inline double cosine(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double product = 0, square_a = 0, square_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    product += a[i].mul(b[i]).sum().item<double>();
+    square_a += a[i].square().sum().item<double>();
+    square_b += b[i].square().sum().item<double>();
+  }
+  return product / std::sqrt(square_a * square_b);
 }
 
 /// A slim network of the zoo and a small batch; draws the same random numbers in every pass.

@@ -49,7 +49,7 @@ TEST(ASpoiltSample, IsFoundWithinAnyBudget) {
   config.train.batch = 48;
   config.control.batch = "micro";
   const std::int64_t peak = WatchedRun(config).run().peak_bytes;
-  config.device.budget = std::to_string(peak * 7 / 10);
+  config.device.budget = std::to_string(peak * 8 / 10);
   WatchedRun run(config);
   run.data->spoilt = run.parts.data.training_ids[7];
   const RunSummary summary = run.run();

@@ -54,8 +54,7 @@ struct SavedStatistics {
 
   // For bounds on the error of a weight's gradient (AC-GC); 0: not measured.
   double weight_gradient_square = 0;  // sum over the weight
-  double output_gradient_square = 0;  // sum over channels, mean over places
-  double kernel_share = 1;            // taps of the kernel over the square of its stride
+  double error_gain = 0;              // what independent errors of variance 1 add to it
 
   std::int64_t elements(std::int64_t samples) const;
   std::int64_t raw_bytes(std::int64_t samples) const { return elements(samples) * size_of(type); }

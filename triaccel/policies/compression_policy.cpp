@@ -2,7 +2,9 @@
 
 #include <tuple>
 
+#include "triaccel/base/error.h"
 #include "triaccel/policies/codec_rules.h"
+#include "triaccel/policies/error_bound.h"
 #include "triaccel/policies/held_bytes.h"
 
 namespace triaccel {
@@ -29,12 +31,31 @@ void CompressionPolicy::epoch(const CompressionEpoch& epoch, PolicyEvents& event
   loop_ = after_epoch(loop_, epoch, options_.loop, events);
 }
 
+bool CompressionPolicy::codes() const {
+  return options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
+}
+
+double CompressionPolicy::error_bound() const {
+  return options_.mode == CompressionMode::Error ? error_bound_of(loop_, options_.error_bound) : 0;
+}
+
+bool CompressionPolicy::correct(double measured_error, bool may_grow) {
+  if (options_.mode != CompressionMode::Error) return false;
+  const double before = error_scale_;
+  error_scale_ = corrected_scale(before, measured_error, error_bound(), may_grow);
+  return error_scale_ != before;
+}
+
+CompressionPolicy::Planned CompressionPolicy::wanted() const {
+  const CompressionOrders orders = this->orders();
+  if (!codes() || orders.lossless) return {};
+  return {orders.ratio, orders.drop_price, error_scale_ * error_bound()};
+}
+
 SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                                       std::int64_t samples, std::span<const SavedPlan> previous) {
-  const CompressionOrders orders = this->orders();
-  const bool coded =
-      options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
-  if (!coded || orders.lossless) {
+  const Planned wanted = this->wanted();
+  if (wanted == Planned{}) {
     const bool raw = options_.mode == CompressionMode::Off;
     SavedDecision decision{
         .plans = raw ? std::vector<SavedPlan>(tensors.size()) : lossless_plans(tensors),
@@ -44,18 +65,16 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
     return decision;
   }
   PlanRequest request{.samples = samples,
-                      .budget_bytes = budget_for(tensors, orders.ratio, samples),
-                      .drop_price = orders.drop_price,
+                      .budget_bytes = budget_for(tensors, wanted.ratio, samples),
+                      .drop_price = wanted.drop_price,
+                      .error_bound = wanted.error_bound,
                       .previous = previous};
-  if (options_.mode == CompressionMode::Error)
-    request.error_bound = error_bound_of(loop_, options_.error_bound);
-  const bool same = orders.ratio == planned_.ratio && orders.drop_price == planned_.drop_price;
-  if (same && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
+  if (wanted == planned_ && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
   SavedDecision decision = plan_saved(tensors, request, options_.codecs);
   sketches_.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
-  planned_ = {orders.ratio, orders.drop_price};
+  planned_ = wanted;
   return decision;
 }
 
@@ -65,19 +84,21 @@ std::vector<StateView> CompressionPolicy::state() const {
   for (const SavedSketch& sketch : sketches_)
     values.insert(values.end(), sketch.values.begin(), sketch.values.end());
   state.push_back(number_state(kSketches, values));
-  state.push_back(number_state<double>(kPlanned, {planned_.ratio, planned_.drop_price}));
+  state.push_back(number_state<double>(
+      kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
   return state;
 }
 
 void CompressionPolicy::restore(const StateMap& saved) {
   const CompressionState loop = compression_from(saved);
-  const auto planned = numbers_from<double>(saved, kPlanned, 2);
+  const auto planned = numbers_from<double>(saved, kPlanned, 4);
   const auto values = numbers_from<float>(saved, kSketches);
   constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
   if (values.size() % kPerSketch != 0)
     throw StorageError(text("the checkpoint's state '", kSketches, "' has another size"));
   loop_ = loop;
-  planned_ = {planned[0], planned[1]};
+  planned_ = {planned[0], planned[1], planned[2]};
+  error_scale_ = planned[3];
   sketches_.assign(values.size() / kPerSketch, {});
   for (std::size_t i = 0; i < values.size(); ++i)
     sketches_[i / kPerSketch].values[i % kPerSketch] = values[i];

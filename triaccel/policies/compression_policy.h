@@ -25,10 +25,23 @@ class CompressionPolicy final : public Stateful {
   void epoch(const CompressionEpoch& epoch, PolicyEvents& events);
 
   /// Plans for passes of so many samples; `previous` are those in force, by tensor, or none. While
-  /// neither the ratio nor the price of a drop has changed, only tensors that have moved since the
-  /// last call get new ones.
+  /// neither the ratio, the price of a drop nor the bound has changed, only tensors that have moved
+  /// since the last call get new ones.
   SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
                      std::span<const SavedPlan> previous);
+
+  /// Whether the mode is one of codes: then values matter, and loss and accuracy steer.
+  bool codes() const;
+
+  /// Whether the last plans were made under other orders than those now in force.
+  bool outdated() const { return codes() && !(wanted() == planned_); }
+
+  /// Tells the relative error of the gradient that was measured under the last plans. True: plan
+  /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
+  bool correct(double measured_error, bool may_grow);
+
+  /// The error of the gradient that Error mode promises; 0 in other modes.
+  double error_bound() const;
 
   CompressionOrders orders() const { return orders_of(loop_, options_.loop); }
 
@@ -36,13 +49,17 @@ class CompressionPolicy final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
+  /// What plans are made for; all 0: without loss.
   struct Planned {
-    double ratio = 0, drop_price = 0;
+    double ratio = 0, drop_price = 0, error_bound = 0;
+    bool operator==(const Planned&) const = default;
   };
+  Planned wanted() const;
 
   CompressionOptions options_;
   CompressionState loop_;
-  Planned planned_;                    // what the plans in force were made for
+  double error_scale_ = 1;             // of the planner's bound over error_bound()
+  Planned planned_;                    // what the last plans were made for
   std::vector<SavedSketch> sketches_;  // of the tensors when they last got a plan
 };
 

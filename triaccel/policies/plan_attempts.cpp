@@ -67,8 +67,7 @@ BitAllocation PlanAttempts::within_errors(const std::vector<std::size_t>& coded,
   std::vector<double> permitted(tensors_.size(), std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     double& of_root = permitted[root_of(tensors_, plans, i)];
-    of_root =
-        std::min(of_root, permitted_error(tensors_[i], request_.samples, request_.error_bound));
+    of_root = std::min(of_root, permitted_error(tensors_[i], request_.error_bound));
   }
   std::vector<double> errors;
   for (const std::size_t tensor : coded) errors.push_back(permitted[tensor]);

@@ -71,7 +71,7 @@ bool keeps_rules(std::span<const SavedStatistics> tensors, const SavedDecision& 
       return false;
     }
     if (request.error_bound > 0 &&
-        before.errors[i] > permitted_error(tensors[i], request.samples, request.error_bound))
+        before.errors[i] > permitted_error(tensors[i], request.error_bound))
       return false;
   }
   return true;

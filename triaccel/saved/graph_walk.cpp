@@ -16,13 +16,12 @@ constexpr std::string_view kLeaf = "torch::autograd::AccumulateGrad";
 
 std::uint64_t node_under_construction() { return at::sequence_number::peek() - 1; }
 
-std::unordered_map<std::uint64_t, const torch::autograd::Node*> nodes_behind(
-    const at::Tensor& result) {
-  std::unordered_map<std::uint64_t, const torch::autograd::Node*> found;
+std::unordered_map<std::uint64_t, torch::autograd::Node*> nodes_behind(const at::Tensor& result) {
+  std::unordered_map<std::uint64_t, torch::autograd::Node*> found;
   std::unordered_set<const torch::autograd::Node*> seen;
-  std::vector<const torch::autograd::Node*> front = {result.grad_fn().get()};
+  std::vector<torch::autograd::Node*> front = {result.grad_fn().get()};
   while (!front.empty()) {
-    const torch::autograd::Node* node = front.back();
+    torch::autograd::Node* node = front.back();
     front.pop_back();
     if (node == nullptr || !seen.insert(node).second) continue;
     if (node->name() != kLeaf) found.emplace(node->sequence_nr(), node);

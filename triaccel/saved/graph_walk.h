@@ -18,8 +18,7 @@ namespace triaccel {
 std::uint64_t node_under_construction();
 
 /// Every node that backward from `result` comes past, by its number. Leaves have none.
-std::unordered_map<std::uint64_t, const torch::autograd::Node*> nodes_behind(
-    const at::Tensor& result);
+std::unordered_map<std::uint64_t, torch::autograd::Node*> nodes_behind(const at::Tensor& result);
 
 /// The name of a node's operation: "Relu" for ReluBackward0, "triaccel::LayerNode" as it is.
 std::string operation_name(const torch::autograd::Node& node);

@@ -78,8 +78,9 @@ SavedClass saved_class(const SavedFacts& facts) {
   if (facts.constant) return SavedClass::Constant;
   if (facts.type == ElementType::Bool) return SavedClass::Sign;
   const bool is_norm = among(facts.consumer, kNorms);
-  if (is_norm && facts.place > 0)
-    return facts.consumer.starts_with("triaccel::") ? SavedClass::Sign : SavedClass::Statistics;
+  // Ours save inputs, another norm's too that is added in the same kernel, and the bits of gates.
+  const bool is_own = facts.consumer.starts_with("triaccel::");
+  if (is_norm && !is_own && facts.place > 0) return SavedClass::Statistics;
   if (facts.type == ElementType::I64 && facts.consumer == "MaxPool2DWithIndices")
     return SavedClass::Window;
   if (!is_float(facts.type)) return SavedClass::Other;

@@ -100,4 +100,21 @@ void measure_saved(std::span<SavedStatistics> tensors, const std::vector<SavedSa
       measure(tensor, *found->second);
 }
 
+void measure_gains(std::span<SavedStatistics> tensors, const SavedCensus& census,
+                   const std::vector<ErrorGain>& gains) {
+  std::map<std::int64_t, SavedStatistics*> by_entry;
+  for (SavedStatistics& tensor : tensors) by_entry[tensor.entry] = &tensor;
+  for (const ErrorGain& gain : gains) {
+    const bool measured = std::isfinite(gain.gain) && gain.weight_gradient_square > 0;
+    const auto found =
+        by_entry.find(census.entries.at(static_cast<std::size_t>(gain.entry)).same_as);
+    if (!measured || found == by_entry.end()) continue;
+    SavedStatistics& tensor = *found->second;
+    if (gain.gain * tensor.weight_gradient_square < tensor.error_gain * gain.weight_gradient_square)
+      continue;
+    tensor.weight_gradient_square = gain.weight_gradient_square;
+    tensor.error_gain = gain.gain;
+  }
+}
+
 }  // namespace triaccel

@@ -28,10 +28,20 @@ class KeeperHooks final : public torch::autograd::SavedVariableHooks {
   std::function<at::Tensor()> give_back_;
 };
 
-/// The base class but for one function: saved-tensor hooks of libtorch itself take Python objects.
+/// The base class but for its saved-tensor hooks: libtorch's own take Python objects.
 class SavedTensorEngine final : public torch::autograd::Engine {
  public:
   ~SavedTensorEngine() override { stop(); }
+
+  /// By the base engine, whose threads may be running already: libtorch starts those of one engine
+  /// only in a process.
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    return get_base_engine().execute(roots, inputs, keep_graph, create_graph, accumulate_grad,
+                                     outputs);
+  }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     if (active_keeper == nullptr) return nullptr;
     return std::make_unique<KeeperHooks>(*active_keeper);

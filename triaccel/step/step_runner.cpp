@@ -13,9 +13,7 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/cross_entropy.h"
 #include "triaccel/ops/running_score.h"
-#include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
-#include "triaccel/signals/probe_pass.h"
 
 namespace triaccel {
 namespace {
@@ -48,13 +46,6 @@ std::uint64_t key_of(const StepShape& shape) {
   std::uint64_t key = mixed_hash(shape.plan, reinterpret_cast<std::uintptr_t>(shape.data));
   key = mixed_hash(key, static_cast<std::uint64_t>(shape.samples));
   return mixed_hash(mixed_hash(key, shape.augment), shape.seed);
-}
-
-/// Parameters and buffers: what a pass saves of them costs nothing.
-std::vector<at::Tensor> constants_of(const StepNetwork& network) {
-  std::vector<at::Tensor> all = network.buffers;
-  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
-  return all;
 }
 
 /// Constructs `make()` with its allocations booked as optimizer memory.
@@ -99,9 +90,9 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     layers_ = std::make_unique<LayerExecution>(
         network_.weights, options.layers->kernels, gradients_.layer_scales(),
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
-                              // A fused norm finds ReLU's gates from its input again, which
-                              // must then be exact.
-                              .fuse = device.is_cuda() && !options.saved,
+                              .fuse = device.is_cuda(),
+                              // A norm's input may come back from codes: no gate is found from it.
+                              .gate_all_norms = options.saved.has_value(),
                               .prepare_weights = device.is_cuda()});
   if (options.graphs && device.is_cuda() && can_capture()) {
     side_ = std::make_unique<SideStream>();
@@ -135,37 +126,59 @@ void StepRunner::follow_saved(const StepPlan& plan) {
   saved_by_ = plan.saved;
 }
 
+void StepRunner::probe_saved(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                             const std::function<void(const SavedProbe&)>& look) {
+  require(saved_ != nullptr, "StepRunner",
+          "to look at saved tensors, set StepRunnerOptions::saved");
+  if (layers_) layers_->follow(plan.layers, /*passes=*/2);  // sums of gradients are in FP32
+  const auto work = [&] {
+    const ReadingWeights reading(layers_.get());
+    look(SavedProbe(
+        network_,
+        {.forward = forward_rules(),
+         .label_smoothing = options_.label_smoothing,
+         .loss_scale = options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor()},
+        data, ids));
+  };
+  try {
+    if (graphs_)
+      graphs_->run_once(work);
+    else
+      catching_out_of_memory(work);
+  } catch (...) {
+    gradients_.abandon_step();
+    throw;
+  }
+  gradients_.abandon_step();  // its maxima are no step's
+}
+
 std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, const Dataset& data,
                                                  const at::Tensor& ids) {
-  require(saved_ != nullptr, "StepRunner::take_census", "set StepRunnerOptions::saved");
-  follow(plan);
   SavedCensus census;
   std::vector<SavedSample> samples;
-  const auto pass = [&] {
-    const UntouchedState state(network_.buffers, learning_rates_.device());
-    const ReadingWeights reading(layers_.get());
-    const c10::AutoGradMode with_graph(true);
-    SavedProfile profile(constants_of(network_));
-    SavedSampler sampler(profile, {});
-    const Batch batch = data.gather(ids, {});
-    at::Tensor logits;
-    {
-      const SavedTensorScope scope(sampler);
-      logits = forward_pass(network_.forward, batch.inputs, forward_rules());
-    }
-    census = profile.census(logits, ids.numel());
-    samples = sampler.take_samples();
-  };
-  if (graphs_)
-    graphs_->run_once(pass);
-  else
-    catching_out_of_memory(pass);
+  probe_saved(plan, data, ids, [&](const SavedProbe& probe) { census = probe.census(samples); });
   if (census != census_) {  // what is captured follows plans for the one before
     if (graphs_) graphs_->clear();
     saved_by_.clear();
     census_ = std::move(census);
   }
   return samples;
+}
+
+std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Dataset& data,
+                                               const at::Tensor& ids) {
+  std::vector<ErrorGain> gains;
+  probe_saved(plan, data, ids,
+              [&](const SavedProbe& probe) { gains = probe.error_gains(census_); });
+  return gains;
+}
+
+CodeNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
+  CodeNoise noise;
+  probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
+    noise = probe.code_noise(census_, plan.saved, *options_.saved);
+  });
+  return noise;
 }
 
 void StepRunner::divide_layers(const StepPlan& plan) {
@@ -267,7 +280,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
   const auto undo = [&] {
     if (side != nullptr) side->abandon();
     drop_gradients();
-    if (keeps_coded_) saved_->end_pass();
+    if (keeps_coded_) saved_->abandon_pass();
     if (layers_) layers_->end_step();
     if (estimates()) zeroth_->abandon_step(/*moved=*/!captured);
     if (captured) return;  // nothing has happened

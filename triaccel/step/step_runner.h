@@ -18,11 +18,13 @@
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
 #include "triaccel/optim/zeroth_order.h"
+#include "triaccel/saved/error_gains.h"
 #include "triaccel/saved/saved_sampler.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/step/early_updates.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/graph_cache.h"
+#include "triaccel/step/saved_probe.h"
 #include "triaccel/step/step_snapshot.h"
 #include "triaccel/step/zeroth_order_losses.h"
 
@@ -82,6 +84,13 @@ class StepRunner {
   /// saved tensors are for the last census. Waits for the device.
   std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
                                        const at::Tensor& ids);
+
+  /// The same for a forward and a backward pass: what errors of the last census's tensors would do
+  /// to the gradients of weights, and what the codes of plan.saved do to the whole gradient.
+  std::vector<ErrorGain> error_gains(const StepPlan& plan, const Dataset& data,
+                                     const at::Tensor& ids);
+  CodeNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids);
+
   const SavedCensus& census() const { return census_; }
   SavedStore* saved() { return saved_.get(); }
 
@@ -125,6 +134,8 @@ class StepRunner {
   bool updates_early(std::int64_t passes, Enqueued enqueued) const;
   void drop_gradients();
   void follow_saved(const StepPlan& plan);
+  void probe_saved(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                   const std::function<void(const SavedProbe&)>& look);
 
   StepNetwork network_;
   StepRunnerOptions options_;

@@ -3,18 +3,21 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/compression_loop.h"
-#include "triaccel/policies/similarity_meter.h"
+#include "triaccel/policies/compression_policy.h"
 #include "triaccel/trainer/run_parts.h"
 
 namespace triaccel {
 
 SavedStoreOptions saved_store_options(const RunConfig& config);
+
+/// What another system does to values; Raw where `name` is none of theirs.
+SavedCodec codec_of_others(const std::string& name);
 
 /// How the tensors that a run's passes save are kept, decided while it trains.
 class RunCompression final : public Stateful {
@@ -22,19 +25,21 @@ class RunCompression final : public Stateful {
   RunCompression(const RunConfig& config, RunParts& parts);
 
   /// Samples that a look wants: a prime, since what divides a network's widths would be taken for
-  /// the batch.
+  /// the batch. A look does with fewer where memory is short.
   static constexpr std::int64_t kSamples = 11;
 
   /// Whether the values are to be looked at again after this step.
   bool look_due(std::int64_t step) const;
 
-  /// Looks at what a pass over the samples `ids` saves, and plans it.
+  /// Looks at what a pass over the samples `ids` saves, plans it, and measures what its codes add
+  /// to the gradient: for the next after(), and in mode bounded until the bound holds. Throws
+  /// OutOfMemory when not even the fewest samples fit; nothing has changed then.
   void look(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
 
   /// Makes the runner know the tensors of a restored plan.
   void meet(const at::Tensor& ids, const StepPlan& plan);
 
-  /// After an interval, and after an epoch; a plan that loss or accuracy asks for.
+  /// After an interval, and after an epoch; a plan without loss that a spike asks for.
   void after(const StepReport& report, double progress, StepPlan& plan, PolicyEvents& events);
   void after_epoch(double accuracy, PolicyEvents& events);
 
@@ -45,21 +50,23 @@ class RunCompression final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
-  std::vector<SavedPlan> planned(const StepPlan& plan, PolicyEvents& events) const;
+  /// Looks at the values of as many of the samples as fit, and returns those.
+  at::Tensor measure(const at::Tensor& ids, const StepPlan& plan);
   void put(StepPlan& plan, PolicyEvents& events);
+  /// Measures the codes of `plan`, and plans anew while they break their bound; `events` are those
+  /// of the plan.
+  void probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
 
   RunParts& parts_;
-  std::string keep_;
+  SavedCodec others_;  // Raw: none of theirs, and the policy decides
+  bool adapts_;
   std::int64_t look_every_;
-  CompressionOptions options_;
-  CompressionState state_;
-  CompressionOrders orders_;
-  bool replan_ = false;  // orders have changed since the last plan
+  CompressionPolicy policy_;
   double highest_rate_ = 0;
+  double code_noise_ = kUnmeasured;  // of the last look, until the next tick
+  double batch_noise_ = kUnmeasured;
   std::vector<SavedStatistics> tensors_;
-  std::vector<SavedSketch> sketches_;  // of the tensors as their plans saw them
-  std::vector<SavedPlan> plans_;       // by tensor
-  std::vector<bool> unmoved_;          // by tensor, since then
+  std::vector<SavedPlan> plans_;  // by tensor
 };
 
 }  // namespace triaccel

@@ -30,7 +30,7 @@ c10::Device prepare_device(const RunConfig& config) {
   const c10::Device device = choose_device(config.device.device);
   set_threads(static_cast<int>(config.device.threads));
   set_arithmetic(config.train.deterministic);
-  if (device.is_cuda()) take_cuda_memory_in_small_parts();
+  if (device.is_cuda()) let_cuda_memory_grow();
   at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
   return device;
 }
@@ -187,9 +187,7 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
   try {
     catching_out_of_memory([&] {
-      const std::int64_t reserved_before = on.gauge.read().reserved;
       data = load_data_for(config, on, channels_last);
-      data_reserved_bytes = on.gauge.read().reserved - reserved_before;
       if (own) {
         network = std::move(*own);
         const MemoryPurposeScope purpose(MemoryPurpose::Weights);

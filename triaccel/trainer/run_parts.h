@@ -68,7 +68,6 @@ struct RunParts {
   DeviceFormats formats;
   bool channels_last;
   LoadedData data;
-  std::int64_t data_reserved_bytes = 0;  // what a GPU's allocator took from the device for the data
   Network network;
   std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it
   std::unique_ptr<StepRunner> runner;

@@ -271,10 +271,18 @@ void TrainingLoop::look_at_saved(bool first) {
   if (!first && ids.numel() < RunCompression::kSamples) return;  // at an epoch's end
   StepPlan plan = plan_;
   PolicyEvents events;
-  if (first && !plan.saved.empty())
-    compression->meet(ids, plan);
-  else
-    compression->look(ids, plan, events);
+  try {
+    if (first && !plan.saved.empty())
+      compression->meet(ids, plan);
+    else
+      compression->look(ids, plan, events);
+  } catch (const OutOfMemory& error) {
+    if (first) throw;
+    events.push_back(text("no look at saved tensors, their plans stay: ", error.what()));
+  }
+  // What the look took counts for the run, but not for how a batch's memory grows.
+  parts_.on.gauge.release_cache();
+  start_new_peak();
   for (const std::string& event : events) note(event);
   if (first)
     plan_ = std::move(plan);

@@ -1,0 +1,150 @@
+#include "triaccel/step/saved_probe.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "tests/step/step_parts.h"
+#include "triaccel/core/saved_statistics.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+/// A slim residual network behind a dropout, whose saved tensors are looked at.
+struct LookedAt {
+  explicit LookedAt(const std::optional<LayerOptions>& layers = {}) {
+    install_cpu_memory();
+    torch::manual_seed(3);
+    network = make_model({.name = "resnet18", .stem = "cifar", .width = 8});
+    StepNetwork parts = step_network(network);
+    const auto named = network.module->named_parameters();
+    for (const LayerInfo& layer : network.layers.layers())
+      parts.weights.push_back(named[layer.parameters.front()]);
+    parts.forward = [this](const at::Tensor& x) {
+      return network.forward(at::dropout(x, 0.25, /*train=*/true));
+    };
+    runner = std::make_unique<StepRunner>(
+        parts, StepRunnerOptions{.layers = layers, .saved = SavedStoreOptions{.seed = 1}}, gauge,
+        kCpu);
+    plan.batch_size = plan.micro_batch_size = 12;
+    plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
+    look();
+  }
+
+  void look() {
+    runner->take_census(plan, synthetic_samples(), ids);
+    tensors = tensors_of(runner->census());
+  }
+
+  /// Values by one codec, signs as masks, the rest as it is.
+  CodeNoise noise(const SavedPlan& values) {
+    std::vector<SavedPlan> plans(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (keeps_values(tensors[i].kind))
+        plans[i] = values;
+      else if (tensors[i].kind == SavedClass::Sign)
+        plans[i] = {.codec = SavedCodec::Mask};
+    plan.saved = plans_by_entry(runner->census(), tensors, plans);
+    return runner->code_noise(plan, synthetic_samples(), ids);
+  }
+
+  std::vector<at::Tensor> state() const {
+    std::vector<at::Tensor> all =
+        step_state(network, {&runner->optimizer(), &runner->gradient_control()});
+    all.push_back(runner->saved()->passes().clone());
+    return all;
+  }
+
+  MemoryGauge gauge{kCpu};
+  at::Tensor ids = at::arange(11);
+  Network network;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;
+  std::vector<SavedStatistics> tensors;
+};
+
+SavedPlan groups_of(int bits) {
+  return {.codec = SavedCodec::Groups, .eighths = static_cast<std::uint8_t>(8 * bits)};
+}
+
+TEST(CodeNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
+  LookedAt run;
+  const CodeNoise two = run.noise(groups_of(2)), four = run.noise(groups_of(4)),
+                  eight = run.noise(groups_of(8));
+  EXPECT_GT(two.code_variance, 5 * four.code_variance);
+  EXPECT_GT(four.code_variance, 50 * eight.code_variance);
+  EXPECT_GT(eight.code_variance, 0);
+  EXPECT_GT(two.error, 5 * four.error);
+  EXPECT_LT(eight.error, 1e-3);
+  EXPECT_GT(two.batch_variance, 0);
+  EXPECT_EQ(two.batch_variance, eight.batch_variance) << "it knows nothing of codes";
+  EXPECT_LT(eight.code_variance, 1e-3 * eight.batch_variance);
+}
+
+TEST(CodeNoise, IsNoneWithoutLoss) {
+  LookedAt run;
+  const CodeNoise none = run.noise({});
+  EXPECT_EQ(none.code_variance, 0);
+  EXPECT_EQ(none.error, 0);
+  EXPECT_GT(none.batch_variance, 0);
+}
+
+/// Every second layer in FP16, computed on rounded values, the rest in BF16.
+LookedAt with_low_layers() {
+  constexpr ConvolutionKernel emulated{.arithmetic = Arithmetic::Fp32};
+  LayerOptions layers;
+  layers.kernels.layers.assign(
+      static_cast<std::size_t>(
+          make_model({.name = "resnet18", .stem = "cifar", .width = 8}).layers.size()),
+      {.bf16 = emulated, .fp16 = emulated});
+  return LookedAt(layers);
+}
+
+bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) {
+    return torch::equal(x.contiguous().view(-1).view(at::kByte),
+                        y.contiguous().view(-1).view(at::kByte));
+  });
+}
+
+TEST(SavedProbe, LeavesEverythingAsItWas) {
+  for (const bool low : {false, true}) {
+    LookedAt run = low ? with_low_layers() : LookedAt();
+    for (std::size_t i = 0; low && i < run.plan.layers.size(); ++i)
+      run.plan.layers[i].compute = i % 2 == 0 ? Precision::Fp16 : Precision::Bf16;
+    const auto step = [&] {
+      run.runner->run(run.plan, synthetic_samples(), at::arange(12), {}, 0.05);
+    };
+    step();
+    const std::vector<at::Tensor> before = run.state();
+    run.look();
+    EXPECT_FALSE(run.runner->error_gains(run.plan, synthetic_samples(), run.ids).empty());
+    EXPECT_GT(run.noise(groups_of(3)).code_variance, 0);
+    EXPECT_TRUE(same_bytes(run.state(), before)) << "low " << low;
+    for (const at::Tensor& parameter : run.network.module->parameters())
+      EXPECT_FALSE(parameter.grad().defined());
+  }
+}
+
+// Nodes of ours show autograd no weight.
+TEST(SavedProbe, FindsTheSameGainsWhoeverComputesTheLayers) {
+  LookedAt plain;
+  LookedAt ours(LayerOptions{});
+  const auto wanted = plain.runner->error_gains(plain.plan, synthetic_samples(), plain.ids);
+  const auto found = ours.runner->error_gains(ours.plan, synthetic_samples(), ours.ids);
+  ASSERT_EQ(found.size(), wanted.size());
+  EXPECT_GT(found.size(), 10u);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i].gain / wanted[i].gain, 1, 1e-3) << i;
+    EXPECT_NEAR(found[i].weight_gradient_square / wanted[i].weight_gradient_square, 1, 1e-3) << i;
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,185 @@
+#include "triaccel/trainer/run_compression.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/trainer/watched_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/policies/codec_rules.h"
+
+namespace triaccel {
+namespace {
+
+Network slim_resnet() {
+  return make_model(
+      {.name = "resnet18", .stem = "cifar", .width = 8, .input_channels = 1, .image_size = 28});
+}
+
+/// Digits, with what backward needs kept as `keep` says.
+RunConfig kept_run(const std::string& method, const std::string& keep) {
+  RunConfig config = digits_run();
+  config.train.method = method;
+  config.train.batch = 32;
+  config.control.curvature = "off";
+  config.activations.keep = keep;
+  config.device.threads = 1;
+  return config;
+}
+
+struct BoundedCase {
+  std::string method;
+  Network (*network)();
+};
+
+class BoundedActivations : public testing::TestWithParam<BoundedCase> {};
+
+// On samples that no look has seen.
+TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
+  std::int64_t held_before = 0;
+  for (const double bound : {0.1, 0.004}) {
+    RunConfig config = kept_run(GetParam().method, "bounded");
+    config.activations.error_bound = bound;
+    config = resolved(config);
+    RunParts parts(config, GetParam().network());
+    parts.network.module->train();
+    RunCompression compression(config, parts);
+    StepPlan plan = parts.plan;
+    PolicyEvents events;
+    compression.look(at::arange(RunCompression::kSamples), plan, events);
+    const CodeNoise noise =
+        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+    EXPECT_LE(noise.error, bound);
+    EXPECT_GT(noise.error, 0);
+    parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
+    const std::int64_t held = parts.runner->collect().saved->all_held_bytes();
+    EXPECT_GT(held, held_before) << "a stricter bound takes more";
+    held_before = held;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BoundedActivations,
+                         testing::Values(BoundedCase{"fp32", digits_lenet},
+                                         BoundedCase{"fp32", slim_resnet},
+                                         BoundedCase{"triaccel", slim_resnet}));
+
+TEST(ALookAtSavedTensors, TakesFewerSamplesWhereMemoryIsShort) {
+  RunConfig config = kept_run("fp32", "coded");
+  config.activations.adapt = false;
+  config = resolved(config);
+  RunParts parts(config, slim_resnet());
+  parts.network.module->train();
+  RunCompression compression(config, parts);
+  StepPlan plan = parts.plan;
+  const at::Tensor ids = at::arange(RunCompression::kSamples);
+  const auto samples = [&] {
+    PolicyEvents events;
+    compression.look(ids, plan, events);
+    return parts.runner->census().samples;
+  };
+  parts.on.gauge.reset_peak();
+  EXPECT_EQ(samples(), RunCompression::kSamples);
+  const std::int64_t used = parts.on.gauge.used(), needed = parts.on.gauge.read().peak - used;
+  parts.on.gauge.set_limit(used + needed * 3 / 4);
+  EXPECT_EQ(samples(), 7);
+  parts.on.gauge.set_limit(used + needed / 20);
+  const StepPlan before = plan;
+  EXPECT_THROW(samples(), OutOfMemory);
+  EXPECT_EQ(plan, before);
+}
+
+/// The most that steps took, looks at saved tensors left out.
+std::int64_t peak_of_steps(WatchedRun&& run) {
+  run.run();
+  std::int64_t peak = 0;
+  for (const StepReport& report : run.reports) peak = std::max(peak, report.memory.peak);
+  return peak;
+}
+
+/// Bytes that FP32 saves over bytes held, at its least.
+double least_saving(const WatchedRun& run) {
+  double least = 1e9;
+  for (const StepReport& report : run.reports)
+    least = std::min(least, static_cast<double>(report.saved->fp32_bytes) /
+                                static_cast<double>(report.saved->all_held_bytes()));
+  return least;
+}
+
+TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
+  RunConfig config = kept_run("fp32", "coded");
+  config.activations.adapt = false;
+  const double saving_alone = [&] {
+    WatchedRun alone(config, slim_resnet());
+    alone.run();
+    return least_saving(alone);
+  }();
+
+  config.train.method = "triaccel";
+  config.activations.keep = "raw";
+  config.train.batch = 8;
+  config.train.control_interval = 1;
+  config.data.train_samples = 240;
+  config.control.batch_growth = "free";
+  // What a product's patches take would hide what codes save of so small a network.
+  config.control.kernels = "stock";
+  config.control.precision = "off";
+  RunConfig fixed = config;
+  fixed.control.batch = "off";
+  fixed.train.steps = 2;
+  const std::int64_t budget = peak_of_steps(WatchedRun(fixed, slim_resnet())) * 5 / 4;
+  config.device.budget = std::to_string(budget);
+  const std::int64_t raw_batch = WatchedRun(config, slim_resnet()).run().batch_largest;
+
+  config.activations.keep = "coded";
+  WatchedRun together(config, slim_resnet());
+  const RunSummary summary = together.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_TRUE(together.each_sample_once(2));
+  EXPECT_LE(summary.peak_bytes, budget);
+  EXPECT_GE(least_saving(together), 0.9 * saving_alone);
+  EXPECT_GE(summary.batch_largest, 2 * raw_batch) << "what codes save is room for samples";
+}
+
+bool are_coded(const StepPlan& plan) {
+  return std::ranges::any_of(plan.saved,
+                             [](const SavedPlan& saved) { return is_lossy(saved.codec); });
+}
+
+/// One sample is no number until it has spoilt a step.
+struct SpoiltOnce : WatchedRun {
+  using WatchedRun::WatchedRun;
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    if (report.skipped_steps > 0) data->spoilt = -1;
+    WatchedRun::interval(report, plan);
+  }
+};
+
+// Without codes a pass takes several times the bytes: it is tried, fails and is made smaller.
+TEST(CodedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
+  RunConfig config = kept_run("triaccel", "coded");
+  config.train.control_interval = 1;
+  config.train.batch = 16;
+  config.train.steps = 66;
+  config.control.batch = "off";
+  RunConfig first = config;
+  first.train.steps = 3;
+  const std::int64_t budget = peak_of_steps(WatchedRun(first, slim_resnet())) * 21 / 20;
+  config.device.budget = std::to_string(budget);
+  SpoiltOnce run(config, slim_resnet());
+  run.data->spoilt = run.parts.data.training_ids[40];
+  const RunSummary summary = run.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_EQ(summary.skipped_steps, 1);
+  EXPECT_TRUE(run.noticed("lossless for 50 steps first"));
+  EXPECT_GT(summary.memory_retries, 0);
+  EXPECT_LE(summary.peak_bytes, budget);
+  std::int64_t without = 0;
+  for (const StepPlan& plan : run.ran) without += are_coded(plan) ? 0 : 1;
+  EXPECT_GE(without, 49);
+  EXPECT_TRUE(are_coded(run.ran.front()));
+  EXPECT_TRUE(run.noticed("codes again"));
+  EXPECT_TRUE(are_coded(run.ran.back()));
+}
+
+}  // namespace
+}  // namespace triaccel

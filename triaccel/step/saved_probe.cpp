@@ -1,0 +1,166 @@
+#include "triaccel/step/saved_probe.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "triaccel/layers/layer_nodes.h"
+#include "triaccel/ops/cross_entropy.h"
+#include "triaccel/ops/running_score.h"
+#include "triaccel/saved/saved_profile.h"
+#include "triaccel/saved/saved_tensor_engine.h"
+#include "triaccel/signals/probe_pass.h"
+#include "triaccel/step/step_runner.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::uint64_t kProbeSeed = 0x70726f6265;  // no step has the same offsets
+
+/// Leaves no gradient behind, also when unwinding.
+class [[nodiscard]] DroppedGradients {
+ public:
+  explicit DroppedGradients(const std::vector<ParameterRef>& parameters)
+      : parameters_(parameters) {}
+  ~DroppedGradients() {
+    for (const ParameterRef& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  }
+  DroppedGradients(const DroppedGradients&) = delete;
+  DroppedGradients& operator=(const DroppedGradients&) = delete;
+
+ private:
+  const std::vector<ParameterRef>& parameters_;
+};
+
+/// |a * x - b * y|^2 over lists of tensors, some of which may be undefined in both; y may be in
+/// host memory.
+double squared_distance(const std::vector<at::Tensor>& x, double a,
+                        const std::vector<at::Tensor>& y, double b) {
+  std::vector<at::Tensor> squares;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (x[i].defined() && y[i].defined())
+      squares.push_back((x[i] * a - y[i].to(x[i].device()) * b).square_().sum(at::kDouble));
+  return squares.empty() ? 0 : at::stack(squares).sum().item<double>();
+}
+
+/// Out of the way of the next pass.
+std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
+  for (at::Tensor& tensor : tensors)
+    if (tensor.defined()) tensor = tensor.cpu();
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> constants_of(const StepNetwork& network) {
+  std::vector<at::Tensor> all = network.buffers;
+  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
+  return all;
+}
+
+SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
+                       const at::Tensor& ids)
+    : network_(network), rules_(rules), batch_(data.gather(ids, {})) {}
+
+void SavedProbe::pass(SavedTensorKeeper* keeper,
+                      const std::function<void(const at::Tensor&)>& then) const {
+  const UntouchedState state(network_.buffers, batch_.inputs.device());
+  const DroppedGradients dropped(network_.parameters);
+  at::Tensor logits;
+  {
+    const c10::AutoGradMode with_graph(true);
+    std::optional<SavedTensorScope> scope;
+    if (keeper != nullptr) scope.emplace(*keeper);
+    logits = forward_pass(network_.forward, batch_.inputs, rules_.forward);
+  }
+  const at::NoGradGuard no_grad;
+  then(logits);
+}
+
+void SavedProbe::backward(const at::Tensor& logits, std::int64_t samples, bool keep_graph) const {
+  const std::int64_t all = batch_.inputs.size(0);
+  const at::Tensor rows = [&] {
+    const c10::AutoGradMode with_graph(true);
+    return logits.reshape({-1, logits.size(-1)});
+  }();
+  const at::Tensor gradient =
+      cross_entropy_gradient(make_running_score(rows.device()), rows.detach().contiguous(),
+                             batch_.targets.reshape({-1}).contiguous(), all, rules_.label_smoothing,
+                             /*weight=*/1, rules_.loss_scale);
+  gradient.slice(0, rows.size(0) / all * samples).zero_();
+  rows.backward(gradient, keep_graph);
+}
+
+SavedProbe::Gradients SavedProbe::take_gradients() const {
+  Gradients gradients;
+  for (const ParameterRef& parameter : network_.parameters) {
+    gradients.push_back(std::exchange(parameter.tensor.mutable_grad(), at::Tensor()));
+    if (gradients.back().defined()) gradients.back() = gradients.back().to(at::kFloat);
+  }
+  return gradients;
+}
+
+SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
+  SavedProfile profile(constants_of(network_));
+  SavedSampler sampler(profile, {});
+  SavedCensus census;
+  pass(&sampler,
+       [&](const at::Tensor& logits) { census = profile.census(logits, batch_.inputs.size(0)); });
+  samples = sampler.take_samples();
+  return census;
+}
+
+std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const {
+  ErrorGains gains(census, constants_of(network_), weight_of);
+  std::vector<ErrorGain> measured;
+  pass(&gains, [&](const at::Tensor& logits) {
+    gains.watch(logits);
+    backward(logits, batch_.inputs.size(0), /*keep_graph=*/false);
+    measured = gains.read();
+  });
+  return measured;
+}
+
+CodeNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
+                                 const SavedStoreOptions& options) const {
+  const std::int64_t all = batch_.inputs.size(0), half = all / 2;
+  Gradients exact;
+  CodeNoise noise;
+  pass(nullptr, [&](const at::Tensor& logits) {
+    backward(logits, all, /*keep_graph=*/true);
+    exact = in_host_memory(take_gradients());
+    if (half == 0) return;
+    backward(logits, half, /*keep_graph=*/false);
+    // g = g_a + g_b are sums over a and b samples, divided by all of them. The means of the two
+    // differ by (1/a + 1/b) times a sample's variance; the mean of all has 1/(a + b) of it.
+    const auto a = static_cast<double>(half), b = static_cast<double>(all - half);
+    noise.batch_variance = a * b * squared_distance(take_gradients(), 1 / a + 1 / b, exact, 1 / b);
+  });
+  SavedStoreOptions other = options;
+  other.seed ^= kProbeSeed;
+  SavedStore store(other, constants_of(network_), batch_.inputs.device());
+  store.follow(census, plans);
+  Gradients first;
+  double error = 0;
+  for (const bool again : {false, true}) {
+    Gradients coded;
+    store.begin_pass();
+    pass(&store, [&](const at::Tensor& logits) {
+      backward(logits, all, /*keep_graph=*/false);
+      coded = take_gradients();
+    });
+    store.end_pass();
+    error += squared_distance(coded, 1, exact, 1) / 2;
+    if (again)
+      noise.code_variance = squared_distance(coded, 1, first, 1) / 2;
+    else
+      first = in_host_memory(std::move(coded));
+  }
+  noise.error = error / squared_distance(exact, 1, exact, 0);
+  return noise;
+}
+
+}  // namespace triaccel
