@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/config_options.h"
+#include "cli/inspect_gradients.h"
 #include "cli/inspect_saved.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
@@ -109,7 +110,9 @@ void add_inspect(CLI::App& program) {
   struct Arguments {
     std::unique_ptr<ConfigOptions> options;
     std::string path;
+    GradientQuestions questions;
     bool saved = false;
+    bool gradients = false;
     bool json = false;
   };
   CLI::App* command = program.add_subcommand(
@@ -118,6 +121,16 @@ void add_inspect(CLI::App& program) {
   command->add_option("path", arguments->path, "run directory or file");
   command->add_flag("--saved", arguments->saved,
                     "in place of a path: what a forward pass of these options saves for backward");
+  command->add_flag("--gradients", arguments->gradients,
+                    "of a run: how near gradients from coded activations are to exact ones");
+  GradientQuestions& questions = arguments->questions;
+  command->add_option("--ratios", questions.ratios, "--gradients: to code activations at")
+      ->delimiter(',')
+      ->default_str("10.2,12");
+  command->add_option("--samples", questions.samples, "--gradients: of the batch")
+      ->capture_default_str();
+  command->add_option("--draws", questions.draws, "--gradients: of random offsets")
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "as JSON");
   RunConfig defaults;
   defaults.train.batch = 4;
@@ -128,6 +141,10 @@ void add_inspect(CLI::App& program) {
       require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
               arguments->path, "'");
       return inspect_saved(config, arguments->json);
+    }
+    if (arguments->gradients) {
+      arguments->questions.rounding = config.activations.rounding;
+      return inspect_gradients(arguments->path, arguments->questions, arguments->json);
     }
     require(!arguments->path.empty(), "inspect",
             "say what to look into: a run, a file, or --saved with the options of a run");

@@ -10,6 +10,7 @@
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
 #include "cli/reproduce_elastic.h"
+#include "cli/reproduce_fdsr.h"
 #include "cli/reproduction.h"
 #include "cli/run_console.h"
 #include "cli/stored_run.h"
@@ -202,7 +203,7 @@ void complete(Reproduction& wanted, const ReproduceArguments& arguments) {
 }
 
 int reproduce_command(ReproduceArguments& arguments) {
-  require(!arguments.table.empty(), "reproduce", "name table1, table2 or elasticzo");
+  require(!arguments.table.empty(), "reproduce", "name table1, table2, elasticzo or fdsr");
   complete(arguments.wanted, arguments);
   Table table(arguments.wanted);
   const std::vector<PlannedRow> rows = planned_rows(arguments.wanted);
@@ -251,6 +252,7 @@ void add_reproduce(CLI::App& program, int& exit_code) {
   arguments->command = command;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults(), set_by_the_table());
   add_reproduce_elastic(*command, exit_code);
+  add_reproduce_fdsr(*command, exit_code);
   command->callback([arguments, &exit_code] {
     if (arguments->command->get_subcommands().empty()) exit_code = reproduce_command(*arguments);
   });

@@ -87,6 +87,8 @@ TEST(CompressionGroups, HaveALineACodecOverSeeds) {
   EXPECT_EQ(labels, (std::vector<std::string>{"fdsr", "fp32", "actnn", "division"}));
   EXPECT_EQ(groups[0].lines[0].held_ratio.count, 2u);
   EXPECT_DOUBLE_EQ(groups[0].lines[0].held_ratio.mean, 10.5);
+  EXPECT_DOUBLE_EQ(groups[0].lines[0].actnn_throughput, 0.9 / 0.7);
+  EXPECT_TRUE(std::isnan(groups[1].lines[0].actnn_throughput)) << "no such codec beside it";
   EXPECT_EQ(groups[0].title(), "resnet18, 32 px, batch 128, cifar10, 30 epochs, a <machine>");
 }
 
@@ -99,6 +101,13 @@ TEST(CompressionFindings, StandBesideTheAbstractsFigures) {
   EXPECT_TRUE(compression_findings({}).empty());
 }
 
+TEST(CompressionText, ShowsGradientsOfThoseThatWereJudged) {
+  std::vector<CompressionRow> rows = some_rows();
+  EXPECT_EQ(compression_text(rows).find("gradients  "), std::string::npos);
+  rows[0].gradient_error = 0.125;
+  EXPECT_NE(compression_text(rows).find("0.12500"), std::string::npos);
+}
+
 TEST(CompressionText, LeavesOutTheSpeedOfRunsThatSharedTheMachine) {
   std::vector<CompressionRow> rows = some_rows();
   for (CompressionRow& row : rows) row.timed = false;
@@ -106,6 +115,7 @@ TEST(CompressionText, LeavesOutTheSpeedOfRunsThatSharedTheMachine) {
   EXPECT_NE(text.find("The speed of 6 run(s)"), std::string::npos);
   EXPECT_EQ(text.find("nan"), std::string::npos);
   EXPECT_EQ(text.find("that of ActNN's codec"), std::string::npos);
+  EXPECT_EQ(text.find("in training"), std::string::npos) << "a column of nothing";
 }
 
 /// A ReLU's output that two read, a norm's input, a constant.
@@ -175,6 +185,7 @@ TEST(SavedPage, IsWrittenBesideItsRows) {
   EXPECT_EQ(file_text(folder.path() / "saved.json"), saved_rows_json(rows));
   EXPECT_EQ(file_text(folder.path() / "saved.csv"), saved_rows_csv(rows));
   EXPECT_EQ(file_text(folder.path() / "saved.html"), saved_page(rows, "saved"));
+  EXPECT_EQ(read_saved_rows(folder.path() / "saved.json"), rows);
 }
 
 TEST(SavedPage, IsWellFormed) {

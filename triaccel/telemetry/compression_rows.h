@@ -17,9 +17,9 @@ struct CompressionRow {
   std::string model = {};
   std::int64_t image_size = 0;  // pixels a side
   std::int64_t batch = 0;
-  std::string codec = {};  // fdsr, lossless, fp32, amp, bf16, actnn, actnn-one-pass, division, gact
-  double held_ratio = kNot;     // bytes FP32 saves, each tensor once, over bytes held
-  double peak_ratio = kNot;     // peak less weights, gradients and optimizer, of FP32 over this
+  std::string codec = {};       // fdsr, lossless, fp32, amp, bf16, actnn, division, gact
+  double held_ratio = kNot;     // bytes FP32 saves, each tensor once, over bytes held, at first
+  double peak_ratio = kNot;     // of a whole step, the data set left out: FP32's over this one's
   double accuracy = kNot;       // per cent, on the test set
   double accuracy_drop = kNot;  // points below FP32 at the same seed
   double throughput_ratio_to_fp32 = kNot;
@@ -29,6 +29,7 @@ struct CompressionRow {
   double epochs = 0;
   std::uint64_t seed = 0;
   double target_ratio = kNot;     // what was asked for
+  double training_ratio = kNot;   // held_ratio over a whole run, in which accuracy may lower it
   std::int64_t held_bytes = 0;    // after a forward pass
   std::int64_t fp32_bytes = 0;    // what held_ratio is over
   std::int64_t passed_bytes = 0;  // the same with every tensor as often as it was saved

@@ -11,8 +11,8 @@
 namespace triaccel {
 namespace {
 
-constexpr std::array<std::string_view, 9> kCodecOrder = {
-    "fdsr", "lossless", "fp32", "amp", "bf16", "gact", "actnn", "actnn-one-pass", "division"};
+constexpr std::array<std::string_view, 8> kCodecOrder = {"fdsr", "lossless", "fp32",  "amp",
+                                                         "bf16", "gact",     "actnn", "division"};
 
 std::size_t place_of_codec(std::string_view codec) {
   return static_cast<std::size_t>(std::ranges::find(kCodecOrder, codec) - kCodecOrder.begin());
@@ -36,6 +36,7 @@ CompressionLine line_of(std::span<const CompressionRow* const> rows) {
   CompressionLine line{.codec = rows[0]->codec,
                        .target_ratio = rows[0]->target_ratio,
                        .held_ratio = over(&CompressionRow::held_ratio),
+                       .training_ratio = over(&CompressionRow::training_ratio),
                        .peak_ratio = over(&CompressionRow::peak_ratio),
                        .accuracy = over(&CompressionRow::accuracy),
                        .accuracy_drop = over(&CompressionRow::accuracy_drop),
@@ -73,7 +74,7 @@ struct BestOf {
 }  // namespace
 
 bool is_other_system(std::string_view codec) {
-  return codec == "bf16" || codec == "gact" || codec == "division" || codec.starts_with("actnn");
+  return codec == "bf16" || codec == "gact" || codec == "division" || codec == "actnn";
 }
 
 std::string CompressionLine::label() const {
@@ -81,11 +82,15 @@ std::string CompressionLine::label() const {
   return fmt::format("{}, target {:g}x", codec, target_ratio);
 }
 
-std::string CompressionGroup::title() const {
+std::string CompressionGroup::name() const {
   std::string out = fmt::format("{}, {} px, batch {}", model, image_size, batch);
   if (!data.empty()) out += fmt::format(", {}", data);
-  if (epochs > 0) out += fmt::format(", {:g} epochs", epochs);
-  return device.empty() ? out : out + ", " + device;
+  if (epochs > 0) out += fmt::format(", {:g} epoch{}", epochs, epochs == 1 ? "" : "s");
+  return out;
+}
+
+std::string CompressionGroup::title() const {
+  return device.empty() ? name() : name() + ", " + device;
 }
 
 std::vector<CompressionGroup> compression_groups(std::span<const CompressionRow> rows) {
@@ -106,6 +111,11 @@ std::vector<CompressionGroup> compression_groups(std::span<const CompressionRow>
       lines[{place_of_codec(rows[j].codec), rows[j].codec, target}].push_back(&rows[j]);
     }
     for (const auto& [key, members] : lines) group.lines.push_back(line_of(members));
+    if (const CompressionLine* actnn = first_of(group, "actnn")) {
+      const double speed = actnn->throughput.mean;
+      for (CompressionLine& line : group.lines)
+        line.actnn_throughput = line.throughput.mean / speed;
+    }
   }
   return groups;
 }
@@ -119,15 +129,14 @@ std::vector<std::string> compression_findings(std::span<const CompressionGroup> 
     ratios.push_back(ours->held_ratio.mean);
     drops.push_back(ours->accuracy_drop.mean);
     saved.take(ours->peak_ratio.mean, group.model);
-    double best_other = CompressionRow::kNot, actnn = CompressionRow::kNot;
+    double best_other = CompressionRow::kNot;
     for (const CompressionLine& line : group.lines) {
       if (!is_other_system(line.codec)) continue;
       const double ratio = line.held_ratio.mean;
       if (std::isfinite(ratio) && !(best_other > ratio)) best_other = ratio;
-      if (line.codec == "actnn") actnn = line.throughput.mean;
     }
     memory.take(ours->held_ratio.mean / best_other, group.model);
-    speed.take(ours->throughput.mean / actnn, group.model);
+    speed.take(ours->actnn_throughput, group.model);
   }
   std::vector<std::string> findings;
   if (const Spread mean = spread_of(ratios); mean.count > 0)
@@ -142,8 +151,7 @@ std::vector<std::string> compression_findings(std::span<const CompressionGroup> 
         memory.value, memory.model));
   if (saved.value > 0)
     findings.push_back(
-        fmt::format("Peak of a step less weights, gradients and optimizer: up to {:.2f} times "
-                    "less, on {}.",
+        fmt::format("Peak of a whole step: up to {:.2f} times less than FP32's, on {}.",
                     saved.value, saved.model));
   if (const Spread mean = spread_of(drops); mean.count > 0)
     findings.push_back(

@@ -15,9 +15,10 @@ namespace triaccel {
 struct CompressionLine {
   std::string codec = {};
   double target_ratio = CompressionRow::kNot;  // of fdsr: what it was asked for
-  Spread held_ratio = {}, peak_ratio = {};
+  Spread held_ratio = {}, training_ratio = {}, peak_ratio = {};
   Spread accuracy = {}, accuracy_drop = {};
-  Spread throughput = {};  // over FP32's
+  Spread throughput = {};                          // over FP32's
+  double actnn_throughput = CompressionRow::kNot;  // over that of ActNN's codec
   Spread gradient_error = {}, gradient_bias = {}, gradient_cosine = {};
   std::int64_t largest_batch = 0;
   std::string label() const;  // "fdsr, target 10.2x"
@@ -32,7 +33,8 @@ struct CompressionGroup {
   double epochs = 0;
   std::string device = {};
   std::vector<CompressionLine> lines = {};  // ours, FP32 and AMP, then other systems' codecs
-  std::string title() const;
+  std::string name() const;                 // what it is of, without the device
+  std::string title() const;                // with it
 };
 
 std::vector<CompressionGroup> compression_groups(std::span<const CompressionRow> rows);

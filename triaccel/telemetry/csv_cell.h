@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 namespace triaccel {
 
@@ -19,6 +20,11 @@ inline std::string csv_cell(const std::string& value) {
 template <typename Number>
 std::string csv_cell(const Number& value) {
   return fmt::format("{}", value);
+}
+
+/// A list as one cell, with blanks between.
+inline std::string csv_cell(const std::vector<double>& values) {
+  return csv_cell(fmt::format("{}", fmt::join(values, " ")));
 }
 
 }  // namespace triaccel

@@ -89,6 +89,11 @@ void JsonFields::read(const char* key, std::vector<float>& value) const {
     value.push_back(static_cast<float>(number_in(entry, key, *this)));
 }
 
+void JsonFields::read(const char* key, std::vector<double>& value) const {
+  value.clear();
+  for (const nlohmann::json& entry : array(key)) value.push_back(number_in(entry, key, *this));
+}
+
 JsonFields JsonFields::object(const char* key) const {
   const auto found = object_.find(key);
   if (found == object_.end()) return {kEmptyObject, where_};

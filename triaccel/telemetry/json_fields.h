@@ -28,6 +28,7 @@ class JsonFields {
   void read(const char* key, std::string& value) const;
   void read(const char* key, std::vector<std::string>& value) const;
   void read(const char* key, std::vector<float>& value) const;
+  void read(const char* key, std::vector<double>& value) const;
   /// The object under a key; an empty one when the key is missing.
   JsonFields object(const char* key) const;
   /// The array under a key; an empty one when the key is missing.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -17,6 +18,16 @@ constexpr std::string_view name_of(PaperTable table) {
       return "table2";
   }
   return "";
+}
+
+/// Reads what name_of wrote; what it could have been where it is something else, "" otherwise.
+constexpr std::string_view read_name(std::string_view name, PaperTable& table) {
+  for (const PaperTable known : {PaperTable::Table1, PaperTable::Table2})
+    if (name == name_of(known)) {
+      table = known;
+      return "";
+    }
+  return "table1 or table2";
 }
 
 /// A row as the paper prints it, under our names; NaN where it prints nothing. Each stands for

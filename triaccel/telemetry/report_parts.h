@@ -26,7 +26,8 @@ std::string summary_section(std::span<const ReportedRun> runs);
 /// A drawing with its title; a wide one takes the whole width of the page.
 std::string figure(std::string_view title, const std::string& content, bool wide = false);
 
-/// Loss, accuracy, memory, speed, batch, learning rate, score and precisions over the run.
+/// Loss, accuracy, memory, saved bytes, speed, batch, learning rate, score and precisions over the
+/// run.
 std::string plots_section(std::span<const ReportedRun> runs);
 
 /// What the peak of each run's memory was made of.

@@ -148,6 +148,46 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
   return figure(plot.title, svg_line_plot(plot));
 }
 
+/// What is held between forward and backward, against what FP32 would hold; "" where nothing is
+/// coded.
+std::string saved_plot(std::span<const ReportedRun> runs) {
+  const auto codes = [](const IntervalRecord& i) { return i.report.saved.has_value(); };
+  double largest = 0;
+  for (const ReportedRun& run : runs)
+    for (const IntervalRecord& interval : run.record.metrics.intervals)
+      if (codes(interval))
+        largest = std::max(largest, static_cast<double>(interval.report.saved->fp32_bytes));
+  if (largest == 0) return "";
+  const ByteUnit unit = unit_for(largest);
+  LinePlot plot{.title = "Saved for backward, a pass",
+                .x_label = "epoch",
+                .unit = unit.name,
+                .from_zero = true};
+  for (const ReportedRun& run : runs) {
+    if (!any(run.record.metrics.intervals, codes)) continue;
+    const auto add = [&](std::string_view what, auto bytes) {
+      plot.series.push_back(over_epochs(run, what, [&](const IntervalRecord& i) {
+        return codes(i) ? static_cast<double>(bytes(*i.report.saved)) / unit.bytes : std::nan("");
+      }));
+    };
+    add("in FP32", [](const SavedCounts& saved) { return saved.fp32_bytes; });
+    plot.series.back().faint = true;
+    plot.series.back().named = runs.size() == 1;
+    add("held", [](const SavedCounts& saved) { return saved.all_held_bytes(); });
+    const auto last = std::find_if(run.record.metrics.intervals.rbegin(),
+                                   run.record.metrics.intervals.rend(), codes);
+    const SavedCounts& saved = *last->report.saved;
+    if (runs.size() == 1 && saved.all_held_bytes() > 0)
+      plot.callouts.push_back(
+          {fmt::format("{:.1f}x less", static_cast<double>(saved.fp32_bytes) /
+                                           static_cast<double>(saved.all_held_bytes())),
+           {last->report.epoch, static_cast<double>(saved.all_held_bytes()) / unit.bytes},
+           run.color,
+           /*below=*/false});
+  }
+  return figure(plot.title, svg_line_plot(plot));
+}
+
 std::string batch_plot(std::span<const ReportedRun> runs) {
   LinePlot plot{
       .title = "Batch size", .x_label = "epoch", .unit = "samples a step", .from_zero = true};
@@ -216,6 +256,7 @@ std::string plots_section(std::span<const ReportedRun> runs) {
   out += accuracy_plot(runs);
   if (runs.size() > 1) out += accuracy_over_time_plot(runs);
   out += memory_plot(runs);
+  out += saved_plot(runs);
   out += plain_plot(runs, "Throughput", "samples/s", true, [](const IntervalRecord& i) {
     return i.report.seconds > 0 ? static_cast<double>(i.report.interval_samples) / i.report.seconds
                                 : std::nan("");

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/csv_cell.h"
-#include "triaccel/telemetry/json_fields.h"
+#include "triaccel/telemetry/row_list.h"
 
 namespace triaccel {
 namespace {
@@ -50,26 +49,23 @@ std::string codec_text(const SavedPlan& plan) {
   return plan.codec == SavedCodec::Frequency ? out + fmt::format("{}", plan.block) : out;
 }
 
-std::string bits_list(const std::vector<double>& bits) {
-  std::string out;
-  for (const double value : bits) out += fmt::format("{}{}", out.empty() ? "" : " ", value);
-  return out;
-}
-
-/// Calls `field(key, member)` for every field but the bits.
-template <typename Field>
-void for_each_saved_field(const SavedRow& row, Field&& field) {
-  field("entry", row.entry);
-  field("consumer", row.consumer);
-  field("producer", row.producer);
-  field("shape", row.shape);
-  field("class", row.kind);
-  field("codec", row.codec);
-  field("fp32_bytes", row.fp32_bytes);
-  field("bytes", row.bytes);
-  field("ratio", row.ratio);
-  field("error_share", row.error_share);
-}
+struct SavedFields {
+  template <typename Row, typename Field>
+  static void visit(Row& row, Field&& field) {
+    field("entry", row.entry);
+    field("consumer", row.consumer);
+    field("producer", row.producer);
+    field("shape", row.shape);
+    field("class", row.kind);
+    field("codec", row.codec);
+    field("fp32_bytes", row.fp32_bytes);
+    field("bytes", row.bytes);
+    field("ratio", row.ratio);
+    field("error_share", row.error_share);
+    field("bits", row.bits);
+  }
+};
+using SavedList = RowList<SavedRow, SavedFields>;
 
 }  // namespace
 
@@ -109,27 +105,12 @@ std::vector<SavedRow> saved_rows(const SavedCensus& census,
   return rows;
 }
 
-std::string saved_rows_json(std::span<const SavedRow> rows) {
-  std::string out = "[";
-  for (const SavedRow& row : rows) {
-    nlohmann::ordered_json json;
-    for_each_saved_field(row, [&](const char* key, const auto& value) { json[key] = value; });
-    json["bits"] = row.bits;
-    out += (out.size() > 1 ? ",\n " : "\n ") + dump_line(json);
-  }
-  return out + "\n]\n";
+std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path) {
+  return SavedList::read(path);
 }
 
-std::string saved_rows_csv(std::span<const SavedRow> rows) {
-  std::string out;
-  for_each_saved_field({}, [&](const char* key, const auto&) { out += std::string(key) + ","; });
-  out += "bits\n";
-  for (const SavedRow& row : rows) {
-    for_each_saved_field(row,
-                         [&](const char*, const auto& value) { out += csv_cell(value) + ","; });
-    out += csv_cell(bits_list(row.bits)) + "\n";
-  }
-  return out;
-}
+std::string saved_rows_json(std::span<const SavedRow> rows) { return SavedList::json(rows); }
+
+std::string saved_rows_csv(std::span<const SavedRow> rows) { return SavedList::csv(rows); }
 
 }  // namespace triaccel

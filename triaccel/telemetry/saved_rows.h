@@ -40,6 +40,10 @@ std::vector<SavedRow> saved_rows(const SavedCensus& census,
                                  const std::vector<SavedStatistics>& tensors,
                                  const SavedCosts& costs, std::int64_t samples);
 
+/// Reads what saved_rows_json wrote; none when there is no such file. Throws StorageError naming
+/// file and row.
+std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path);
+
 /// A JSON list with one row a line; a CSV table of the same columns.
 std::string saved_rows_json(std::span<const SavedRow> rows);
 std::string saved_rows_csv(std::span<const SavedRow> rows);

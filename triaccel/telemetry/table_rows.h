@@ -44,15 +44,12 @@ TableRow table_row(const RunSummary& summary);
 /// configuration, seed and epochs.
 bool same_run(const TableRow& a, const TableRow& b);
 
-/// Puts a row in the place of the one of the same run, or at the end.
-void put_row(std::vector<TableRow>& rows, const TableRow& row);
-
 /// Reads a list of rows as result.json holds it; none when there is no such file. Throws
 /// StorageError naming file and row.
 std::vector<TableRow> read_rows(const std::filesystem::path& path);
 
-/// Puts rows into the file, all or nothing, and answers with all it then holds. Processes that
-/// record into one folder at the same time wait for each other. Throws StorageError.
+/// Puts rows into the file, those of the same run in their place, all or nothing, and answers with
+/// all it then holds. Processes that record into one folder wait for each other.
 std::vector<TableRow> record_rows(const std::filesystem::path& path,
                                   std::span<const TableRow> rows);
 

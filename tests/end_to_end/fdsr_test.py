@@ -1,0 +1,101 @@
+"""Coded activations: the comparison made small, what a model saves, how good gradients are."""
+import json
+import re
+import unittest
+
+from program import run, scratch_folder
+
+KEYS = ("model", "image_size", "batch", "codec", "held_ratio", "peak_ratio", "accuracy", "accuracy_drop",
+        "throughput_ratio_to_fp32", "commit")
+SMALL = ["--quick", "--sets", "synthetic", "--seeds", 1, "--timings", 1, "--draws", 2, "--threads", 1, "--device", "cpu"]
+TRAINED = ["--rows", "resnet18-cifar@32/8", "--codecs", "fdsr"]
+MEASURED = ["--rows", "resnet18@48/4", "--codecs", "fdsr,actnn", "--no-largest-batch"]
+
+
+def compare(out, *arguments):
+    return run("reproduce", "fdsr", *SMALL, "--out", out, *arguments)
+
+
+def rows_in(out):
+    return json.loads((out / "result.json").read_text())
+
+
+class Comparison(unittest.TestCase):
+    def test_rows_are_made_once_and_say_what_codes_save_and_cost(self):
+        with scratch_folder() as folder:
+            done = compare(folder, *TRAINED)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            fp32, ours = rows_in(folder)
+            self.assertEqual((fp32["codec"], ours["codec"]), ("fp32", "fdsr"))
+            self.assertEqual((fp32["held_ratio"], fp32["peak_ratio"], fp32["accuracy_drop"]), (1, 1, 0))
+            self.assertGreaterEqual(ours["held_ratio"], 10.19)
+            self.assertGreaterEqual(ours["training_ratio"], 4)
+            self.assertGreater(ours["peak_ratio"], 1)
+            self.assertGreater(ours["largest_batch"], fp32["largest_batch"])
+            self.assertAlmostEqual(ours["accuracy_drop"], fp32["accuracy"] - ours["accuracy"])
+            self.assertLess(ours["gradient_error"], 0.1)
+            self.assertIn("(abstract: 10.20)", done.stdout)
+            again = compare(folder, *TRAINED)
+            self.assertEqual(again.stdout, done.stdout)
+            self.assertEqual(rows_in(folder), [fp32, ours])
+
+            more = compare(folder, *MEASURED)
+            self.assertEqual(more.returncode, 0, more.stderr)
+            rows = rows_in(folder)
+            self.assertEqual(rows[:2], [fp32, ours])
+            self.assertEqual([(row["model"], row["codec"]) for row in rows[2:]],
+                             [("resnet18", codec) for codec in ("fp32", "fdsr", "actnn")])
+            for row in rows:
+                self.assertEqual(list(row)[:len(KEYS)], list(KEYS))
+                self.assertGreater(row["samples_per_second"], 0)
+                self.assertEqual(row["accuracy"] is not None, row["model"] == "resnet18-cifar")
+            page = (folder / "fdsr.html").read_text()
+            for name in ("resnet18-cifar-32px", "resnet18-48px"):
+                self.assertIn(f"Where bits go: {name}", page)
+            self.assertIsNone(re.search(r"""(src|href)\s*=\s*["']?(https?:|//)""", page))
+            for ending in ("csv", "txt"):
+                self.assertTrue((folder / f"fdsr.{ending}").exists(), ending)
+
+            gradients = run("inspect", next((folder / "runs").glob("*fp32-1")), "--gradients", "--ratios", 12,
+                            "--samples", 16, "--draws", 2, "--json")
+            self.assertEqual(gradients.returncode, 0, gradients.stderr)
+            by_name = {(row["activations"], row["drop_price"]): row for row in json.loads(gradients.stdout)}
+            self.assertEqual(by_name["lossless", None]["error"], 0)
+            coded = by_name["coded", 16]
+            self.assertGreaterEqual(coded["held_ratio"], 12)
+            self.assertLess(coded["error"], by_name["actnn", None]["error"] / 4)
+
+    def test_what_it_does_not_know_is_refused_before_anything_is_made(self):
+        with scratch_folder() as folder:
+            for given, hint in ((["--rows", "resnet18"], "network@pixels/batch"), (["--rows", "resnet81@32/8"], "resnet18"),
+                                (["--codecs", "zip"], "unknown codec"), (["--trained", "zip"], "unknown codec"),
+                                (["--activations", "coded"], "--codecs"), (["--batch", 8], "--rows"),
+                                (["--draws", 1], "--draws")):
+                done = compare(folder / "out", *TRAINED, *given)
+                self.assertEqual(done.returncode, 2, given)
+                self.assertIn(hint, done.stderr)
+                self.assertFalse((folder / "out").exists())
+            nothing = run("inspect", folder, "--gradients")
+            self.assertEqual(nothing.returncode, 2, nothing.stderr)
+            self.assertIn("no run with a checkpoint", nothing.stderr)
+
+
+class Saved(unittest.TestCase):
+    ARGUMENTS = ["--saved", "--model", "resnet18", "--width", 8, "--threads", 1, "--device", "cpu"]
+
+    def test_what_a_pass_saves_is_counted_once_and_as_often_as_it_is_saved(self):
+        census = json.loads(run("inspect", *self.ARGUMENTS, "--json").stdout)
+        unique = [entry for i, entry in enumerate(census["entries"])
+                  if entry["same_as"] == i and entry["class"] != "constant"]
+        self.assertEqual(census["unique_bytes"], sum(entry["bytes"] for entry in unique))
+        self.assertGreater(census["passed_bytes"], census["unique_bytes"])
+
+    def test_it_is_told_by_reader_and_takes_no_path(self):
+        shown = run("inspect", *self.ARGUMENTS).stdout
+        for words in ("NativeBatchNorm", "norm", "mask", "can be computed again"):
+            self.assertIn(words, shown)
+        self.assertEqual(run("inspect", "runs/x", *self.ARGUMENTS).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
