@@ -125,15 +125,16 @@ std::vector<ElasticPlan> elastic_plans(const ElasticReproduction& wanted) {
                 ElasticRow upright = row;
                 upright.method = "bp";
                 upright.bp_layers = layers;
-                add(training, upright);
+                if (!wanted.tuning_only) add(training, upright);
                 ElasticRow turned = row;
                 turned.rotation = degrees;
                 add(tuning, turned);
               }
-            add(training, row);
+            if (!wanted.tuning_only) add(training, row);
           }
   training.insert(training.end(), tuning.begin(), tuning.end());
-  require(!training.empty(), "--models", "none of the networks takes any of the data sets");
+  require(!training.empty(), "--models",
+          "none of the networks takes any of the data sets, or there is nothing to fine-tune");
   return training;
 }
 

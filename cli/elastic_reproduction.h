@@ -31,8 +31,8 @@ struct ElasticReproduction {
   bool quick = false;   // few samples, one epoch: whether everything works, in a minute
   bool shared = false;  // other work runs on the machine: times do not count
   // Several commands may share the work, each with rows or trials of its own in the same folder:
-  std::int64_t trial = 0;  // train this one of each row's candidates, from 1, and nothing else
-  bool runs_only = false;  // train, and leave the table to a command that comes later
+  std::int64_t trial = 0;    // train this one of each row's candidates, from 1, and nothing else
+  bool tuning_only = false;  // only fine-tune; what it starts from is another command's
   std::filesystem::path out = {};
   RunConfig base = {};  // data root, device and what else every row shares
 };

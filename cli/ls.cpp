@@ -45,10 +45,13 @@ void print_json(const std::vector<Listed>& runs) {
 }
 
 void print_table(const std::vector<Listed>& runs) {
-  std::size_t width = 3;
-  for (const Listed& run : runs) width = std::max(width, run.directory.size());
-  fmt::print("{:<{}}  {:<13} {:<6} {:>9} {:>8} {:>9} {:>10}\n", "run", width, "status", "method",
-             "accuracy", "steps", "seconds", "peak");
+  std::size_t width = 3, method_width = 6;
+  for (const Listed& run : runs) {
+    width = std::max(width, run.directory.size());
+    method_width = std::max(method_width, run.summary.method.size());
+  }
+  fmt::print("{:<{}}  {:<13} {:<{}} {:>9} {:>8} {:>9} {:>10}\n", "run", width, "status", "method",
+             method_width, "accuracy", "steps", "seconds", "peak");
   for (const Listed& run : runs) {
     if (!run.damage.empty()) {
       fmt::print("{:<{}}  damaged: {}\n", run.directory, width, run.damage);
@@ -57,8 +60,9 @@ void print_table(const std::vector<Listed>& runs) {
     const RunSummary& s = run.summary;
     const std::string accuracy =
         std::isnan(s.accuracy) ? std::string("-") : fmt::format("{:.2f} %", s.accuracy);
-    fmt::print("{:<{}}  {:<13} {:<6} {:>9} {:>8} {:>9.1f} {:>10}\n", run.directory, width, s.status,
-               s.method, accuracy, s.steps, s.seconds, byte_text(s.peak_bytes));
+    fmt::print("{:<{}}  {:<13} {:<{}} {:>9} {:>8} {:>9.1f} {:>10}\n", run.directory, width,
+               s.status, s.method, method_width, accuracy, s.steps, s.seconds,
+               byte_text(s.peak_bytes));
   }
 }
 

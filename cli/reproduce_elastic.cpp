@@ -16,6 +16,7 @@
 #include "cli/stored_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/generations.h"
+#include "triaccel/telemetry/appended_file.h"
 #include "triaccel/telemetry/elastic_table.h"
 #include "triaccel/telemetry/summary.h"
 #include "triaccel/telemetry/table_rows.h"
@@ -28,6 +29,8 @@ namespace triaccel::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kDivergedFile = "diverged.txt";  // of a trial that need not be tried again
 
 struct ElasticArguments {
   std::unique_ptr<ConfigOptions> options;
@@ -58,7 +61,7 @@ class ElasticTable {
 
   /// The table of what there is; answers with the exit code of the first row that failed.
   int finish() {
-    if (wanted_.trial > 0 || wanted_.runs_only) return exit_code_;
+    if (wanted_.trial > 0) return exit_code_;
     write_elastic_files(wanted_.out, rows_);
     fmt::print("\n{}\nfiles: {}\n", elastic_text(rows_), wanted_.out.string());
     return exit_code_;
@@ -86,10 +89,16 @@ class ElasticTable {
   /// Accuracy of candidate number `i` on held-out samples; not a number where it does not train.
   double tried(const ElasticPlan& plan, std::size_t i, const RunConfig& candidate) {
     const fs::path folder = wanted_.out / "grid" / plan.group() / fmt::format("{}", i + 1);
+    const RunConfig trial = elastic_trial(candidate, wanted_);
+    if (fs::exists(folder / kDivergedFile)) {
+      require_same_run(folder, trial);
+      return std::nan("");
+    }
     try {
-      return run_in(folder, elastic_trial(candidate, wanted_), console_).best_accuracy;
+      return run_in(folder, trial, console_).best_accuracy;
     } catch (const NumericalFailure& failure) {
       fmt::print(stderr, "{}: {}\n", folder.string(), failure.what());
+      write_atomically(folder / kDivergedFile, text(failure.what(), '\n'));
       return std::nan("");
     }
   }
@@ -129,7 +138,6 @@ class ElasticTable {
     const fs::path folder = folder_of(plan.name());
     const bool was_done = is_finished(folder);
     const RunSummary summary = run_in(folder, config, console_);
-    if (wanted_.runs_only) return;
     const RunConfig own = read_run_config(folder);
     ElasticRow row = plan.row;
     row.accuracy = summary.accuracy;
@@ -240,7 +248,12 @@ void add_reproduce_elastic(CLI::App& reproduce, int& exit_code) {
   list("--formats", wanted.formats, "fp32, int8");
   list("--seeds", wanted.seeds, "one run each");
   list("--rotations", wanted.rotations, "degrees to fine-tune at, from what bp trained upright");
-  command->add_flag("--no-fine-tuning", arguments->no_tuning, "train only");
+  CLI::Option* no_tuning =
+      command->add_flag("--no-fine-tuning", arguments->no_tuning, "train only");
+  command
+      ->add_flag("--only-fine-tuning", wanted.tuning_only,
+                 "only fine-tune what an earlier command trained in the same folder")
+      ->excludes(no_tuning);
   command->add_option("--tuning-samples", wanted.tuning_samples, "of fine-tuning")
       ->capture_default_str();
   command->add_option("--tuning-epochs", wanted.tuning_epochs, "of fine-tuning")
@@ -253,9 +266,6 @@ void add_reproduce_elastic(CLI::App& reproduce, int& exit_code) {
       ->capture_default_str();
   command->add_option("--trial", wanted.trial,
                       "only try this candidate of each row, from 1: to try them side by side");
-  command->add_flag(
-      "--runs-only", wanted.runs_only,
-      "only train, to do so side by side; the same command without it makes the table");
   command->add_flag("--quick", wanted.quick, "few samples, one epoch: a minute in all");
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
   arguments->options =

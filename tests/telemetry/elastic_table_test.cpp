@@ -96,6 +96,14 @@ TEST(ElasticFindings, LeaveOutTheTimeOfRunsThatSharedTheMachine) {
   EXPECT_EQ(elastic_text(rows).find("faster"), std::string::npos);
 }
 
+TEST(ElasticText, HasNoColumnsForANumberFormatThatNothingRanIn) {
+  const std::vector<ElasticRow> integers = {row_of("zo", 0, "int8", 1, 76)};
+  EXPECT_EQ(elastic_text(integers).find("FP32: seeds"), std::string::npos);
+  EXPECT_NE(elastic_text(integers).find("INT8: seeds"), std::string::npos);
+  EXPECT_EQ(elastic_page(integers).find("FP32: seeds"), std::string::npos);
+  EXPECT_NE(elastic_page(sample_rows()).find("FP32: seeds"), std::string::npos);
+}
+
 TEST(ElasticRows, ComeBackFromTheirFileAndReplaceTheSameRun) {
   const ScratchDirectory folder;
   const std::vector<ElasticRow> rows = sample_rows();

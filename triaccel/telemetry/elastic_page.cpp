@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/appended_file.h"
 #include "triaccel/telemetry/elastic_table.h"
@@ -14,6 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Format = ElasticCell ElasticLine::*;
+
+void add_header(std::vector<std::string>& header, std::string_view format) {
+  header.push_back(fmt::format("{}: seeds", format));
+  header.insert(header.end(), {"accuracy %", "s/epoch", "peak MB"});
+}
+
 void add_cells(std::vector<std::string>& row, const ElasticCell& cell) {
   row.push_back(cell.seeds > 0 ? fmt::format("{}", cell.seeds) : "-");
   row.push_back(spread_cell(cell.accuracy, 2));
@@ -21,14 +31,18 @@ void add_cells(std::vector<std::string>& row, const ElasticCell& cell) {
   row.push_back(spread_cell(cell.megabytes, 3));
 }
 
+/// Columns of the number formats that any line ran in.
 TableCells cells_of(const ElasticGroup& group) {
-  TableCells cells{.header = {"method", "FP32: seeds", "accuracy %", "s/epoch", "peak MB",
-                              "INT8: seeds", "accuracy %", "s/epoch", "peak MB"}};
-  for (const ElasticLine& line : group.lines) {
-    std::vector<std::string> row = {printable(line.label())};
-    add_cells(row, line.fp32);
-    add_cells(row, line.int8);
-    cells.rows.push_back(std::move(row));
+  TableCells cells{.header = {"method"}};
+  for (const ElasticLine& line : group.lines) cells.rows.push_back({printable(line.label())});
+  for (const auto& [name, format] :
+       {std::pair<std::string_view, Format>{"FP32", &ElasticLine::fp32},
+        {"INT8", &ElasticLine::int8}}) {
+    const auto ran = [&](const ElasticLine& line) { return (line.*format).seeds > 0; };
+    if (std::ranges::none_of(group.lines, ran)) continue;
+    add_header(cells.header, name);
+    for (std::size_t i = 0; i < group.lines.size(); ++i)
+      add_cells(cells.rows[i], group.lines[i].*format);
   }
   return cells;
 }

@@ -62,11 +62,12 @@ EvaluationReport evaluate_int8_weights(const RunConfig& config) {
 std::vector<std::int8_t> read_slopes(const fs::path& run_directory) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   const std::string bytes = read_text_file(run_directory / kSlopesFile, most);
-  for (const char byte : bytes)
-    if (byte < -int8::kMostSlope || byte > int8::kMostSlope)
+  const std::vector<std::int8_t> slopes(bytes.begin(), bytes.end());  // on Arm a char has no sign
+  for (const std::int8_t slope : slopes)
+    if (slope < -int8::kMostSlope || slope > int8::kMostSlope)
       throw StorageError(text((run_directory / kSlopesFile).string(),
                               ": a byte that is no slope; is the file damaged?"));
-  return {bytes.begin(), bytes.end()};
+  return slopes;
 }
 
 void redo_int8(int8::State& first, const RunConfig& config, std::int64_t samples_per_epoch,

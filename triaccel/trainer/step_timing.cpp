@@ -46,7 +46,7 @@ double milliseconds_of(const std::function<void()>& work, c10::Device device) {
 /// Warms up, then times `step`. Peaks count from here: captured work takes its memory once, while
 /// it is captured.
 StepTiming timed(const std::function<void()>& step, const StepTimingOptions& options, RunDevice& on,
-                 const LoadedData& data, std::int64_t data_reserved_bytes) {
+                 const LoadedData& data) {
   require(options.samples > 0 && options.steps_per_sample > 0, "time_steps",
           "there must be something to time");
   on.gauge.reset_peak();
@@ -67,7 +67,7 @@ StepTiming timed(const std::function<void()>& step, const StepTimingOptions& opt
           .ms_p10 = quantile(timings, 0.1),
           .ms_p90 = quantile(timings, 0.9),
           .peak_allocated_bytes = memory.peak - data_bytes,
-          .peak_reserved_bytes = memory.reserved - std::max(data_reserved_bytes, data_bytes)};
+          .peak_reserved_bytes = memory.reserved - data_bytes};
 }
 
 void require_whole_batch(std::int64_t batch, std::int64_t samples) {
@@ -100,7 +100,7 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
                       config.train.lr, config.zeroth_order.lr);
     sampler.take(ids.numel());
   };
-  StepTiming timing = timed(step, options, parts.on, parts.data, parts.data_reserved_bytes);
+  StepTiming timing = timed(step, options, parts.on, parts.data);
   timing.saved = parts.runner->collect().saved;
   return timing;
 }
@@ -109,9 +109,7 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
                                int passes) {
   RunDevice on(config);
   const bool channels_last = wants_channels_last(config, on.device);
-  const std::int64_t reserved_before = on.gauge.read().reserved;
   const LoadedData data = load_data_for(config, on, channels_last);
-  const std::int64_t data_reserved_bytes = on.gauge.read().reserved - reserved_before;
   require_whole_batch(config.train.batch, static_cast<std::int64_t>(data.training_ids.size()));
   const Network network = make_network_for(config, data.shape, on, channels_last);
   network.module->train();
@@ -136,7 +134,7 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
     else
       forward();
   };
-  return timed(step, options, on, data, data_reserved_bytes);
+  return timed(step, options, on, data);
 }
 
 }  // namespace triaccel
