@@ -1,11 +1,14 @@
 """The paper's tables, made small: what is written, what is refused and what survives."""
 import json
+import pathlib
 import re
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
-from program import run, scratch_folder, start
+from program import TRIACCEL, run, scratch_folder, start
 
 SMALL_TABLE = ["--quick", "--sets", "synthetic", "--models", "resnet18", "--seeds", 1, "--threads", 1,
                "--device", "cpu"]
@@ -182,6 +185,25 @@ class Elastic(unittest.TestCase):
             wanted = ("1", "4-1")[trials.index(max(trials))]
             self.assertIn(f'gradient_bits = "{wanted}"', config)
 
+    def test_a_rate_that_diverges_is_left_out_and_not_tried_again(self):
+        with scratch_folder() as folder:
+            arguments = ["--methods", "frozen-1", "--formats", "fp32", "--no-fine-tuning", "--rates", "0.01,1e9"]
+            self.assertEqual(self.compare(folder, *arguments).returncode, 0)
+            self.assertEqual([row["learning_rate"] for row in rows_in(folder)], [0.01])
+            trial, before = "grid/lenet5-synthetic-fp32-frozen1/2/", files_in(folder)
+            self.assertIn(pathlib.Path(trial, "diverged.txt"), before)
+            self.assertEqual(self.compare(folder, *arguments).returncode, 0)
+            self.assertEqual(files_in(folder), before)
+            self.assertEqual(self.compare(folder, *arguments[:-1], "0.01,1e8").returncode, 2)
+
+    def test_what_was_trained_is_fine_tuned_by_a_command_with_other_choices(self):
+        with scratch_folder() as folder:
+            formats = ["--formats", "int8"]
+            self.assertEqual(self.compare(folder, "--methods", "bp", *formats, "--no-fine-tuning").returncode, 0)
+            done = self.compare(folder, "--methods", "zo", *formats, "--only-fine-tuning", "--zo-exponents", "5-7")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([(row["method"], row["rotation"]) for row in rows_in(folder)], [("bp", 0), ("zo", 45)])
+
     def test_unknown_methods_are_refused_before_anything_is_made(self):
         with scratch_folder() as folder:
             for given in (["--methods", "elasticzo"], ["--formats", "int4"], ["--lr", 1]):
@@ -191,6 +213,36 @@ class Elastic(unittest.TestCase):
     def test_memory_is_predicted_as_the_abstract_prints_it(self):
         shown = run("memory", "--model", "lenet5", "--batch", 256).stdout
         self.assertRegex(shown, r"1 BP layer +18\.936 MB +0\.072%.* 1\.46x")
+
+
+class Matrix(unittest.TestCase):
+    TOOL = pathlib.Path(__file__).parents[2] / "tools" / "elasticzo_matrix"
+
+    def start(self, out, state):
+        return subprocess.Popen(
+            [sys.executable, self.TOOL, "--triaccel", TRIACCEL, "--out", out, "--state", state, "--jobs", "2", "--quick",
+             "--sets", "synthetic", "--turned-sets", "synthetic", "--rotations", "45", "--formats", "int8", "--methods", "bp",
+             "--seeds", "1"], stdout=subprocess.PIPE, text=True)
+
+    def test_goes_on_elsewhere_with_what_is_missing(self):
+        with scratch_folder() as folder:
+            state = folder / "state.tar.gz"
+            with self.start(folder / "here", state) as first:
+                while not state.exists():
+                    time.sleep(0.01)
+                first.terminate()
+                told = first.communicate()[0]
+            self.assertEqual(first.returncode, 1)
+            self.assertIn("missing: synthetic-turned45-int8-bp-1", told)
+            done_here = {path.stem for path in (folder / "here/jobs").glob("*.done")}
+            self.assertTrue(done_here)
+            with self.start(folder / "there", state) as second:
+                told = second.communicate()[0]
+            self.assertEqual(second.returncode, 0, told)
+            self.assertIn("0 of 2 rows missing", told)
+            done_there = {path.stem for path in (folder / "there/jobs").glob("*.log")}
+            self.assertEqual(done_here & done_there, set())
+            self.assertEqual([row["rotation"] for row in rows_in(folder / "there")], [0, 45])
 
 
 class Flags(unittest.TestCase):

@@ -57,6 +57,21 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
+TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCoded) {
+  RunRecord run = sample_record(4);
+  EXPECT_EQ(report_of(run).find("Saved for backward"), std::string::npos);
+  for (IntervalRecord& interval : run.metrics.intervals) {
+    SavedCounts saved{.fp32_bytes = 102 << 20};
+    saved.held_bytes[static_cast<std::size_t>(SavedCodec::Frequency)] = 10 << 20;
+    interval.report.saved = saved;
+  }
+  run.metrics.intervals.front().report.saved.reset();  // before the first look
+  const std::string page = report_of(run);
+  EXPECT_EQ(first_fault(page), "");
+  EXPECT_NE(page.find("Saved for backward"), std::string::npos);
+  EXPECT_NE(page.find("10.2x less"), std::string::npos);
+}
+
 TEST(HtmlReport, IsWellFormedForAnyNumberOfIntervals) {
   for (const std::int64_t intervals : {0, 1, 2, 50, 3000})
     EXPECT_EQ(first_fault(report_of(sample_record(intervals))), "") << intervals;

@@ -131,6 +131,31 @@ TEST(Resolved, NamesTheFlagOfABatchThatIsSmallerThanTheSmallest) {
   }
 }
 
+TEST(Resolved, RefusesALargestBatchBelowTheFirst) {
+  const auto message = [](std::int64_t largest, const char* mode, std::int64_t batch) {
+    RunConfig config;
+    config.train.method = "triaccel";
+    config.train.batch = batch;
+    config.train.accumulate = 2;
+    config.control.batch = mode;
+    config.control.largest_batch = largest;
+    try {
+      resolved(config);
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(message(64, "elastic", 32), "");
+  EXPECT_EQ(message(0, "elastic", 32), "");
+  EXPECT_EQ(message(32, "micro", 32), "") << "the bound of a pass";
+  EXPECT_EQ(
+      message(63, "elastic", 32),
+      "[--largest-batch] must not lie below the first batch, got 63 and 64; lower --batch, or "
+      "leave the bound out");
+  EXPECT_NE(message(96, "elastic", 0), "") << "two passes of the usual 96";
+}
+
 TEST(ScheduleOf, CutsOnlyAWarmUpThatNobodyAskedFor) {
   RunConfig config;
   config.train.batch = 10;

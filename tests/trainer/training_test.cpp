@@ -223,16 +223,21 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   config.train.batch = 12;
   config.train.control_interval = 2;
   config.activations.keep = "coded";
+  config.activations.ratio = 24;  // codes whose noise is answered
   config.activations.look_every = 3;
   config.device.threads = 1;
   const ScratchFolder scratch;
-  start_run(config, scratch.path / "whole");
-  int steps = 0;
-  const auto stop = [&] { return ++steps == 2; };
-  const fs::path run = scratch.path / "cut";
-  EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
-  EXPECT_EQ(resume_run(run).status, "finished");
-  EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole"));
+  Recorder whole;
+  start_run(config, scratch.path / "whole", {.sinks = {&whole}});
+  EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
+  for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet
+    int steps = 0;
+    const auto stop = [&] { return ++steps == last; };
+    const fs::path run = scratch.path / std::to_string(last);
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(resume_run(run).status, "finished");
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << last;
+  }
 }
 
 TEST(LoadWeights, StartsFromAnotherRunsWeights) {

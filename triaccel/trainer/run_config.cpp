@@ -88,6 +88,17 @@ void check_control(const RunConfig::Control& control) {
   require_range("--noise-share", control.noise_share, 0, 1e9, "[0, 1e9]");
 }
 
+/// A batch that grows and shrinks begins between its bounds. Passes of a fixed batch may be
+/// smaller.
+void check_first_batch(const RunConfig& config) {
+  const RunConfig::Control& control = config.control;
+  const std::int64_t first = config.train.batch * config.train.accumulate;
+  if (config.train.method != "triaccel" || control.batch != "elastic") return;
+  require(control.largest_batch == 0 || control.largest_batch >= first, "--largest-batch",
+          "must not lie below the first batch, got ", control.largest_batch, " and ", first,
+          "; lower --batch, or leave the bound out");
+}
+
 /// What only the control loop can do is refused where there is none, not ignored. Its numbers may
 /// stand, and anything may where every mechanism is switched off by name.
 void check_method(const RunConfig& config) {
@@ -256,6 +267,7 @@ RunConfig resolved(RunConfig config) {
   const bool elastic = config.train.method == "elasticzo";
   const bool integers = trains_in_integers(config);
   if (config.train.batch == 0) config.train.batch = trains_by_losses(config) || integers ? 32 : 96;
+  check_first_batch(config);
   if (config.train.lr == 0) config.train.lr = sgd ? (elastic ? 0.01 : 0.05) : 1e-3;
   if (config.model.init == "auto")
     config.model.init = trains_by_losses(config) ? "kaiming" : "torch";

@@ -101,8 +101,9 @@ bool is_finished(const fs::path& directory) {
 
 RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
   const RunConfig config = config_to_go_on(directory);
-  const RunLock lock(directory);
+  // Before the lock: several processes may ask what a finished run came to.
   if (is_finished(directory)) return read_summary(directory / kSummaryFile);
+  const RunLock lock(directory);
   if (trains_in_integers(config)) return train_int8_in(directory, config, hooks);
   RunParts parts(config);
   return train_in(directory, config, parts, hooks);
