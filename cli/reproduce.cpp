@@ -9,6 +9,7 @@
 #include "cli/config_options.h"
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
+#include "cli/make_rows.h"
 #include "cli/reproduce_elastic.h"
 #include "cli/reproduce_fdsr.h"
 #include "cli/reproduction.h"
@@ -208,13 +209,7 @@ int reproduce_command(ReproduceArguments& arguments) {
   Table table(arguments.wanted);
   const std::vector<PlannedRow> rows = planned_rows(arguments.wanted);
   for (const PlannedRow& row : rows) table.check(row);
-  try {
-    for (const PlannedRow& row : rows) table.make(row);
-  } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "interrupted; the same command goes on where it stopped\n");
-    return interrupted.exit_code;
-  }
-  return table.finish();
+  return make_rows(table, rows);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/elastic_reproduction.h"
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
+#include "cli/make_rows.h"
 #include "cli/run_console.h"
 #include "cli/stored_run.h"
 #include "triaccel/base/error.h"
@@ -221,13 +222,7 @@ int elastic_command(ElasticArguments& arguments) {
   for (const ElasticPlan& plan : plans)
     for (const RunConfig& candidate : elastic_candidates(plan, wanted)) resolved(candidate);
   ElasticTable table(wanted);
-  try {
-    for (const ElasticPlan& plan : plans) table.make(plan);
-  } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "interrupted; the same command goes on where it stopped\n");
-    return interrupted.exit_code;
-  }
-  return table.finish();
+  return make_rows(table, plans);
 }
 
 }  // namespace

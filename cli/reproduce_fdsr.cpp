@@ -11,6 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
 #include "cli/fdsr_reproduction.h"
+#include "cli/make_rows.h"
 #include "cli/run_console.h"
 #include "cli/stop_signals.h"
 #include "cli/stored_run.h"
@@ -240,13 +241,7 @@ int fdsr_command(FdsrArguments& arguments) {
   for (const FdsrPlan& plan : plans) table.check(plan);
   fs::create_directories(wanted.out);
   watch_stop_signals();
-  try {
-    for (const FdsrPlan& plan : plans) table.make(plan);
-  } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "interrupted; the same command goes on where it stopped\n");
-    return interrupted.exit_code;
-  }
-  return table.finish();
+  return make_rows(table, plans);
 }
 
 }  // namespace
