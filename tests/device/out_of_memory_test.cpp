@@ -1,8 +1,12 @@
 #include "triaccel/device/out_of_memory.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "triaccel/device/cpu_memory.h"
 
 namespace triaccel {
 namespace {
@@ -20,6 +24,24 @@ TEST(CatchingOutOfMemory, KnowsWhatLibrariesSayOfTheirOwnMemory) {
     }
   }
   EXPECT_THROW(catching_out_of_memory([] { throw std::bad_alloc(); }), OutOfMemory);
+}
+
+/// As a product of libtorch on Arm does that is refused memory.
+TEST(CatchingOutOfMemory, FindsWhatOneDnnDidWithoutAndSwitchesItOnAgain) {
+  install_cpu_memory();
+  at::Context& context = at::globalContext();
+  if (!context.userEnabledMkldnn()) GTEST_SKIP() << "this libtorch has no oneDNN";
+  const auto product = [&] {
+    fail_cpu_allocation(0);
+    EXPECT_THROW(at::empty({16}), c10::OutOfMemoryError);
+    context.setUserEnabledMkldnn(false);
+    return 7;
+  };
+  EXPECT_THROW(catching_out_of_memory(product), OutOfMemory);
+  EXPECT_TRUE(context.userEnabledMkldnn());
+  catching_out_of_memory([&] { context.setUserEnabledMkldnn(false); });
+  EXPECT_FALSE(context.userEnabledMkldnn()) << "somebody's own wish";
+  context.setUserEnabledMkldnn(true);
 }
 
 TEST(CatchingOutOfMemory, LetsOtherErrorsPass) {

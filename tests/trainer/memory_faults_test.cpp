@@ -86,7 +86,7 @@ TEST(OutOfMemoryInAStep, LetsTheBatchGrowAgain) {
     using WatchedRun::WatchedRun;
     void after_step() override {
       WatchedRun::after_step();
-      if (++steps == 2) fail_cpu_allocation(3);
+      if (++steps == 2) fail_cpu_allocation(40);
     }
     int steps = 0;
   } run(config);

@@ -48,7 +48,7 @@ struct Account {
   Level total;
   std::array<Level, kMemoryPurposes> by_purpose;
   std::atomic<std::int64_t> limit = 0;
-  std::atomic<std::int64_t> allocations = 0;
+  std::atomic<std::int64_t> allocations = 0, refusals = 0;
   std::atomic<std::int64_t> failing_allocation = -1;
   std::atomic<bool> fails_persistently = false;
 };
@@ -65,6 +65,7 @@ bool must_fail(std::int64_t number) {
 }
 
 [[noreturn]] void throw_out_of_memory(std::int64_t wanted) {
+  account().refusals.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t limit = account().limit;
   throw c10::OutOfMemoryError(
       {__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
@@ -142,6 +143,8 @@ void reset_cpu_memory_peak() {
 void limit_cpu_memory(std::int64_t bytes) { account().limit = bytes; }
 
 std::int64_t cpu_allocation_count() { return account().allocations; }
+
+std::int64_t cpu_refusal_count() { return account().refusals; }
 
 void fail_cpu_allocation(std::int64_t allocations_from_now, bool persistently) {
   account().fails_persistently = persistently;

@@ -23,6 +23,9 @@ void limit_cpu_memory(std::int64_t bytes);
 /// Number of allocations so far; tests compare two readings to show that a phase allocates nothing.
 std::int64_t cpu_allocation_count();
 
+/// Number of allocations that were refused so far, also of those somebody did without.
+std::int64_t cpu_refusal_count();
+
 /// Makes the allocation with this number (counted from now, 0 the next) fail, once or for good.
 /// For tests of what an out-of-memory leaves behind; a negative number switches it off.
 void fail_cpu_allocation(std::int64_t allocations_from_now, bool persistently = false);

@@ -4,9 +4,11 @@
 
 #include <new>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/onednn_watch.h"
 
 namespace triaccel {
 
@@ -18,8 +20,16 @@ bool tells_of_memory(std::string_view what);
 /// instead.
 template <typename Work>
 decltype(auto) catching_out_of_memory(Work&& work) {
+  const OneDnnWatch onednn;
   try {
-    return std::forward<Work>(work)();
+    if constexpr (std::is_void_v<std::invoke_result_t<Work>>) {
+      std::forward<Work>(work)();
+      onednn.check();
+    } else {
+      decltype(auto) result = std::forward<Work>(work)();
+      onednn.check();
+      return result;
+    }
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(error.what_without_backtrace());
   } catch (const c10::Error& error) {
