@@ -7,12 +7,11 @@
 
 #include "cli/commands.h"
 #include "cli/config_options.h"
-#include "cli/exit_codes.h"
-#include "cli/failures.h"
 #include "cli/make_rows.h"
 #include "cli/reproduce_elastic.h"
 #include "cli/reproduce_fdsr.h"
 #include "cli/reproduction.h"
+#include "cli/row_failures.h"
 #include "cli/run_console.h"
 #include "cli/stored_run.h"
 #include "triaccel/base/error.h"
@@ -68,22 +67,14 @@ class Table {
 
   /// Makes a row. One that fails is reported and left out; the user's mistake ends the command.
   void make(const PlannedRow& planned) {
-    try {
-      add(planned);
-    } catch (const UsageError&) {
-      throw;
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{} failed:\n", planned.name());
-      const int code = report_failure(error);
-      if (exit_code_ == kOk) exit_code_ = code;
-    }
+    failures_.guard(planned.name(), [&] { add(planned); });
   }
 
   /// The table of what there is; answers with the exit code of the first row that failed.
   int finish() {
     write_table_files(wanted_.out, rows_, wanted_.table, runs_);
     fmt::print("\n{}\nfiles: {}\n", table_text(rows_, wanted_.table), wanted_.out.string());
-    return exit_code_;
+    return failures_.exit_code();
   }
 
  private:
@@ -120,7 +111,7 @@ class Table {
     RunConfig config = planned.config;
     if (config.train.method != "triaccel" || config.device.budget != "none") return config;
     const TableRow* baseline = baseline_of(planned.row, rows_);
-    if (baseline == nullptr && exit_code_ != kOk)
+    if (baseline == nullptr && failures_.any())
       throw std::runtime_error("its budget is what FP32 took, and FP32 has failed");
     require(baseline != nullptr, "--methods", planned.name(),
             ": its budget is what FP32 took, and there is no such row; name fp32 before triaccel, "
@@ -150,7 +141,7 @@ class Table {
   RunConsole console_;
   std::vector<TableRow> rows_;
   std::vector<TableRun> runs_;
-  int exit_code_ = kOk;
+  RowFailures failures_;
 };
 
 RunConfig defaults() {

@@ -10,9 +10,8 @@
 
 #include "cli/config_options.h"
 #include "cli/elastic_reproduction.h"
-#include "cli/exit_codes.h"
-#include "cli/failures.h"
 #include "cli/make_rows.h"
+#include "cli/row_failures.h"
 #include "cli/run_console.h"
 #include "cli/stored_run.h"
 #include "triaccel/base/error.h"
@@ -49,23 +48,15 @@ class ElasticTable {
   /// Makes a row. One that fails is reported and left out; the user's mistake ends the command.
   void make(const ElasticPlan& plan) {
     if (made_elsewhere(plan)) return;
-    try {
-      add(plan);
-    } catch (const UsageError&) {
-      throw;
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{} failed:\n", plan.name());
-      const int code = report_failure(error);
-      if (exit_code_ == kOk) exit_code_ = code;
-    }
+    failures_.guard(plan.name(), [&] { add(plan); });
   }
 
   /// The table of what there is; answers with the exit code of the first row that failed.
   int finish() {
-    if (wanted_.trial > 0) return exit_code_;
+    if (wanted_.trial > 0) return failures_.exit_code();
     write_elastic_files(wanted_.out, rows_);
     fmt::print("\n{}\nfiles: {}\n", elastic_text(rows_), wanted_.out.string());
-    return exit_code_;
+    return failures_.exit_code();
   }
 
  private:
@@ -173,7 +164,7 @@ class ElasticTable {
   const ElasticReproduction& wanted_;
   RunConsole console_;
   std::vector<ElasticRow> rows_;
-  int exit_code_ = kOk;
+  RowFailures failures_;
 };
 
 RunConfig defaults() {

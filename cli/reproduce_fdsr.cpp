@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "cli/config_options.h"
-#include "cli/exit_codes.h"
-#include "cli/failures.h"
 #include "cli/fdsr_reproduction.h"
 #include "cli/make_rows.h"
+#include "cli/row_failures.h"
 #include "cli/run_console.h"
 #include "cli/stop_signals.h"
 #include "cli/stored_run.h"
@@ -67,15 +66,7 @@ class FdsrTable {
   /// Makes a row. One that fails is reported, and what was measured before stays; the user's
   /// mistake ends the command.
   void make(const FdsrPlan& plan) {
-    try {
-      add(plan);
-    } catch (const UsageError&) {
-      throw;
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{} failed:\n", plan.name());
-      const int code = report_failure(error);
-      if (exit_code_ == kOk) exit_code_ = code;
-    }
+    failures_.guard(plan.name(), [&] { add(plan); });
   }
 
   /// The table of what there is; answers with the exit code of the first row that failed.
@@ -90,7 +81,7 @@ class FdsrTable {
     }
     write_compression_files(wanted_.out, rows_, pictures);
     fmt::print("\n{}\nfiles: {}\n", compression_text(rows_), wanted_.out.string());
-    return exit_code_;
+    return failures_.exit_code();
   }
 
  private:
@@ -198,7 +189,7 @@ class FdsrTable {
   const FdsrReproduction& wanted_;
   RunConsole console_;
   std::vector<CompressionRow> rows_;
-  int exit_code_ = kOk;
+  RowFailures failures_;
 };
 
 RunConfig defaults() {
