@@ -25,8 +25,8 @@ class SideStream {
   /// kept alive. Passes on what `work` throws; what it enqueued is waited for all the same.
   void run(const std::function<void()>& work, std::vector<at::Tensor> held);
 
-  /// Waits for the oldest work until what is held takes no more than `bytes`: what is enqueued on
-  /// the current stream from now on comes after it.
+  /// Waits for the oldest work, the newest always excepted, until what is held takes no more than
+  /// `bytes`: what is enqueued on the current stream from now on comes after it.
   void wait_down_to(std::int64_t bytes);
 
   /// What is enqueued on the current stream from now on comes after all such work.

@@ -58,7 +58,7 @@ void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> 
 }
 
 void SideStream::wait_down_to(std::int64_t bytes) {
-  while (streams_->held_bytes > bytes) streams_->wait_for_oldest();
+  while (streams_->held_bytes > bytes && streams_->pieces.size() > 1) streams_->wait_for_oldest();
 }
 
 void SideStream::join() {

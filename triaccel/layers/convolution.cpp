@@ -170,6 +170,25 @@ ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor
   return gradients;
 }
 
+/// While it lives, cuDNN measures its kernels for a convolution that it has not met yet and keeps
+/// the fastest: for large maps 2 % of a whole step on an H200. Small ones take what it chooses
+/// unmeasured; searches there came out slower.
+class [[nodiscard]] KernelSearch {
+ public:
+  KernelSearch(const at::Tensor& x, const at::Tensor& weight) {
+    constexpr std::size_t large = 16 << 20;
+    if (x.is_cuda() && x.nbytes() >= large && weight.dim() == 4 &&
+        weight.size(2) * weight.size(3) > 1 && !at::globalContext().deterministicCuDNN())
+      at::globalContext().setBenchmarkCuDNN(true);
+  }
+  ~KernelSearch() { at::globalContext().setBenchmarkCuDNN(before_); }
+  KernelSearch(const KernelSearch&) = delete;
+  KernelSearch& operator=(const KernelSearch&) = delete;
+
+ private:
+  bool before_ = at::globalContext().benchmarkCuDNN();
+};
+
 /// The gradients of a depthwise convolution by our own kernels. In FP16 the weight's must be FP16
 /// too, since that is what says that it carries the layer's scale; otherwise FP32 costs nothing.
 ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
@@ -209,6 +228,7 @@ at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weigh
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
   if (is_sparse_product(x, w, g)) return sparse_product(x, w, g).to(output);
+  const KernelSearch search(x, w);
   const at::Tensor y = runs_as_gemm(x, w, g, kernel)
                            ? gemm_convolution(x, w, g)
                            : at::convolution(x, w, {}, g.stride, g.padding, g.dilation,
@@ -237,6 +257,7 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
     if (types.want_weight) gradients.weight = gemm_weight_gradient(dy, x, w, g);
   } else {
+    const KernelSearch search(x, w);
     std::tie(gradients.input, gradients.weight, std::ignore) = at::convolution_backward(
         dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
         g.groups, {types.want_input, types.want_weight, false});

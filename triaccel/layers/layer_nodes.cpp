@@ -28,8 +28,16 @@ bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
 
 /// What may be held for work beside the main stream, and what one layer's work may add to it: above
 /// that, kernels fill the device by themselves and get in each other's way.
-constexpr std::int64_t kMostHeldBytes = 48 << 20;
+constexpr std::int64_t kMostHeldBytes = 16 << 20;
 constexpr std::int64_t kMostByLayer = 32 << 20;
+
+/// Whether a layer's weight gradient is computed beside what follows. Not where it dwarfs the maps:
+/// there is little to overlap then, and the side stream would take memory of its own for it.
+bool pays_beside(const at::Tensor& output, const at::Tensor& kept, const at::Tensor& weight) {
+  const auto maps = static_cast<std::int64_t>(output.nbytes() + kept.nbytes());
+  constexpr std::int64_t dwarfed = 4;
+  return maps <= kMostByLayer && static_cast<std::int64_t>(weight.nbytes()) <= dwarfed * maps;
+}
 
 /// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
 /// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
@@ -141,7 +149,7 @@ class LayerNode final : public WeightNode {
     at::Tensor input;
     // The first layer has nothing to compute it beside of.
     const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
-                        static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
+                        pays_beside(output, kept, weight_);
     at::Tensor& held = weight_.mutable_grad();  // of another use of the weight
     if (!beside) {
       if (how_.side != nullptr && held.defined()) how_.side->join();

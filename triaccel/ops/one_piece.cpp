@@ -4,7 +4,8 @@
 
 namespace triaccel {
 
-std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like) {
+std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like,
+                                     std::optional<c10::Device> device) {
   constexpr std::int64_t unit = 32;  // elements; 128 bytes of FP32
   if (like.empty()) return {};
   std::int64_t total = 0;
@@ -13,7 +14,8 @@ std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like) {
     offsets.push_back(total);
     total += (tensor.numel() + unit - 1) / unit * unit;
   }
-  const at::Tensor piece = at::empty({total}, like.front().options());
+  const at::Tensor piece =
+      at::empty({total}, like.front().options().device(device.value_or(like.front().device())));
   std::vector<at::Tensor> tensors;
   for (std::size_t i = 0; i < like.size(); ++i)
     tensors.push_back(piece.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));

@@ -35,22 +35,25 @@ c10::Device prepare_device(const RunConfig& config) {
   return device;
 }
 
-/// Moves weights to the device and, where asked, into channels-last order; on a GPU into one piece.
+/// Moves weights to the device and, where asked, into channels-last order. To a GPU they go in one
+/// piece and straight to their place: what lies there for a while only leaves a gap.
 void place(Network& network, const RunDevice& on, bool channels_last) {
   const at::NoGradGuard no_grad;
-  network.module->to(on.device);
   std::vector<at::Tensor> parameters = network.module->parameters();
   if (channels_last)
     for (at::Tensor& parameter : parameters)
       if (parameter.dim() == 4)
         parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-  if (!on.device.is_cuda()) return;
-  for (const at::Tensor& parameter : parameters)
-    if (parameter.scalar_type() != at::kFloat || !parameter.is_non_overlapping_and_dense()) return;
-  std::vector<at::Tensor> pieces = in_one_piece(parameters);
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    parameters[i].set_data(pieces[i].copy_(parameters[i]));
-  release_cuda_cache();
+  const bool fit_together = std::ranges::all_of(parameters, [](const at::Tensor& parameter) {
+    return parameter.scalar_type() == at::kFloat && parameter.is_non_overlapping_and_dense();
+  });
+  if (on.device.is_cuda() && fit_together) {
+    std::vector<at::Tensor> pieces = in_one_piece(parameters, on.device);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      parameters[i].set_data(pieces[i].copy_(parameters[i]));
+  }
+  network.module->to(on.device);  // buffers, and what is not there yet
+  if (on.device.is_cuda()) release_cuda_cache();
 }
 
 /// A user's network was made before our allocator counted; its tensors move into counted memory.

@@ -21,6 +21,12 @@ template <typename VectorBody, typename ScalarBody>
 __device__ void for_each_element(ChunkRange range, bool aligned, VectorBody vector_body,
                                  ScalarBody scalar_body) {
   constexpr int step = kThreads * 4;
+  if (aligned && range.end - range.begin == kChunk) {  // no conditions between loads: all at once
+#pragma unroll
+    for (int offset = 0; offset < kChunk; offset += step)
+      vector_body(range.begin + offset + threadIdx.x * 4);
+    return;
+  }
 #pragma unroll
   for (int offset = 0; offset < kChunk; offset += step) {
     const std::int64_t i = range.begin + offset + threadIdx.x * 4;
