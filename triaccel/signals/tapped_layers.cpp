@@ -18,6 +18,26 @@ namespace {
 namespace autograd = torch::autograd;
 using Optional = std::optional<at::Tensor>;
 
+/// Lets a GPU round the operands of FP32 products and convolutions to TF32's 11 bits: its units for
+/// that are several times as fast. For the way back only, where statistics of norms are constants
+/// and an error stays as small as it is: forward, a norm over few samples would magnify it.
+class [[nodiscard]] ProductsInTf32 {
+ public:
+  ProductsInTf32() { set(true, true); }
+  ~ProductsInTf32() { set(products_before_, convolutions_before_); }
+  ProductsInTf32(const ProductsInTf32&) = delete;
+  ProductsInTf32& operator=(const ProductsInTf32&) = delete;
+
+ private:
+  static void set(bool products, bool convolutions) {
+    at::globalContext().setAllowTF32CuBLAS(products);
+    at::globalContext().setAllowTF32CuDNN(convolutions);
+  }
+
+  bool products_before_ = at::globalContext().allowTF32CuBLAS();
+  bool convolutions_before_ = at::globalContext().allowTF32CuDNN();
+};
+
 /// Calls `work` with what arrives at a layer's output, once.
 class TapNode final : public autograd::Node {
  public:
@@ -28,6 +48,8 @@ class TapNode final : public autograd::Node {
     const at::NoGradGuard no_grad;
     const Work work = std::exchange(work_, nullptr);  // the input it holds goes with it
     if (!work || !gradients[0].defined()) return {{}, {}};
+    std::optional<ProductsInTf32> in_tf32;
+    if (gradients[0].is_cuda()) in_tf32.emplace();  // on a CPU the setting would mean BF16
     return {work(gradients[0], task_should_compute_output(0)), {}};
   }
 
@@ -45,20 +67,6 @@ Optional detached(const Optional& tensor) {
 
 /// A weight's view [out, in] whose memory runs the other way: a tied matrix, used transposed.
 bool is_transposed(const at::Tensor& view) { return view.stride(0) < view.stride(1); }
-
-/// Lets a GPU round the operands of FP32 products to TF32's 11 bits: its units for that are several
-/// times as fast. A Gram matrix is a measurement that is averaged and compared by factors; no
-/// gradient is made from it.
-class [[nodiscard]] ProductsInTf32 {
- public:
-  ProductsInTf32() { at::globalContext().setAllowTF32CuBLAS(true); }
-  ~ProductsInTf32() { at::globalContext().setAllowTF32CuBLAS(before_); }
-  ProductsInTf32(const ProductsInTf32&) = delete;
-  ProductsInTf32& operator=(const ProductsInTf32&) = delete;
-
- private:
-  bool before_ = at::globalContext().allowTF32CuBLAS();
-};
 
 /// As layers compute it in FP32: without taps that meet nothing, by our own kernels where there
 /// are.
@@ -181,8 +189,6 @@ void TappedLayers::arrive(std::int64_t id) {
 }
 
 void TappedLayers::reduce(Layer& layer) const {
-  std::optional<ProductsInTf32> in_tf32;
-  if (root_.is_cuda()) in_tf32.emplace();  // on a CPU the setting would mean BF16
   for (const auto& [block, uses] : layer.pending) {
     at::Tensor gram = gram_of(uses, size_);
     layer.gram = layer.gram.defined() ? layer.gram + gram : std::move(gram);
