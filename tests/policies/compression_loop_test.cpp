@@ -53,9 +53,10 @@ TEST(CompressionLoop, GrowsWhereCodesAddTooMuchNoise) {
 }
 
 TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
+  const CompressionOrders first = orders_of(first_state({}), {});
   for (const double noise : {0.02, 0.03, 0.05})
-    EXPECT_EQ(ticked(first_state({}), tick_with_noise(noise)), first_state({})) << noise;
-  EXPECT_EQ(ticked(first_state({}), tick_with_noise(0.001)), first_state({}))
+    EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(noise)), {}), first) << noise;
+  EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(0.001)), {}), first)
       << "the target is the floor";
   const LoopOptions further{.most_ratio = 12};
   EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(further), tick_with_noise(0.001), further), further),
@@ -113,6 +114,20 @@ TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
   state = after_tick(state, {.step = 150, .loss = 2.5, .progress = 0.2}, {}, events);
   EXPECT_FALSE(orders_of(state, {}).lossless);
   EXPECT_EQ(events.back(), "codes again, at 6.8x");
+}
+
+TEST(CompressionLoop, GoesOnAsBeforeAfterASpikeThatCodesCannotHaveCaused) {
+  const CompressionTick measured = tick_with_noise(0.0001);
+  CompressionState state = ticked(with_losses(2), measured);
+  const double before = ratio_of(state);
+  PolicyEvents events;
+  state = after_tick(state, {.step = 100, .loss = 2.5, .progress = 0.2}, {}, events);
+  EXPECT_TRUE(orders_of(state, {}).lossless);
+  EXPECT_EQ(ratio_of(state), before);
+  EXPECT_NE(events.back().find("then as before"), std::string::npos) << events.back();
+  state = ticked(with_losses(2), measured);
+  state = ticked(state, {.step = 100, .nonfinite = true, .progress = 0.2});
+  EXPECT_LT(ratio_of(state), before) << "what is not finite is answered in any case";
 }
 
 TEST(CompressionLoop, TakesNoSpikeForOneThatNoiseExplains) {

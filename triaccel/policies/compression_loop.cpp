@@ -64,21 +64,28 @@ void add_loss(CompressionState& state, double loss) {
   state.loss_variance = (1 - share) * (state.loss_variance + share * distance * distance);
 }
 
-/// No codes for a while. What comes after a spike may be another level: the averages start anew.
+/// No codes for a while, and more bytes after it, unless the last look found that they add next to
+/// no noise. What comes after a spike may be another level: the averages start anew.
 void fall_back(CompressionState& state, const CompressionTick& tick, const std::string& why,
                const LoopOptions& options, PolicyEvents& events) {
   const bool coded = state.lossless_until == 0;
+  const bool cleared = state.noise >= 0 && state.noise < kQuietNoise && !tick.nonfinite;
   const double before = ratio_of(state, options);
-  if (coded) grow(state, options.spike_grow, options);
+  if (coded && !cleared) grow(state, options.spike_grow, options);
   state.lossless_until = tick.step + options.lossless_steps;
   state.loss_ticks = 0;
   state.loss_mean = state.loss_variance = 0;
   state.quiet = false;
   state.quiet_epochs = 0;
-  events.push_back(coded ? change_text(before, state, options) +
-                               text(why, "; lossless for ", options.lossless_steps, " steps first")
-                         : text("compression stays lossless for another ", options.lossless_steps,
-                                " steps: ", why, ", which codes did not cause"));
+  if (!coded)
+    events.push_back(text("compression stays lossless for another ", options.lossless_steps,
+                          " steps: ", why, ", which codes did not cause"));
+  else if (cleared)
+    events.push_back(text("compression pauses for ", options.lossless_steps, " steps: ", why,
+                          "; then as before, since codes add next to no noise"));
+  else
+    events.push_back(change_text(before, state, options) +
+                     text(why, "; lossless for ", options.lossless_steps, " steps first"));
 }
 
 void answer_noise(CompressionState& state, const CompressionTick& tick, const LoopOptions& options,
@@ -88,6 +95,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
   const double noise = tick.code_noise / tick.batch_noise;
   const double rate_share = std::clamp(tick.rate_share, 1e-3, 1.0);
   const double target = options.noise_target * std::pow(rate_share, -options.rate_exponent);
+  state.noise = noise / target;
   const double before = ratio_of(state, options);
   const std::string reason =
       text("codes add ", brief(100 * noise), " % to the mini-batch's noise, target ",
@@ -225,13 +233,13 @@ double error_bound_of(const CompressionState& state, double error_bound) {
 
 std::vector<StateView> compression_state(const CompressionState& s) {
   return {number_state<double>(kNumbers, {s.bytes, s.price_factor, s.price, s.best_accuracy,
-                                          s.best_loss, s.loss_mean, s.loss_variance}),
+                                          s.best_loss, s.loss_mean, s.loss_variance, s.noise}),
           number_state<std::int64_t>(kCounts, {s.loss_ticks, s.lossless_until, s.frozen_epochs,
                                                s.quiet_epochs, s.quiet, s.told_limit})};
 }
 
 CompressionState compression_from(const StateMap& saved) {
-  const auto numbers = numbers_from<double>(saved, kNumbers, 7);
+  const auto numbers = numbers_from<double>(saved, kNumbers, 8);
   const auto counts = numbers_from<std::int64_t>(saved, kCounts, 6);
   return {.bytes = numbers[0],
           .price_factor = numbers[1],
@@ -240,6 +248,7 @@ CompressionState compression_from(const StateMap& saved) {
           .best_loss = numbers[4],
           .loss_mean = numbers[5],
           .loss_variance = numbers[6],
+          .noise = numbers[7],
           .loss_ticks = counts[0],
           .lossless_until = counts[1],
           .frozen_epochs = counts[2],

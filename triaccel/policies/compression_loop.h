@@ -47,6 +47,7 @@ struct CompressionState {
   double best_loss = 0;             // lowest mean at the end of an epoch; 0: none yet
   double loss_mean = 0;             // over about ten ticks
   double loss_variance = 0;         // likewise
+  double noise = -1;                // last measured, over its target; negative: not yet
   std::int64_t loss_ticks = 0;      // that both know of
   std::int64_t lossless_until = 0;  // step; 0: it codes
   std::int64_t frozen_epochs = 0;   // left
