@@ -71,12 +71,12 @@ TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuInBatchesOfEveryTypeAndOrder) {
         }
 }
 
-TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereRowsAreWrittenInPiecesOfAnyWidth) {
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereRowsAreMovedInPiecesOfAnyWidth) {
   // Rows of 16, 8, 4 and 2 bytes' alignment, maps of one block's width and of several, channels and
   // positions that fill no tile.
   for (const int block : {8, 7, 4})
     for (const FloatType type : {FloatType::F32, FloatType::Bf16})
-      for (const std::int64_t side : {4, 7, 8, 14, 18, 28, 33, 64})
+      for (const std::int64_t side : {4, 7, 8, 14, 18, 28, 33, 56, 64})
         for (const std::int64_t channels : {5, 32, 40}) {
           const FrequencyCoding coding = {.map = dense_map(3, channels, side, side, MapOrder::Nchw),
                                           .type = type,
@@ -91,48 +91,56 @@ TEST_F(FrequencyCodecOnCuda, WritesWhatAMapMakesOfItsElements) {
   for (const int block : {8, 7, 4})
     for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})
       for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
-        for (const map_cases::MapKind kind : map_cases::kMapKinds) {
-          const FrequencyCoding coding = {.map = dense_map(3, 64, 13, 14, order),
-                                          .type = type,
-                                          .block = block,
-                                          .bits = coefficient_bits(block, {56, 36, 28, 20, 12})};
-          const map_cases::MapCase made(kind, 3, 64, reach_of(coding.map));
-          const Bytes values = stored_as(type, noisy_map(coding.map));
-          Bytes codes(static_cast<std::size_t>(layout_of(coding).bytes())), wanted(values.size());
-          cpu::encode_frequency(coding, values.data(), codes.data(), nullptr);
-          cpu::decode_frequency(coding, codes.data(), wanted.data(), made.map());
-          const map_cases::DeviceMap on_gpu(made, device_);
-          const at::Tensor device_codes = moved(codes), room = at::zeros_like(moved(values));
-          cuda::decode_frequency(coding, pointer<std::uint8_t>(device_codes), pointer<char>(room),
-                                 on_gpu.map(), stream());
-          const std::vector<float> found = read_as(type, fetched(room));
-          const std::vector<float> expected = read_as(type, wanted);
-          for (std::size_t i = 0; i < found.size(); ++i)
-            ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
-                << described(coding) << ", element " << i << " is " << found[i] << ", not "
-                << expected[i];
-        }
+        for (const map_cases::MapKind kind : map_cases::kMapKinds)
+          for (const std::int64_t channels : {64, 40}) {  // whole words of a gate, and not
+            const FrequencyCoding coding = {.map = dense_map(3, channels, 13, 14, order),
+                                            .type = type,
+                                            .block = block,
+                                            .bits = coefficient_bits(block, {56, 36, 28, 20, 12})};
+            const map_cases::MapCase made(kind, 3, channels, reach_of(coding.map));
+            const Bytes values = stored_as(type, noisy_map(coding.map));
+            Bytes codes(static_cast<std::size_t>(layout_of(coding).bytes())), wanted(values.size());
+            cpu::encode_frequency(coding, values.data(), codes.data(), nullptr);
+            cpu::decode_frequency(coding, codes.data(), wanted.data(), made.map());
+            const map_cases::DeviceMap on_gpu(made, device_);
+            const at::Tensor device_codes = moved(codes), room = at::zeros_like(moved(values));
+            cuda::decode_frequency(coding, pointer<std::uint8_t>(device_codes), pointer<char>(room),
+                                   on_gpu.map(), stream());
+            const std::vector<float> found = read_as(type, fetched(room));
+            const std::vector<float> expected = read_as(type, wanted);
+            for (std::size_t i = 0; i < found.size(); ++i)
+              ASSERT_TRUE(map_cases::agrees(found[i], expected[i], kind.activation, type))
+                  << described(coding) << ", element " << i << " is " << found[i] << ", not "
+                  << expected[i];
+          }
 }
 
 TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuForUnitsThatAreNotFinite) {
-  for (const int block : {8, 7, 4}) {
-    const FrequencyCoding coding = {.map = dense_map(64, 40, 8, 8, MapOrder::Nhwc),
-                                    .block = block,
-                                    .bits = coefficient_bits(block, {48, 30, 24, 17, 12})};
-    std::vector<float> values = noisy_map(coding.map);
-    values[5] = NAN;
-    values[2000] = INFINITY;
-    values[70001] = -INFINITY;
-    values[90000] = 3e38f;
-    expect_oracle(coding, values);
-  }
+  for (const int block : {8, 7, 4})
+    for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc}) {
+      const FrequencyCoding coding = {.map = dense_map(64, 40, 8, 8, order),
+                                      .block = block,
+                                      .bits = coefficient_bits(block, {48, 30, 24, 17, 12})};
+      std::vector<float> values = noisy_map(coding.map);
+      values[5] = NAN;
+      values[2000] = INFINITY;
+      values[70001] = -INFINITY;
+      values[90000] = 3e38f;
+      expect_oracle(coding, values);
+    }
 }
 
 TEST_F(FrequencyCodecOnCuda, TakesMapsThatLieAnywhere) {
-  const FrequencyCoding coding = {.map = dense_map(3, 40, 16, 16, MapOrder::Nchw),
-                                  .block = 8,
-                                  .bits = coefficient_bits(8, {48, 30, 24, 17, 12})};
-  for (const int shift : {4, 8, 12}) expect_oracle(coding, noisy_map(coding.map), shift);
+  for (const int block : {8, 7, 4})
+    for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})
+      for (const FloatType type : {FloatType::F32, FloatType::Bf16})
+        for (const int shift : {4, 8, 12}) {
+          const FrequencyCoding coding = {.map = dense_map(3, 64, 28, 28, order),
+                                          .type = type,
+                                          .block = block,
+                                          .bits = coefficient_bits(block, {48, 30, 24, 17, 12})};
+          expect_oracle(coding, noisy_map(coding.map), shift);
+        }
 }
 
 TEST_F(FrequencyCodecOnCuda, TakesMapsWithoutElements) {

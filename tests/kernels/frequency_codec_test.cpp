@@ -9,6 +9,7 @@
 #include "tests/kernels/codec_map_cases.h"
 #include "tests/kernels/frequency_codec_cases.h"
 #include "triaccel/kernels/block_transform.h"
+#include "triaccel/kernels/frequency_code_table.h"
 #include "triaccel/kernels/frequency_codec_math.h"
 
 namespace triaccel::kernels {
@@ -117,22 +118,25 @@ TEST(CodeBits, NeverLeaveTheirBits) {
       }
 }
 
-TEST(OffsetWords, AreUniformAndIndependent) {
+TEST(ChunkOffsets, AreUniformAndIndependent) {
   constexpr int calls = 4096;
-  double sums[16] = {}, products[16][16] = {};
+  std::array<double, kMostCodes> sums = {};
+  std::array<std::array<double, kMostCodes>, kMostCodes> products = {};
   for (std::uint64_t call = 0; call < calls; ++call) {
-    const OffsetWords words = offset_words(DitherDraws({.seed = 5}).words(call, 0));
-    double offsets[16];
-    for (int i = 0; i < 16; ++i) {
-      offsets[i] = float_from_bits(offset_bits(words.words[i / 2], i % 2)) - 256.5f;
+    const OffsetWords first = offset_words(DitherDraws({.seed = 5}).words(call, 0));
+    std::array<double, kMostCodes> offsets;
+    for (std::size_t i = 0; i < kMostCodes; ++i) {
+      const OffsetWords words = chunk_offsets(first, static_cast<int>(i) / kOffsetsOfCall);
+      offsets[i] = float_from_bits(offset_bits(words.words[i % kOffsetsOfCall / 2], i % 2)) - 256.5;
       sums[i] += offsets[i] / calls;
-      for (int k = 0; k < i; ++k) products[i][k] += offsets[i] * offsets[k] / calls;
+      for (std::size_t k = 0; k < i; ++k) products[i][k] += offsets[i] * offsets[k] / calls;
     }
   }
   const double sigma = std::sqrt(1.0 / 12 / calls);
-  for (int i = 0; i < 16; ++i) {
-    EXPECT_NEAR(sums[i], 0, 5 * sigma);
-    for (int k = 0; k < i; ++k) EXPECT_NEAR(products[i][k] * std::sqrt(12), 0, 5 * sigma);
+  for (std::size_t i = 0; i < kMostCodes; ++i) {
+    EXPECT_NEAR(sums[i], 0, 5 * sigma) << i;
+    for (std::size_t k = 0; k < i; ++k)
+      EXPECT_NEAR(products[i][k] * std::sqrt(12), 0, 5 * sigma) << i << " and " << k;
   }
 }
 

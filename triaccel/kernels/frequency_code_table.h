@@ -32,7 +32,7 @@ struct QuadWords {
 };
 
 /// For code_bits: a quad is the sum of its codes' bits, each times 2 to the bits before it, plus
-/// `rest`. It is worth position_value in the word that is being filled.
+/// `rest`. It is worth position_value in the word that is being filled; 0 where it has no bits.
 struct QuadEncoding {
   float levels_less_one = 0;
   std::uint32_t factor = 0;  // 2 to the bits of a code
@@ -101,7 +101,10 @@ inline EncodeTable encode_table(int block, const CoefficientBits& bits) {
         table.first_levels_less_one[code] = quad.levels_less_one;
         table.first_values[code] = value;
       },
-      [&](int quad, int position) { table.quads[quad].position_value = 1u << position; });
+      [&](int quad, int position) {
+        QuadEncoding& encoding = table.quads[quad];
+        encoding.position_value = encoding.factor > 0 ? 1u << position : 0;
+      });
   return table;
 }
 

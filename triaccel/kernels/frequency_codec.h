@@ -28,8 +28,8 @@
 //
 // A lane's bits are one little-endian number, in which code follows code, the first one lowest.
 //
-// Code i of chunk c of unit u has the random offset i % 16 of call (8 u + c) * 4 + i / 16 of
-// its key's DitherDraws: see offset_words.
+// Code i of chunk c of unit u has the random offset i of call 8 u + c of its key's DitherDraws: see
+// chunk_offsets.
 //
 // A unit that holds a NaN, an infinity or a number whose coefficients exceed 2^120 decodes to NaN;
 // its codes are those of zeros.

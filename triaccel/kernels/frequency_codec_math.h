@@ -23,6 +23,7 @@ namespace triaccel::kernels {
 inline constexpr int kRangeShift = 18;
 inline constexpr std::uint32_t kNotFiniteCode = 0x1fff;
 inline constexpr std::uint32_t kZeroBand = 255;
+inline constexpr std::uint32_t kMostBelow = 254;
 inline constexpr std::uint32_t kSmallestCode = (127 - 110) << 5;  // of ranges that are not zero
 inline constexpr std::uint32_t kLargestCode = (127 + 120) << 5;
 
@@ -84,7 +85,9 @@ TRIACCEL_HOST_DEVICE inline UnitRanges unit_ranges(const std::uint32_t (&codes)[
     ranges.largest = codes[band] > ranges.largest ? codes[band] : ranges.largest;
   for (int band = 0; band < kFrequencyBands; ++band) {
     const std::uint32_t distance = ranges.largest - codes[band];
-    ranges.below[band] = codes[band] == 0 ? kZeroBand : distance < 254 ? distance : 254;
+    ranges.below[band] = codes[band] == 0        ? kZeroBand
+                         : distance < kMostBelow ? distance
+                                                 : kMostBelow;
   }
   // 8 over the power of two in the range.
   const std::uint32_t exponent = (ranges.largest - ranges.below[0]) >> 5;
@@ -130,6 +133,17 @@ TRIACCEL_HOST_DEVICE inline float inverse_width(float range) {
   return range > 0.0f ? 1.0f / (range * kWidth) : 0.0f;
 }
 
+/// Of a chunk's random offsets the sixteen from 16 * `sixteenth` on; `first` are the first ones,
+/// all that is drawn. The others follow from sums of one drawn word and another, turned one: again
+/// every byte leads one offset, and any two of the 64 are as good as independent.
+TRIACCEL_HOST_DEVICE inline OffsetWords chunk_offsets(const OffsetWords& first, int sixteenth) {
+  if (sixteenth == 0) return first;
+  RandomWords sums;
+  for (int i = 0; i < 4; ++i)
+    sums.words[i] = first.words[i] + turned(first.words[(i + sixteenth) % 4]);
+  return offset_words(sums);
+}
+
 inline constexpr std::uint32_t kHalfOffsets = 0x80004000u;  // both offsets of a word are 1/2
 TRIACCEL_HOST_DEVICE inline OffsetWords half_offsets() {
   return {{kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets, kHalfOffsets,
@@ -142,7 +156,11 @@ inline constexpr std::uint32_t kOffsetExponent = 0x43800000u;
 TRIACCEL_HOST_DEVICE inline std::uint32_t offset_bits(std::uint32_t word, int place,
                                                       std::uint32_t exponent = kOffsetExponent) {
 #ifdef __CUDA_ARCH__
-  if (place % 2 == 1) return __funnelshift_r(word, exponent >> 15, 17);
+  if (place % 2 == 1) {
+    std::uint32_t bits;  // one instruction, which needs no other constant
+    asm("mad.hi.u32 %0, %1, 0x8000, %2;" : "=r"(bits) : "r"(word), "r"(exponent));
+    return bits;
+  }
 #endif
   return (place % 2 == 0 ? word & 0x7fffu : word >> 17) | exponent;
 }

@@ -19,8 +19,7 @@ LaneOffsets offsets_of(const FrequencyCoding& coding, bool random) {
 
 /// Those of one chunk of a tile.
 LaneOffsets offsets_at(LaneOffsets offsets, std::int64_t tile, int chunk) {
-  offsets.first =
-      static_cast<std::uint64_t>(tile * kTileUnits * kLaneCalls + chunk * kLaneCalls / kUnitChunks);
+  offsets.first = static_cast<std::uint64_t>(tile * kTileUnits * kUnitChunks + chunk);
   return offsets;
 }
 

@@ -202,12 +202,10 @@ void encode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
   const CodeOrder& order = order_of(block);
   for (int first = 0; first < codes_of_chunk(block); first += block * block)
     for (int lane = 0; lane < kTileUnits; ++lane) chunk.numbers[first][lane] -= scales.middle[lane];
-  OffsetLanes offset_lanes;
-  const LaneWords* words = offset_lanes.words;
+  ChunkOffsets random(offsets);
   Quad quad, filling = {};
   for (int q = 0; q < quads_of_chunk(block); ++q) {
-    if (q % 4 == 0 && (table.words.kept >> q & 15u) != 0)
-      draw_offsets(offsets, q / 4, offset_lanes);
+    if (q % 4 == 0 && (table.words.kept >> q & 15u) != 0) random.turn_to(q / 4);
     if ((table.words.kept >> q & 1u) == 0) continue;
     const LaneFloats *numbers[4], *inverse[4];
     for (int i = 0; i < 4; ++i) {
@@ -215,7 +213,7 @@ void encode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
       numbers[i] = &chunk.numbers[order.number[code]];
       inverse[i] = &scales.bands[order.band[code]];
     }
-    encode_quad(numbers, inverse, words + 2 * (q % 4), factors_of(table, q), table.quads[q].rest,
+    encode_quad(numbers, inverse, random.of_quad(q), factors_of(table, q), table.quads[q].rest,
                 quad);
     const std::uint32_t value = table.quads[q].position_value;
     for (int lane = 0; lane < kTileUnits; ++lane) filling.words[lane] |= quad.words[lane] * value;
@@ -247,8 +245,7 @@ void decode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
   for (int lane = 0; left % 16 == 8 && lane < kTileUnits; ++lane)
     read[whole][lane] |= std::uint32_t{*codes++} << left / 16 * 16;
 
-  OffsetLanes offset_lanes;
-  const LaneWords* words = offset_lanes.words;
+  ChunkOffsets random(offsets);
   Quad quad;
   const LaneWords* at = read;
   for (int q = 0; q < quads_of_chunk(block); ++q) {
@@ -262,11 +259,11 @@ void decode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
       widths[i] = &scales.bands[order.band[code]];
       decodings[i] = q == 0 ? &table.first[i] : &table.quads[q];
     }
-    if (q % 4 == 0) draw_offsets(offsets, q / 4, offset_lanes);
+    if (q % 4 == 0) random.turn_to(q / 4);
     const std::uint32_t position = table.positions[q], above = 31 - position;
     for (int lane = 0; lane < kTileUnits; ++lane)
       quad.words[lane] = at[0][lane] >> position | at[1][lane] << 1 << above;
-    decode_quad(quad, widths, words + 2 * (q % 4), decodings, numbers);
+    decode_quad(quad, widths, random.of_quad(q), decodings, numbers);
     if ((table.words.filling >> q & 1u) != 0) ++at;
   }
   for (int first = 0; first < codes_of_chunk(block); first += block * block)

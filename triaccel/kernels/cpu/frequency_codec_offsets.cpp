@@ -13,14 +13,14 @@ namespace {
 /// Philox for 32 lanes, whose calls differ in the lowest word alone. A counter's words stand in
 /// vectors of 64 bits, whose upper halves do not count: no product has to be taken apart. GCC
 /// multiplies such vectors as if they did.
-[[gnu::target("avx2")]] void draw_lanes_avx2(const LaneOffsets& offsets, std::uint64_t call,
-                                             LaneWords (&words)[8]) {
+[[gnu::target("avx2")]] void draw_lanes_avx2(const LaneOffsets& offsets, LaneWords (&words)[8]) {
+  const std::uint64_t call = offsets.first;
   const auto all = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   const __m256i factor0 = _mm256_set1_epi64x(0xD2511F53), factor2 = _mm256_set1_epi64x(0xCD9E8D57);
   for (int lane = 0; lane < kTileUnits; lane += 8) {
     __m256i c[4][2];  // word of the counter, even or odd lanes
     for (int odd = 0; odd < 2; ++odd) {
-      const std::int64_t first = kLaneCalls * (lane + odd), next = 2 * kLaneCalls;
+      const std::int64_t first = kUnitChunks * (lane + odd), next = 2 * kUnitChunks;
       c[0][odd] = _mm256_add_epi64(
           _mm256_set1_epi64x(all(call)),
           _mm256_set_epi64x(first + 3 * next, first + 2 * next, first + next, first));
@@ -51,27 +51,46 @@ namespace {
 #endif
 
 TRIACCEL_WIDE_VECTORS
-void draw_lanes(const LaneOffsets& offsets, std::uint64_t call, LaneWords (&words)[8]) {
+void draw_lanes(const LaneOffsets& offsets, LaneWords (&words)[8]) {
   const DitherDraws draws = offsets.draws;
-  const std::uint64_t high = offsets.high;
+  const std::uint64_t call = offsets.first, high = offsets.high;
 #pragma omp simd
   for (std::uint32_t lane = 0; lane < kTileUnits; ++lane) {
-    const OffsetWords drawn = offset_words(draws.words(call + kLaneCalls * lane, high));
+    const OffsetWords drawn = offset_words(draws.words(call + kUnitChunks * lane, high));
     for (int i = 0; i < 8; ++i) words[i][lane] = drawn.words[i];
   }
 }
 
-}  // namespace
+TRIACCEL_WIDE_VECTORS
+void add_lanes(const OffsetLanes& first, int sixteenth, OffsetLanes& later) {
+#pragma omp simd
+  for (std::uint32_t lane = 0; lane < kTileUnits; ++lane) {
+    OffsetWords words;
+    for (int i = 0; i < 8; ++i) words.words[i] = first.words[i][lane];
+    words = chunk_offsets(words, sixteenth);
+    for (int i = 0; i < 8; ++i) later.words[i][lane] = words.words[i];
+  }
+}
 
-void draw_offsets(const LaneOffsets& offsets, int number, OffsetLanes& drawn) {
-  const std::uint64_t call = offsets.first + static_cast<unsigned>(number);
+void draw_first(const LaneOffsets& offsets, OffsetLanes& first) {
 #ifdef __x86_64__
   static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (offsets.random && has_avx2) return draw_lanes_avx2(offsets, call, drawn.words);
+  if (offsets.random && has_avx2) return draw_lanes_avx2(offsets, first.words);
 #endif
-  if (offsets.random) return draw_lanes(offsets, call, drawn.words);
-  for (LaneWords& row : drawn.words)
+  if (offsets.random) return draw_lanes(offsets, first.words);
+  for (LaneWords& row : first.words)
     for (std::uint32_t& word : row) word = kHalfOffsets;
+}
+
+}  // namespace
+
+ChunkOffsets::ChunkOffsets(const LaneOffsets& offsets) : random_(offsets.random) {
+  draw_first(offsets, first_);
+}
+
+void ChunkOffsets::turn_to(int sixteenth) {
+  current_ = sixteenth > 0 && random_ ? &later_ : &first_;
+  if (current_ == &later_) add_lanes(first_, sixteenth, later_);
 }
 
 }  // namespace triaccel::kernels::cpu

@@ -9,9 +9,8 @@ namespace triaccel::kernels::cpu {
 
 using LaneWords = std::uint32_t[kTileUnits];
 
-/// The random offsets of one chunk of a tile: those of lane 0 begin with call `first`, those of the
-/// next lane kLaneCalls later.
-inline constexpr int kLaneCalls = kUnitChunks * kMostCodes / kOffsetsOfCall;
+/// The random offsets of one chunk of a tile: those of lane 0 come from call `first`, those of the
+/// next lane from the one kUnitChunks later.
 struct LaneOffsets {
   DitherDraws draws;
   std::uint64_t high = 0, first = 0;
@@ -23,7 +22,21 @@ struct alignas(64) OffsetLanes {
   LaneWords words[8];
 };
 
-/// Those of call `number` of a chunk, for sixteen codes.
-void draw_offsets(const LaneOffsets& offsets, int number, OffsetLanes& drawn);
+/// Those of a chunk, sixteen codes at a time: chunk_offsets of every lane.
+class ChunkOffsets {
+ public:
+  explicit ChunkOffsets(const LaneOffsets& offsets);
+
+  /// Turns to the codes from 16 * `sixteenth` on.
+  void turn_to(int sixteenth);
+
+  /// Two words with the offsets of a quad among them.
+  const LaneWords* of_quad(int quad) const { return current_->words + 2 * (quad % 4); }
+
+ private:
+  bool random_;
+  OffsetLanes first_, later_;
+  const OffsetLanes* current_ = &first_;
+};
 
 }  // namespace triaccel::kernels::cpu

@@ -105,10 +105,11 @@ std::int64_t lane_byte(int chunk_bits, int lane, int byte) {
 std::uint32_t offset_of(const FrequencyCoding& coding, bool random, std::int64_t unit, int chunk,
                         int code) {
   if (!random) return offset_bits(kHalfOffsets, 0);
-  const auto call = static_cast<std::uint64_t>((unit * kUnitChunks + chunk) * 4 + code / 16);
+  const auto call = static_cast<std::uint64_t>(unit * kUnitChunks + chunk);
   const DitherDraws draws(coding.key);
-  const OffsetWords words = offset_words(draws.words(call, draws.high()));
-  return offset_bits(words.words[code % 16 / 2], code % 2);
+  const OffsetWords words =
+      chunk_offsets(offset_words(draws.words(call, draws.high())), code / kOffsetsOfCall);
+  return offset_bits(words.words[code % kOffsetsOfCall / 2], code % 2);
 }
 
 /// body(chunk's code number, its coefficient's row, column and bits, number of its block).

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -37,17 +38,30 @@ struct CodedCoefficient {
 template <int block>
 using ChunkFloats = float[codes_of_chunk(block)];
 
+/// How elements move between memory and registers.
+enum class Access : std::uint8_t {
+  Elements,  // one by one: frequency_codec_blocks.cuh
+  Channels,  // by vectors of channels: frequency_codec_channels.cuh
+  Rows,      // by vectors of columns: frequency_codec_stage.cuh
+};
+
 /// A map and its layout as kernels read them; strides in bytes, that of columns in elements.
 struct BlockGeometry {
   FastDivide channels, block_rows, block_columns;
   std::int32_t units, positions, rows, columns;
   std::int64_t image_stride, channel_stride;
-  std::uint32_t row_stride, column_stride, element_bytes;
+  std::uint32_t row_stride, column_stride, element_bytes, column_bytes;
   FloatType type;
+  bool whole_blocks;   // no block ends outside the map, no unit lacks positions
   bool whole_rows;     // the rows of whole blocks may be read by vectors
-  std::int32_t piece;  // bytes that may be written at once where columns are dense: a power of two
   bool channel_pairs;  // the halves of an even lane's channel and the next one's make a word
-  std::int64_t header_bytes, chunk_bytes;
+  Access access;
+  // Where columns are dense: a unit's blocks by `run` never part at the end of a row of blocks. A
+  // row of so many has run_pieces of `piece` bytes, a power of two that may be moved at once.
+  std::int32_t run, piece;
+  FastDivide run_pieces;
+  std::int64_t header_bytes;
+  std::int32_t chunk_bytes;
   std::int32_t full_tiles, last_chunks;
 };
 
@@ -63,10 +77,20 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
       static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(values)) + map.offset * size;
   const std::int64_t steps =
       begin | map.image_stride * size | map.channel_stride * size | map.row_stride * size;
+  const std::int64_t pixels =
+      begin | map.image_stride * size | map.row_stride * size | map.column_stride * size;
   // Of the largest power of two that divides them all, at most a vector's.
   const auto dividing = [](std::int64_t bytes) {
     return static_cast<std::int32_t>((bytes | 16) & -(bytes | 16));
   };
+  const std::int64_t unit_blocks = kUnitChunks * blocks_of_chunk(coding.block);
+  const std::int64_t run = std::gcd(unit_blocks, layout.block_columns);
+  const std::int32_t piece = dividing(steps | run * row | map.columns * size);
+  const bool tile_channels = size == 2 && map.channel_stride == 1 &&
+                             map.channels % kTileUnits == 0 && dividing(pixels) == 16;
+  const Access access = map.column_stride == 1 && map.channel_stride != 1 ? Access::Rows
+                        : tile_channels                                   ? Access::Channels
+                                                                          : Access::Elements;
   return {.channels = FastDivide(map.channels),
           .block_rows = FastDivide(layout.block_rows),
           .block_columns = FastDivide(layout.block_columns),
@@ -79,16 +103,32 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
           .row_stride = static_cast<std::uint32_t>(map.row_stride * size),
           .column_stride = static_cast<std::uint32_t>(map.column_stride),
           .element_bytes = static_cast<std::uint32_t>(size),
+          .column_bytes = static_cast<std::uint32_t>(map.column_stride * size),
           .type = coding.type,
+          .whole_blocks = map.rows % coding.block == 0 && map.columns % coding.block == 0 &&
+                          layout.positions % unit_blocks == 0,
           .whole_rows = map.column_stride == 1 && row % 8 == 0 && dividing(steps) == 16,
-          .piece = dividing(steps | row | map.columns * size),
           .channel_pairs = size == 2 && map.channel_stride == 1 && map.channels % 2 == 0 &&
-                           dividing(begin | map.image_stride * size | map.row_stride * size |
-                                    map.column_stride * size) >= 4,
+                           dividing(pixels) >= 4,
+          .access = access,
+          .run = static_cast<std::int32_t>(run),
+          .piece = piece,
+          .run_pieces = FastDivide(run * row / piece),
           .header_bytes = layout.header_bytes(),
-          .chunk_bytes = layout.chunk_bytes(),
+          .chunk_bytes = static_cast<std::int32_t>(layout.chunk_bytes()),
           .full_tiles = static_cast<std::int32_t>(layout.full_tiles),
           .last_chunks = layout.last_chunks};
+}
+
+/// Of numbers that are not negative: a multiplication, where nvcc would take the signs along.
+__device__ inline std::int64_t product(std::int32_t a, std::uint32_t b) {
+  return static_cast<std::int64_t>(std::uint64_t{static_cast<std::uint32_t>(a)} * b);
+}
+__device__ inline std::int64_t product(std::int32_t a, std::int32_t b) {
+  return product(a, static_cast<std::uint32_t>(b));
+}
+__device__ inline std::int64_t product(std::int32_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint32_t>(a) * static_cast<std::uint64_t>(b));
 }
 
 __device__ inline std::int32_t chunks_of_tile(const BlockGeometry& geometry, std::int32_t tile) {
@@ -99,9 +139,8 @@ __device__ inline std::int32_t chunks_of_tile(const BlockGeometry& geometry, std
 __device__ inline std::int64_t chunk_offset(const BlockGeometry& geometry, std::int32_t tile,
                                             std::int32_t chunk) {
   const std::int32_t full = min(tile, geometry.full_tiles);
-  const std::int64_t chunks_before =
-      std::int64_t{full} * kUnitChunks + std::int64_t{tile - full} * geometry.last_chunks + chunk;
-  return geometry.header_bytes + chunks_before * geometry.chunk_bytes;
+  const std::int32_t before = full * kUnitChunks + (tile - full) * geometry.last_chunks + chunk;
+  return geometry.header_bytes + product(before, geometry.chunk_bytes);
 }
 
 /// What random offsets follow from.
@@ -110,32 +149,30 @@ struct OffsetSource {
   bool random;  // else all offsets are 1/2
 };
 
-/// The offsets of one lane's chunk.
-class LaneOffsets {
- public:
-  __device__ LaneOffsets(const OffsetSource& source, std::int32_t unit, std::int32_t chunk)
-      : first_((static_cast<std::uint64_t>(unit) * kUnitChunks + static_cast<unsigned>(chunk)) *
-               (kMostCodes / kOffsetsOfCall)),
-        high_(source.draws.high()) {}
+/// Those of one lane's first sixteen codes; see chunk_offsets. `high` is that of the draws.
+__device__ __forceinline__ OffsetWords first_offsets(const OffsetSource& source, std::uint64_t high,
+                                                     std::int32_t unit, std::int32_t chunk) {
+  if (!source.random) return half_offsets();
+  const std::uint64_t call =
+      static_cast<std::uint64_t>(unit) * kUnitChunks + static_cast<unsigned>(chunk);
+  return offset_words(source.draws.words(call, high));
+}
 
-  /// Those of sixteen codes.
-  __device__ OffsetWords words(const OffsetSource& source, int call) const {
-    return offset_words(source.draws.words(first_ | static_cast<unsigned>(call), high_));
-  }
-
- private:
-  std::uint64_t first_, high_;
-};
-
-/// Where a lane's block begins, and what the map has of it.
+/// Where a lane's block begins, and what the map has from there on.
 struct LaneBlock {
   std::int64_t offset;  // bytes
   std::int32_t image;
+  std::int32_t number;  // of the block in its unit
   std::int32_t rows, columns;
   bool exists;  // else it stands in for one that the last units lack
+  template <int block>
+  __device__ bool is_whole() const {
+    return rows >= block && columns >= block;
+  }
 };
 
-/// Block `number` of a unit, counted through its chunks.
+/// Block `number` of a unit, counted through its chunks; the last one that is there in place of one
+/// that the unit lacks.
 template <int block>
 __device__ LaneBlock locate_block(const BlockGeometry& geometry, std::int32_t unit,
                                   std::int32_t number) {
@@ -146,11 +183,24 @@ __device__ LaneBlock locate_block(const BlockGeometry& geometry, std::int32_t un
   const FastDivide::Result line = geometry.block_columns(position);
   const FastDivide::Result image = geometry.block_rows(line.quotient);
   const std::int32_t row = image.remainder * block, column = line.remainder * block;
-  return {image.quotient * geometry.image_stride + group.remainder * geometry.channel_stride +
-              std::int64_t{row} * geometry.row_stride +
-              std::int64_t{column} * geometry.column_stride * geometry.element_bytes,
-          image.quotient, min(block, geometry.rows - row), min(block, geometry.columns - column),
+  return {product(image.quotient, geometry.image_stride) +
+              product(group.remainder, geometry.channel_stride) +
+              product(row, geometry.row_stride) + product(column, geometry.column_bytes),
+          image.quotient,
+          number - (wanted - position),
+          geometry.rows - row,
+          geometry.columns - column,
           unit == real && wanted == position};
+}
+
+/// Elements of 16 bits, which stand lowest in x, as floats.
+template <int block>
+__device__ __forceinline__ void widen_halves(FloatType type, ChunkFloats<block>& x) {
+  const auto half = [&](int i) { return static_cast<std::uint16_t>(bits_of_float(x[i])); };
+  if (type == FloatType::Bf16)
+    for_constants<codes_of_chunk(block)>([&](auto i) { x[i] = bf16_to_float(half(i)); });
+  else if (type == FloatType::F16)
+    for_constants<codes_of_chunk(block)>([&](auto i) { x[i] = f16_to_float(half(i)); });
 }
 
 template <int block, bool forward>

@@ -4,8 +4,7 @@
 #include "triaccel/kernels/cuda/stored_quad.cuh"
 
 // Blocks between memory and registers, element by element, which neighbouring lanes do to
-// neighbouring channels where those are dense (NHWC). Where columns are (NCHW), rows of a block are
-// read by vectors, which caches join to whole lines; frequency_codec_stage.cuh writes them.
+// neighbouring channels where those are dense (NHWC).
 namespace triaccel::kernels::cuda {
 
 /// Eight or four elements of one row. 16-bit numbers stay two to a word.
@@ -37,8 +36,7 @@ struct BlockSteps {
   std::uint32_t row_stride, column_stride;
   std::int32_t last_row, last_column;
   __device__ std::int64_t row(int r) const {
-    const int held = whole ? r : min(r, last_row);
-    return static_cast<std::int64_t>(std::uint64_t{row_stride} * static_cast<unsigned>(held));
+    return product(whole ? r : min(r, last_row), row_stride);
   }
   __device__ std::uint32_t column(int c) const {
     return column_stride * static_cast<unsigned>(whole ? c : min(c, last_column));
@@ -85,7 +83,7 @@ __device__ __forceinline__ void load_block(const BlockGeometry& geometry, const 
   const BlockSteps<false> steps = {geometry.row_stride, geometry.column_stride, place.rows - 1,
                                    place.columns - 1};
   if constexpr (block != 7) {
-    if (geometry.whole_rows && place.columns == block) {
+    if (geometry.whole_rows && place.columns >= block) {
       if (wide) return load_rows<block, first, false>(from, steps, x);
       return load_rows<block, first, true>(from, steps, x);
     }
@@ -106,13 +104,7 @@ __device__ __forceinline__ void load_chunk(const BlockGeometry& geometry, const 
     load_block<block, number * block * block>(
         geometry, values, locate_block<block>(geometry, unit, chunk * blocks + number), x);
   });
-  if (geometry.type == FloatType::Bf16) {
-#pragma unroll
-    for (float& value : x) value = bf16_to_float(static_cast<std::uint16_t>(bits_of_float(value)));
-  } else if (geometry.type == FloatType::F16) {
-#pragma unroll
-    for (float& value : x) value = f16_to_float(static_cast<std::uint16_t>(bits_of_float(value)));
-  }
+  widen_halves<block>(geometry.type, x);
 }
 
 /// body(steps) for a block, with steps of the whole block where the map has it.
@@ -120,7 +112,7 @@ template <int block, typename Body>
 __device__ __forceinline__ void with_steps(const BlockGeometry& geometry, const LaneBlock& place,
                                            Body body) {
   const std::int32_t last_row = place.rows - 1, last_column = place.columns - 1;
-  if (last_row == block - 1 && last_column == block - 1)
+  if (place.is_whole<block>())
     body(BlockSteps<true>{geometry.row_stride, geometry.column_stride, last_row, last_column});
   else
     body(BlockSteps<false>{geometry.row_stride, geometry.column_stride, last_row, last_column});
@@ -192,7 +184,7 @@ __device__ __forceinline__ void store_pairs(char* to, const Steps& steps,
   }
 }
 
-/// Rounds and stores what exists of a chunk, element by element.
+/// Rounds and stores what exists of a chunk, element by element. All lanes of a warp come here.
 template <int block>
 __device__ __forceinline__ void store_chunk(const BlockGeometry& geometry, char* values,
                                             std::int32_t unit, std::int32_t chunk,
