@@ -20,7 +20,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-struct Case {
+struct ConvolutionCase {
   const char* name;
   Sizes input, weight;
   ConvolutionGeometry geometry;
@@ -35,7 +35,7 @@ ConvolutionGeometry geometry(Sizes stride, Sizes padding, Sizes dilation, std::i
           .groups = groups};
 }
 
-std::vector<Case> cases() {
+std::vector<ConvolutionCase> cases() {
   ConvolutionGeometry transposed = geometry({2, 2}, {1, 1}, {1, 1});
   transposed.transposed = true;
   transposed.output_padding = {1, 1};
@@ -110,7 +110,8 @@ struct Problem {
   Results exact;
   Results magnitude;  // the same sums over absolute values
 
-  Problem(const Case& c, Precision in, bool channels_last) : precision(in), geometry(c.geometry) {
+  Problem(const ConvolutionCase& c, Precision in, bool channels_last)
+      : precision(in), geometry(c.geometry) {
     at::manual_seed(7);
     input = at::randn(c.input);
     weight = at::randn(c.weight);
@@ -148,7 +149,7 @@ struct Problem {
 
 template <typename Check>
 void for_each_problem(Check check) {
-  for (const Case& c : cases())
+  for (const ConvolutionCase& c : cases())
     for (Precision precision : {Precision::Fp32, Precision::Bf16, Precision::Fp16})
       for (bool channels_last : {false, true}) {
         const Problem problem(c, precision, channels_last);
@@ -227,7 +228,8 @@ TEST(Convolution, LeavesTheInputGradientOutWhenNobodyAsks) {
 }
 
 TEST(Convolution, GivesTapsThatOnlyMeetPaddingGradientsOfExactlyZero) {
-  const Case one_pixel{"", {4, 64, 1, 1}, {48, 64, 3, 3}, geometry({1, 1}, {1, 1}, {1, 1})};
+  const ConvolutionCase one_pixel{
+      "", {4, 64, 1, 1}, {48, 64, 3, 3}, geometry({1, 1}, {1, 1}, {1, 1})};
   const Problem p(one_pixel, Precision::Bf16, true);
   for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU)) {
     at::Tensor weight = convolution_backward(p.output_gradient, p.input, p.weight, p.geometry,
@@ -240,7 +242,8 @@ TEST(Convolution, GivesTapsThatOnlyMeetPaddingGradientsOfExactlyZero) {
 }
 
 TEST(Convolution, IgnoresWeightsThatOnlyMeetPaddingEvenWhenTheyAreNotNumbers) {
-  const Case one_pixel{"", {4, 64, 1, 1}, {48, 64, 3, 3}, geometry({1, 1}, {1, 1}, {1, 1})};
+  const ConvolutionCase one_pixel{
+      "", {4, 64, 1, 1}, {48, 64, 3, 3}, geometry({1, 1}, {1, 1}, {1, 1})};
   const Problem p(one_pixel, Precision::Fp32, false);
   const at::Tensor broken = at::full_like(p.weight, std::numeric_limits<float>::quiet_NaN());
   broken.select(2, 1).select(2, 1).copy_(p.weight.select(2, 1).select(2, 1));
@@ -251,7 +254,7 @@ TEST(Convolution, IgnoresWeightsThatOnlyMeetPaddingEvenWhenTheyAreNotNumbers) {
 }
 
 TEST(Convolution, KeepsChannelsLast) {
-  for (const Case& c : {cases()[2], cases()[4]}) {
+  for (const ConvolutionCase& c : {cases()[2], cases()[4]}) {
     const Problem p(c, Precision::Bf16, true);
     for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU)) {
       const at::Tensor y =
@@ -266,7 +269,8 @@ TEST(Convolution, KeepsChannelsLast) {
 
 TEST(GemmConvolution, SumsPiecesOfThePatchesInBoundedMemory) {
   install_cpu_memory();
-  const Case large{"", {24, 32, 32, 32}, {8, 32, 5, 5}, geometry({1, 1}, {2, 2}, {1, 1})};
+  const ConvolutionCase large{
+      "", {24, 32, 32, 32}, {8, 32, 5, 5}, geometry({1, 1}, {2, 2}, {1, 1})};
   const std::int64_t all_patches = 24 * 32 * 32 * 25 * 32 * 4;
   const Problem p(large, Precision::Fp32, true);
   const ConvolutionKernel gemm{ConvolutionAlgorithm::Gemm, Arithmetic::Native};

@@ -35,6 +35,26 @@ TEST_F(MapOpsOnCuda, PoolAsOnTheCpu) {
                         max_pool_gradient(wanted.values, wanted.taps, map.sizes(), geometry)));
 }
 
+/// Maps that stay in registers and larger ones, whose output another kernel wrote.
+TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const Activation activation : {Activation::None, Activation::Relu, Activation::Silu})
+      for (const Sizes& sizes : std::vector<Sizes>{
+               Sizes{4, 24, 3, 5}, Sizes{96, 64, 8, 8}, Sizes{7, 13, 31, 9}, Sizes{64, 64, 64, 64}}) {
+        const at::Tensor map = (at::randn(sizes, at::TensorOptions(device_)) * 2 + 1)
+                                   .to(type)
+                                   .contiguous(at::MemoryFormat::ChannelsLast);
+        const auto row = [&] { return at::rand({sizes[1]}, at::TensorOptions(device_)); };
+        const NormStatistics saved{row(), row()};
+        const NormParameters how{.weight = row(), .bias = row()};
+        const at::Tensor output = at::empty_like(map), again = at::empty_like(map);
+        batch_norm_train(output, saved, map, how, {}, activation);
+        batch_norm_again(again, saved, map, how, activation);
+        EXPECT_TRUE(at::equal(output, again))
+            << at::IntArrayRef(sizes) << " " << type << " " << static_cast<int>(activation);
+      }
+}
+
 TEST_F(MapOpsOnCuda, CutPatchesAsOnTheCpu) {
   const PatchGeometry geometry = {.window = {3, 3}, .padding = {1, 1}};
   const at::Tensor images = at::randn({4, 3, 9, 9});

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/step/step_parts.h"
 #include "triaccel/base/error.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/cuda_memory.h"
@@ -20,8 +21,6 @@
 namespace triaccel {
 namespace {
 
-const c10::Device kGpu(c10::kCUDA, 0);
-
 /// A network on the GPU with a runner of its own; every step takes the next samples.
 struct Bench {
   Bench(const ModelOptions& model, StepRunnerOptions options, bool graphs) : stream(kGpu) {
@@ -31,13 +30,10 @@ struct Bench {
     for (at::Tensor& weight : network.module->parameters())
       if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
     data = load_data({.name = "synthetic", .train_samples = 512, .channels_last = true}, kGpu);
-    StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
+    StepNetwork parts = step_network(network);
     const auto named = network.module->named_parameters();
     for (const LayerInfo& layer : network.layers.layers())
       parts.weights.push_back(named[layer.parameters.front()]);
-    for (const auto& item : named)
-      parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
-    parts.buffers = network.module->buffers();
     options.graphs = graphs;
     runner = std::make_unique<StepRunner>(parts, options, gauge, kGpu);
     plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
@@ -123,6 +119,20 @@ class CapturedStep : public testing::TestWithParam<Setting> {
   }
   void TearDown() override { set_arithmetic(/*deterministic=*/false); }
 };
+
+TEST_P(CapturedStep, TakesTheSameStepsWithNormsComputedAgain) {
+  if (GetParam().rungs.empty()) GTEST_SKIP() << "libtorch's own norms";
+  const auto after_steps = [&](bool recompute_norms) {
+    StepRunnerOptions options = options_of(GetParam());
+    options.layers->recompute_norms = recompute_norms;
+    Bench bench(GetParam().model, options, /*graphs=*/true);
+    set_rungs(bench.plan, GetParam());
+    for (int i = 0; i < 3; ++i) bench.step();
+    return bench.state();
+  };
+  const std::vector<at::Tensor> kept = after_steps(false), again = after_steps(true);
+  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(again[i], kept[i])) << i;
+}
 
 TEST_P(CapturedStep, FollowsTheEagerTrajectory) {
   std::vector<std::vector<at::Tensor>> eager;

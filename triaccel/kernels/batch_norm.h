@@ -65,9 +65,12 @@ struct NormBatchStatistics {
   float momentum = 0.1f;
 };
 
-struct NormRunningStatistics {
+/// Statistics that are there before the map is read: running ones, or those that training kept of
+/// this very map, from which its output comes out as it did then, to the last bit.
+struct NormKnownStatistics {
   const float* mean = nullptr;
-  const float* variance = nullptr;
+  const float* variance = nullptr;           // null: inverse_deviation is given
+  const float* inverse_deviation = nullptr;  // looked at only then
 };
 
 /// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32
@@ -105,7 +108,7 @@ struct NormBackward {
 ///   with residual 3. Gates take a sixteenth each time they are written or read.
 namespace cpu {
 void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics);
-void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics);
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics);
 void batch_norm_backward(const NormBackward& how);
 }  // namespace cpu
 namespace cuda {
@@ -114,7 +117,7 @@ namespace cuda {
 std::int64_t batch_norm_scratch_bytes(const NormMap& map);
 void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
                       cudaStream_t stream);
-void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics,
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics,
                       cudaStream_t stream);
 void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream);
 }  // namespace cuda

@@ -79,6 +79,15 @@ TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(const ResidualNor
                            norm.bias, channel);
 }
 
+TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(
+    const NormForward& how, const NormKnownStatistics& statistics, std::int64_t channel) {
+  const float inverse_deviation = statistics.variance != nullptr
+                                      ? inverse_deviation_of(statistics.variance[channel], how.eps)
+                                      : statistics.inverse_deviation[channel];
+  return norm_coefficients(statistics.mean[channel], inverse_deviation, how.weight, how.bias,
+                           channel);
+}
+
 TRIACCEL_HOST_DEVICE inline float normalised(float x, float mean, float scale, float bias) {
   return (x - mean) * scale + bias;
 }

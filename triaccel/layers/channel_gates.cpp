@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "triaccel/layers/kept_map.h"
 #include "triaccel/ops/channel_gate.h"
 
 namespace triaccel {
@@ -75,15 +76,15 @@ std::shared_ptr<MeanNode> mean_behind(const at::Tensor& gates, const at::Tensor&
 
 class GateNode final : public autograd::Node {
  public:
-  GateNode(const at::Tensor& map, const at::Tensor& gates)
-      : map_(map, /*is_output=*/false),
+  GateNode(const at::Tensor& map, const at::Tensor& gates, bool recompute_norms)
+      : map_(map, recompute_norms),
         gates_(gates, /*is_output=*/false),
         mean_(mean_behind(gates, map)) {}
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;
     if (!gradients[0].defined()) return {{}, {}};
-    const at::Tensor map = map_.unpack(), gates = gates_.unpack();
+    const at::Tensor map = map_.get(shared_from_this()), gates = gates_.unpack();
     const at::Tensor output = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor of_map, of_gates;
     if (task_should_compute_output(1)) of_gates = gates_gradient(output, map);
@@ -93,13 +94,14 @@ class GateNode final : public autograd::Node {
     return {std::move(of_map), std::move(of_gates)};
   }
   void release_variables() override {
-    map_.reset_data();
+    map_.release();
     gates_.reset_data();
   }
   std::string name() const override { return "triaccel::GatedChannels"; }
 
  private:
-  autograd::SavedVariable map_, gates_;
+  KeptMap map_;
+  autograd::SavedVariable gates_;
   std::shared_ptr<MeanNode> mean_;
 };
 
@@ -125,7 +127,8 @@ std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) {
   return mean;
 }
 
-std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tensor& right) {
+std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tensor& right,
+                                         bool recompute_norms) {
   const bool left_is_map = is_gate_of(right, left);
   if (!left_is_map && !is_gate_of(left, right)) return {};
   const at::Tensor& map = left_is_map ? left : right;
@@ -136,7 +139,7 @@ std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tenso
     product = gate_channels(map, gates);
   }
   if (!at::GradMode::is_enabled() || !autograd::compute_requires_grad(map, gates)) return product;
-  const auto node = std::make_shared<GateNode>(map, gates);
+  const auto node = std::make_shared<GateNode>(map, gates, recompute_norms);
   node->set_next_edges(autograd::collect_next_edges(map, gates));
   autograd::set_history(product, node);
   return product;

@@ -11,6 +11,8 @@ namespace triaccel {
 /// gates come from the mean of the very map they multiply, backward writes that map's gradient
 /// once. Empty: libtorch computes it.
 std::optional<at::Tensor> mean_of_channels(const at::Tensor& map);
-std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tensor& right);
+/// `recompute_norms` as LayerExecutionOptions.
+std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tensor& right,
+                                         bool recompute_norms);
 
 }  // namespace triaccel

@@ -65,7 +65,8 @@ void LayerExecution::follow(const std::vector<LayerPlan>& layers, std::int64_t p
                            .carrier = carrier_,
                            .accumulate = accumulates_,
                            .scales = scales_,
-                           .prepared = prepared_.get()});
+                           .prepared = prepared_.get(),
+                           .recompute_norms = options_.recompute_norms});
   }
   if (prepared_) prepared_->expect_nothing();
 }
@@ -124,7 +125,7 @@ std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::
 }
 
 std::optional<at::Tensor> LayerExecution::product(const at::Tensor& left, const at::Tensor& right) {
-  return options_.fuse ? gated_channels(left, right) : std::nullopt;
+  return options_.fuse ? gated_channels(left, right, options_.recompute_norms) : std::nullopt;
 }
 
 std::optional<at::Tensor> LayerExecution::mean_of_channels(const at::Tensor& map) {

@@ -38,6 +38,7 @@ struct LayerArithmetic {
   PreparedWeights* prepared = nullptr;  // null: weights are rounded where they are used
   SideStream* side = nullptr;           // null: gradients are computed one after the other
   GradientListener* listener = nullptr;
+  bool recompute_norms = false;  // as LayerExecutionOptions
 };
 
 struct LayerExecutionOptions {
@@ -45,6 +46,9 @@ struct LayerExecutionOptions {
   bool fuse = false;             // join norms with what follows them; our kernels around layers
   bool gate_all_norms = false;   // as NormFusionOptions
   bool prepare_weights = false;  // round all weights at the start of a step
+  /// Outputs of joined norms that layers read are computed again for backward instead of kept. Not
+  /// where what a norm saves comes back changed.
+  bool recompute_norms = false;
 };
 
 /// Runs every convolution, product and embedding of a network in the type its plan names, forward

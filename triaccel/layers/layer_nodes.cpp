@@ -4,13 +4,13 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include "triaccel/layers/convolution_parts.h"
+#include "triaccel/layers/kept_map.h"
 #include "triaccel/layers/left_gradient.h"
 #include "triaccel/layers/linear_product.h"
 #include "triaccel/layers/rounding.h"
@@ -96,7 +96,7 @@ class LayerNode final : public WeightNode {
         behind_input_(TakesGradient::behind(input)),
         input_type_(input.scalar_type()),
         want_weight_(want_weight),
-        kept_(kept, /*is_output=*/false),
+        kept_(kept, how.recompute_norms),
         bias_(std::move(bias)),
         channel_(channel),
         product_(std::move(product)),
@@ -116,7 +116,7 @@ class LayerNode final : public WeightNode {
         scaled ? scaled_cast(output, at::kHalf, how_.scales, how_.layer, /*divide=*/false,
                              /*record_maximum=*/true)
                : output;
-    const at::Tensor kept = kept_.unpack(shared_from_this());
+    const at::Tensor kept = kept_.get(shared_from_this());
     at::Tensor input = gradients_of(entering, kept, types);
     if (scaled && input.defined())
       // Recorded too: it may be larger than what came in, and it is this layer's scale to lower.
@@ -137,7 +137,7 @@ class LayerNode final : public WeightNode {
     return {std::move(input), {}};
   }
 
-  void release_variables() override { kept_.reset_data(); }
+  void release_variables() override { kept_.release(); }
   std::string name() const override { return "triaccel::LayerNode"; }
 
  private:
@@ -187,7 +187,7 @@ class LayerNode final : public WeightNode {
   std::shared_ptr<TakesGradient> behind_input_;  // where the input's gradient may be left
   at::ScalarType input_type_;
   bool want_weight_;
-  autograd::SavedVariable kept_;
+  KeptMap kept_;
   at::Tensor bias_;       // undefined: none
   std::int64_t channel_;  // the dimension of the output that the bias runs along
   Product product_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "triaccel/layers/kept_map.h"
 #include "triaccel/layers/left_gradient.h"
 #include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/norm_history.h"
@@ -90,7 +91,9 @@ struct NormFusion::Norm {
   }
 };
 
-class NormFusion::Node final : public TakesGradient, public HasNormHistory {
+class NormFusion::Node final : public TakesGradient,
+                               public HasNormHistory,
+                               public RecomputesOutput {
  public:
   Node(const Norm& norm, const at::Tensor& residual)
       : statistics_(norm.statistics),
@@ -127,6 +130,15 @@ class NormFusion::Node final : public TakesGradient, public HasNormHistory {
     const bool left = behind_residual_ && behind_residual_->leave(found.residual);
     all.push_back(left ? at::Tensor() : std::move(found.residual));
     return all;
+  }
+
+  bool can_recompute() const override { return !has_residual_; }
+  at::Tensor output_again() const override {
+    const at::NoGradGuard no_grad;
+    const at::Tensor input = input_.unpack();
+    at::Tensor output = at::empty_like(input);
+    batch_norm_again(output, statistics_, input, how_, activation_);
+    return output;
   }
 
   void release_variables() override {

@@ -173,6 +173,13 @@ void train(std::string_view who, const kernels::NormForward& forward,
       });
 }
 
+void infer(std::string_view who, const kernels::NormForward& forward,
+           const kernels::NormKnownStatistics& statistics, c10::Device device) {
+  dispatch(
+      who, device, [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
+      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+}
+
 }  // namespace
 
 bool fuses_batch_norm(const at::Tensor& map) {
@@ -215,13 +222,20 @@ void batch_norm_statistics(const NormStatistics& saved, const at::Tensor& input,
 void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
                       const at::Tensor& residual, Activation activation) {
   constexpr std::string_view who = "batch_norm_infer";
-  const kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
-  const kernels::NormRunningStatistics statistics = {
-      .mean = needed_row(who, "running_mean", how.running_mean, input),
-      .variance = needed_row(who, "running_variance", how.running_variance, input)};
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
-      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+  infer(who, forward_of(who, output, input, how, residual, activation),
+        {.mean = needed_row(who, "running_mean", how.running_mean, input),
+         .variance = needed_row(who, "running_variance", how.running_variance, input)},
+        input.device());
+}
+
+void batch_norm_again(const at::Tensor& output, const NormStatistics& saved,
+                      const at::Tensor& input, const NormParameters& how, Activation activation) {
+  constexpr std::string_view who = "batch_norm_again";
+  infer(who, forward_of(who, output, input, how, /*residual=*/{}, activation),
+        {.mean = needed_row(who, "saved.mean", saved.mean, input),
+         .inverse_deviation =
+             needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input)},
+        input.device());
 }
 
 NormGradients batch_norm_backward(const at::Tensor& output_gradient,

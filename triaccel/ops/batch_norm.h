@@ -55,6 +55,11 @@ void batch_norm_statistics(const NormStatistics& saved, const at::Tensor& input,
 void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
                       const at::Tensor& residual, Activation activation);
 
+/// The output of a batch_norm_train without residual once more, to the last bit, from the same
+/// input and the statistics that it left in `saved`. Moves the input and the output once.
+void batch_norm_again(const at::Tensor& output, const NormStatistics& saved,
+                      const at::Tensor& input, const NormParameters& how, Activation activation);
+
 /// Tensors that were not asked for, or that the layer does not have, are undefined.
 struct NormGradients {
   at::Tensor input;         // as the input

@@ -319,12 +319,10 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
   if (how.output != nullptr) normalise(how, coefficients);
 }
 
-void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics) {
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics) {
   ChannelCoefficients coefficients(how.map.channels);
   for (std::int64_t c = 0; c < how.map.channels; ++c)
-    coefficients.set(c, norm_coefficients(statistics.mean[c],
-                                          inverse_deviation_of(statistics.variance[c], how.eps),
-                                          how.weight, how.bias, c));
+    coefficients.set(c, norm_coefficients(how, statistics, c));
   normalise(how, coefficients);
 }
 

@@ -138,14 +138,12 @@ __global__ void __launch_bounds__(kNormSumThreads, resident_blocks(kNormsResidua
 
 template <typename Stored, int kPack>
 __global__ void __launch_bounds__(kNormSumThreads, kResident)
-    infer_kernel(NormForward how, NormRunningStatistics statistics, int packs) {
+    infer_kernel(NormForward how, NormKnownStatistics statistics, int packs) {
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const std::int64_t c = own_channel(width);
   if (owns_channel(how, width))
-    group.set(norm_coefficients(statistics.mean[c],
-                                inverse_deviation_of(statistics.variance[c], how.eps), how.weight,
-                                how.bias, c));
+    group.set(norm_coefficients(how, statistics, c));
   __syncthreads();
   normalise_rows<Stored, Order::Backwards, /*kNormsResidual=*/false>(
       how, ThreadRows<kPack>(how.map, packs), group, group);
@@ -179,7 +177,7 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                  });
 }
 
-void batch_norm_infer(const NormForward& how, NormRunningStatistics statistics,
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics,
                       cudaStream_t stream) {
   if (how.map.rows == 0 || how.map.channels == 0) return;
   const NormPlan plan = plan_elementwise_norm(how.map, aligned(how));

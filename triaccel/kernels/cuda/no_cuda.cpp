@@ -17,6 +17,7 @@
 #include "triaccel/kernels/layer_scale.h"
 #include "triaccel/kernels/max_pool.h"
 #include "triaccel/kernels/nonzero_codec.h"
+#include "triaccel/kernels/predicted_codec.h"
 #include "triaccel/kernels/restore_if_skipped.h"
 #include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
@@ -99,7 +100,7 @@ void batch_norm_train(const NormForward&, const NormBatchStatistics&, void*, cud
   no_cuda("batch_norm_train");
 }
 
-void batch_norm_infer(const NormForward&, NormRunningStatistics, cudaStream_t) {
+void batch_norm_infer(const NormForward&, NormKnownStatistics, cudaStream_t) {
   no_cuda("batch_norm_infer");
 }
 
@@ -215,6 +216,15 @@ void encode_frequency(const FrequencyCoding&, const void*, std::uint8_t*, std::i
 void decode_frequency(const FrequencyCoding&, const std::uint8_t*, void*, const CodecMap&,
                       cudaStream_t) {
   no_cuda("decode_frequency");
+}
+
+void encode_predicted(const PredictedCoding&, const void*, std::uint8_t*, PredictionCounts*,
+                      std::int32_t*, cudaStream_t) {
+  no_cuda("encode_predicted");
+}
+
+void decode_predicted(const PredictedCoding&, const std::uint8_t*, void*, cudaStream_t) {
+  no_cuda("decode_predicted");
 }
 
 }  // namespace triaccel::kernels::cuda
