@@ -21,7 +21,11 @@ const StepPlan kPlan{
                 .gradient = GradientSource::ZerothOrder}},
     .saved = {{},
               {.codec = SavedCodec::Groups, .eighths = 20},
-              {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 40, 16, 9, 0}}}};
+              {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 40, 16, 9, 0}},
+              {.codec = SavedCodec::Frequency,
+               .block = 4,
+               .band_eighths = {64, 40, 16, 9, 8},
+               .predicted = 21}}};
 
 TEST(PlanState, ReadsBackThePlanItWrote) { EXPECT_EQ(plan_from(as_map(kPlan), 2), kPlan); }
 
@@ -44,8 +48,17 @@ TEST(PlanState, ReadsAPlanFromBeforeTensorsHadCodecs) {
   EXPECT_EQ(plan_from(map, 2), without);
 }
 
+TEST(PlanState, ReadsAPlanFromBeforeBlocksWerePredicted) {
+  StateMap map = as_map(kPlan);
+  map.erase("plan/predicted");
+  StepPlan without = kPlan;
+  without.saved.back().predicted = 0;
+  EXPECT_EQ(plan_from(map, 2), without);
+}
+
 TEST(PlanState, RefusesACodecItDoesNotKnowAndHalfATensor) {
   StateMap map = as_map(kPlan);
+  map.erase("plan/predicted");
   map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {200, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_THROW(plan_from(map, 2), StorageError);
   map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {0, 0, 0, 0});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/kernels/cuda_fixture.h"
+#include "tests/kernels/rounding_oracle.h"
 
 namespace triaccel::kernels {
 namespace {
@@ -192,10 +193,8 @@ const std::tuple<Activation, bool> kEnds[] = {{Activation::None, false},
                                               {Activation::Relu, false},
                                               {Activation::Relu, true},
                                               {Activation::Silu, false}};
-constexpr FloatType kTypes[] = {FloatType::F32, FloatType::Bf16, FloatType::F16};
-
 TEST_F(BatchNormOnCuda, MatchesTheCpuForEveryTypeAndEndOnOddSizes) {
-  for (const FloatType type : kTypes)
+  for (const FloatType type : kFloatTypes)
     for (const auto& [activation, has_residual] : kEnds)
       for (const std::int64_t rows : {2, 3, 31, 521, 7001})
         for (const std::int64_t channels : {1, 3, 7, 8, 24, 65})
@@ -248,7 +247,7 @@ TEST_F(BatchNormOnCuda, KeepsItsDigitsUnderALargeMean) {
 }
 
 TEST_F(BatchNormOnCuda, InfersAsTheCpu) {
-  for (const FloatType type : kTypes)
+  for (const FloatType type : kFloatTypes)
     for (const auto& [activation, has_residual] : kEnds)
       for (const auto& [rows, channels] :
            {std::pair<std::int64_t, std::int64_t>{1, 8}, {1, 1}, {97, 65}, {50021, 48}}) {

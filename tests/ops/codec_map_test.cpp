@@ -60,6 +60,48 @@ TEST(CodecMap, IsAppliedByBothCodecsInEitherOrderOfMemory) {
   }
 }
 
+TEST(CodecMap, AppliesLayerNormsAndGeluToRows) {
+  at::manual_seed(4);
+  for (const std::int64_t channels : {48, 50}) {
+    const at::Tensor values = at::randn({3, 17, channels}) * 3;
+    const auto [ignored, mean, deviation] =
+        at::native_layer_norm(values, {channels}, at::Tensor(), at::Tensor(), 1e-5);
+    const at::Tensor weight = at::randn({channels}), bias = at::randn({channels});
+    const kernels::GroupCoding coding{.eighths = 44};
+    const at::Tensor codes = encode_groups(values, coding);
+    const at::Tensor plain =
+        decode_groups(codes, values.sizes(), values.strides(), at::kFloat, coding);
+    for (const bool norm : {true, false})
+      for (const kernels::Gelu gelu :
+           {kernels::Gelu::None, kernels::Gelu::Erf, kernels::Gelu::Tanh})
+        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+          if (!norm && gelu == kernels::Gelu::None) continue;
+          CodecMap map{.gelu = gelu};
+          at::Tensor wanted = plain;
+          if (norm) {
+            map = {mean.view(-1), deviation.view(-1), weight, bias};
+            map.by_rows = true;
+            map.gelu = gelu;
+            wanted = (plain - mean) * deviation * weight + bias;
+          }
+          if (gelu == kernels::Gelu::Erf) wanted = at::gelu(wanted);
+          if (gelu == kernels::Gelu::Tanh) wanted = at::gelu(wanted, "tanh");
+          const at::Tensor found =
+              decode_groups(codes, values.sizes(), values.strides(), type, coding, map);
+          EXPECT_EQ(found.scalar_type(), type);
+          const double share = type == at::kFloat ? 1e-5 : 1e-2;
+          EXPECT_TRUE(at::allclose(found.to(at::kFloat), wanted, share, 2e-6))
+              << channels << " " << norm << " " << static_cast<int>(gelu);
+        }
+  }
+}
+
+TEST(CodecMap, KnowsWhichTensorsHaveRows) {
+  EXPECT_EQ(row_order({2, 5, 8}, {40, 8, 1})->channels, 8);
+  EXPECT_FALSE(row_order({2, 5, 8}, {40, 1, 5}));
+  EXPECT_FALSE(row_order({0, 8}, {8, 1}));
+}
+
 TEST(CodecMap, KnowsWhichTensorsHaveChannels) {
   const at::Tensor map = at::empty({2, 5, 3, 4});
   const auto order = [](const at::Tensor& tensor) {
@@ -79,6 +121,10 @@ TEST(CodecMap, RefusesWhatDoesNotFit) {
   const at::Tensor tokens = at::randn({2, 16, 8}), codes = encode_groups(tokens, {});
   EXPECT_THROW(decode_groups(codes, tokens.sizes(), tokens.strides(), at::kFloat, {},
                              {.activation = kernels::Activation::Silu}),
+               UsageError);
+  EXPECT_THROW(decode_frequency(encode_frequency(tokens, {.band_eighths = {8}}), tokens.sizes(),
+                                tokens.strides(), at::kFloat, {.band_eighths = {8}},
+                                {.gelu = kernels::Gelu::Erf}),
                UsageError);
   const at::Tensor map = at::randn({2, 6, 4, 4}), row = at::ones({6}), short_row = at::ones({5});
   EXPECT_THROW(decode_groups(encode_groups(map, {}), map.sizes(), map.strides(), at::kFloat, {},

@@ -3,14 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/ops/channels_last.h"
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
-
-at::Tensor channels_last(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
-  return at::randn(sizes).to(type).contiguous(at::MemoryFormat::ChannelsLast);
-}
 
 /// Within the rounding of one number of the type, relative to the largest.
 void expect_near(const at::Tensor& found, const at::Tensor& wanted) {

@@ -6,16 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/ops/channels_last.h"
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
-
-at::Tensor channels_last(at::IntArrayRef sizes, at::ScalarType type) {
-  return at::randn(sizes).to(type).contiguous(at::MemoryFormat::ChannelsLast);
-}
 
 TEST(EvenPixels, AreWhatSlicesOfStrideTwoTake) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})

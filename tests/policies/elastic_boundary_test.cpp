@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-StepPlan plan_of(std::int64_t layers, std::int64_t bp_layers) {
+StepPlan elastic_plan(std::int64_t layers, std::int64_t bp_layers) {
   StepPlan plan{.batch_size = 64,
                 .micro_batch_size = 64,
                 .layers = {static_cast<std::size_t>(layers), LayerPlan{}}};
@@ -20,12 +20,12 @@ StepPlan plan_of(std::int64_t layers, std::int64_t bp_layers) {
 }
 
 TEST(Boundary, LiesBeforeTheLastLayers) {
-  const StepPlan plan = plan_of(3, 1);
+  const StepPlan plan = elastic_plan(3, 1);
   EXPECT_EQ(plan.layers[0].gradient, GradientSource::ZerothOrder);
   EXPECT_EQ(plan.layers[1].gradient, GradientSource::ZerothOrder);
   EXPECT_EQ(plan.layers[2].gradient, GradientSource::Backprop);
-  for (const std::int64_t n : {0, 1, 2, 3}) EXPECT_EQ(bp_layers_of(plan_of(3, n)), n);
-  EXPECT_THROW(plan_of(3, 4), UsageError);
+  for (const std::int64_t n : {0, 1, 2, 3}) EXPECT_EQ(bp_layers_of(elastic_plan(3, n)), n);
+  EXPECT_THROW(elastic_plan(3, 4), UsageError);
 }
 
 /// 10 bytes a sample, and 7 more for each layer by backpropagation.
@@ -59,7 +59,7 @@ StepReport report_of(double share, double loss) {
 
 TEST(BoundaryPolicy, GivesUpALayerAsSoonAsMemoryIsShort) {
   BoundaryPolicy policy({.largest = 5});
-  StepPlan plan = plan_of(5, 3);
+  StepPlan plan = elastic_plan(5, 3);
   PolicyEvents events;
   policy.apply(report_of(0.97, 1), plan, events);
   EXPECT_EQ(bp_layers_of(plan), 2);
@@ -71,7 +71,7 @@ TEST(BoundaryPolicy, GivesUpALayerAsSoonAsMemoryIsShort) {
 
 TEST(BoundaryPolicy, AddsALayerOnlyWhenTheLossStandsStillAndMemoryIsThere) {
   BoundaryPolicy falling({.largest = 5}), still({.largest = 5}), full({.largest = 5});
-  StepPlan a = plan_of(5, 2), b = a, c = a;
+  StepPlan a = elastic_plan(5, 2), b = a, c = a;
   PolicyEvents events;
   for (int tick = 0; tick < 60; ++tick) {
     falling.apply(report_of(0.5, 2.0 * std::pow(0.98, tick)), a, events);
@@ -85,7 +85,7 @@ TEST(BoundaryPolicy, AddsALayerOnlyWhenTheLossStandsStillAndMemoryIsThere) {
 
 TEST(BoundaryPolicy, DoesNotSwingBetweenTwoBoundaries) {
   BoundaryPolicy policy({.largest = 5});
-  StepPlan plan = plan_of(5, 2);
+  StepPlan plan = elastic_plan(5, 2);
   int moves = 0;
   for (int tick = 0; tick < 1000; ++tick) {
     const StepPlan before = plan;
@@ -99,15 +99,15 @@ TEST(BoundaryPolicy, DoesNotSwingBetweenTwoBoundaries) {
 
 TEST(BoundaryPolicy, AnswersOutOfMemoryAndGoesOnFromItsState) {
   BoundaryPolicy policy({.largest = 5});
-  const auto smaller = policy.out_of_memory(plan_of(5, 2));
+  const auto smaller = policy.out_of_memory(elastic_plan(5, 2));
   ASSERT_TRUE(smaller.has_value());
   EXPECT_EQ(bp_layers_of(*smaller), 1);
-  EXPECT_FALSE(policy.out_of_memory(plan_of(5, 1)).has_value());
+  EXPECT_FALSE(policy.out_of_memory(elastic_plan(5, 1)).has_value());
   BoundaryPolicy restored({.largest = 5});
   StateMap saved;
   for (const StateView& view : policy.state()) saved.emplace(view.name, view);
   restored.restore(saved);
-  StepPlan a = plan_of(5, 1), b = a;
+  StepPlan a = elastic_plan(5, 1), b = a;
   PolicyEvents events;
   for (int tick = 0; tick < 100; ++tick) {
     policy.apply(report_of(0.5, 2), a, events);

@@ -14,10 +14,10 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kSamples = 64;
+constexpr std::int64_t kCodedSamples = 64;
 
 std::int64_t bytes_of(const SavedStatistics& tensor, const SavedPlan& plan) {
-  return HeldBytes(tensor, kSamples).under(plan);
+  return HeldBytes(tensor, kCodedSamples).under(plan);
 }
 
 TEST(LosslessPlan, KeepsOnlyWhatBackwardReads) {
@@ -52,13 +52,13 @@ TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
                                                 saved_tensor(SavedClass::Positive, 8, 8),
                                                 saved_tensor(SavedClass::Vector, 8, 8)};
   const SavedPlan actnn{.codec = SavedCodec::GroupsActnn};
-  EXPECT_EQ(uniform_plans(tensors, actnn, kSamples),
+  EXPECT_EQ(uniform_plans(tensors, actnn, kCodedSamples),
             (std::vector<SavedPlan>{{.codec = SavedCodec::Mask}, actnn, {}}));
 }
 
 TEST(HeldBytes, AreThoseOfTheFormats) {
   SavedStatistics norm = saved_tensor(SavedClass::NormInput, 20, 15);
-  const std::int64_t elements = norm.elements(kSamples);
+  const std::int64_t elements = norm.elements(kCodedSamples);
   EXPECT_EQ(bytes_of(norm, {}), 4 * elements);
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Shape}), 0);
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Mask}), mask_bytes(elements));
@@ -70,7 +70,7 @@ TEST(HeldBytes, AreThoseOfTheFormats) {
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), 0);
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Bf16}), 2 * elements);
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::GroupsActnn}),
-            baseline_bytes(SavedCodec::GroupsActnn, norm.sizes_for(kSamples)));
+            baseline_bytes(SavedCodec::GroupsActnn, norm.sizes_for(kCodedSamples)));
   norm.derivation = Derivation::Rectified;
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), mask_bytes(elements));
   norm.mask_elsewhere = true;
@@ -83,7 +83,7 @@ TEST(HeldBytes, AreThoseOfTheFormats) {
 
 TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
   const SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
-  const std::int64_t elements = tensor.elements(kSamples);
+  const std::int64_t elements = tensor.elements(kCodedSamples);
   EXPECT_EQ(bytes_of(tensor, {.codec = SavedCodec::Groups, .eighths = 16}),
             group_bytes(elements, 16) + mask_bytes(elements));
   EXPECT_EQ(bytes_of(tensor, {}), 4 * elements) << "whole values tell their zeros";
@@ -103,7 +103,7 @@ TEST(HeldBytes, OfATransformAreThoseOfItsFormatForEveryPlan) {
         int bits = 0;
         for (const std::uint8_t width : coefficient_bits(block, plan.band_eighths)) bits += width;
         ASSERT_EQ(stored_bits(plan), bits);
-        ASSERT_EQ(bytes_of(tensor, plan), frequency_bytes(plan, tensor.sizes_for(kSamples)));
+        ASSERT_EQ(bytes_of(tensor, plan), frequency_bytes(plan, tensor.sizes_for(kCodedSamples)));
       }
   tokens.sizes = {1, 24};
   EXPECT_THROW(bytes_of(tokens, {.codec = SavedCodec::Frequency, .block = 8}), UsageError);
@@ -112,11 +112,11 @@ TEST(HeldBytes, OfATransformAreThoseOfItsFormatForEveryPlan) {
 TEST(HeldBytes, OfAPassAddUpWithoutConstants) {
   std::vector<SavedStatistics> tensors = saved_resnet(3);
   const std::vector<SavedPlan> raw(tensors.size());
-  const std::int64_t before = fp32_bytes(tensors, kSamples);
-  EXPECT_EQ(held_bytes(tensors, raw, kSamples), before);
+  const std::int64_t before = fp32_bytes(tensors, kCodedSamples);
+  EXPECT_EQ(held_bytes(tensors, raw, kCodedSamples), before);
   tensors.push_back(saved_tensor(SavedClass::Constant, 64, 32));
-  EXPECT_EQ(fp32_bytes(tensors, kSamples), before);
-  EXPECT_THROW(held_bytes(tensors, raw, kSamples), UsageError);
+  EXPECT_EQ(fp32_bytes(tensors, kCodedSamples), before);
+  EXPECT_THROW(held_bytes(tensors, raw, kCodedSamples), UsageError);
 }
 
 TEST(PutSavedPlans, SayWhichLayersCode) {
@@ -193,7 +193,7 @@ TEST(PredictedErrors, WeighBandsByTheGradientsSpectrum) {
 
 TEST(RateCurve, BuysLessWithEveryByte) {
   for (const SavedClass kind : {SavedClass::NormInput, SavedClass::Positive}) {
-    const RateCurve curve(saved_tensor(kind, 16, 32, 0.1), kSamples, {}, {});
+    const RateCurve curve(saved_tensor(kind, 16, 32, 0.1), kCodedSamples, {}, {});
     const std::vector<RatePoint>& points = curve.points();
     ASSERT_GT(points.size(), 10u);
     double last = 1e300;
@@ -216,14 +216,14 @@ TEST(RateCurve, KeepsTinyTensorsWhole) {
 }
 
 TEST(RateCurve, StartsAtTheLeastBits) {
-  const RateCurve curve(saved_tensor(SavedClass::Nonlinear, 16, 32, 0.1), kSamples,
+  const RateCurve curve(saved_tensor(SavedClass::Nonlinear, 16, 32, 0.1), kCodedSamples,
                         {.least_bits = 5}, {});
   for (const RatePoint& point : curve.points())
     EXPECT_GE(mean_bits(saved_tensor(SavedClass::Nonlinear, 16, 32, 0.1), point.plan), 5);
 }
 
 TEST(RateCurve, DividesAStepByEighths) {
-  const RateCurve curve(saved_tensor(SavedClass::Attention, 16, 32), kSamples, {}, {});
+  const RateCurve curve(saved_tensor(SavedClass::Attention, 16, 32), kCodedSamples, {}, {});
   const RatePoint& from = curve.points()[0];
   const RatePoint& to = curve.points()[1];
   EXPECT_EQ(to.plan.eighths - from.plan.eighths, 8);

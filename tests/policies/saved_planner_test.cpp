@@ -16,13 +16,13 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kSamples = 64;
+constexpr std::int64_t kPlannedSamples = 64;
 
 SavedDecision plan_at(const std::vector<SavedStatistics>& tensors, double ratio,
                       const CodecOptions& options = {}, double drop_price = 16) {
   return plan_saved(tensors,
-                    {.samples = kSamples,
-                     .budget_bytes = budget_for(tensors, ratio, kSamples),
+                    {.samples = kPlannedSamples,
+                     .budget_bytes = budget_for(tensors, ratio, kPlannedSamples),
                      .drop_price = drop_price},
                     options);
 }
@@ -65,10 +65,11 @@ TEST(PlanSaved, TakesATransformOnlyForAClearAdvantage) {
   EXPECT_EQ(plan_at(tensors, 8, {.hysteresis = 0}).plans[0].codec, SavedCodec::Frequency);
   const std::vector<SavedPlan> before = {
       {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {16, 16, 16, 16, 16}}};
-  const SavedDecision stays = plan_saved(
-      tensors,
-      {.samples = kSamples, .budget_bytes = budget_for(tensors, 8, kSamples), .previous = before},
-      {});
+  const SavedDecision stays = plan_saved(tensors,
+                                         {.samples = kPlannedSamples,
+                                          .budget_bytes = budget_for(tensors, 8, kPlannedSamples),
+                                          .previous = before},
+                                         {});
   EXPECT_EQ(stays.plans[0].codec, SavedCodec::Frequency);
 }
 
@@ -106,7 +107,7 @@ TEST(PlanSaved, LowersLeastBitsBeforeItBreaksTheBudgetAndSaysSo) {
   const std::vector<SavedStatistics> tensors(4, saved_tensor(SavedClass::Attention, 16, 32));
   const SavedDecision decision = plan_at(tensors, 6);
   EXPECT_TRUE(decision.fits);
-  EXPECT_LE(decision.bytes, budget_for(tensors, 6, kSamples));
+  EXPECT_LE(decision.bytes, budget_for(tensors, 6, kPlannedSamples));
   for (const SavedPlan& plan : decision.plans) {
     EXPECT_GE(plan.eighths, 40);
     EXPECT_LT(plan.eighths, 64);
@@ -177,14 +178,14 @@ TEST(PlanSaved, DerivesThroughASmoothFunctionOnlyFromAnExactSource) {
 
 TEST(DerivableTensors, NeedASourceBeforeThemWhoseValuesAreKept) {
   auto tensors = with_derived(Derivation::Affine, SavedClass::Factor);
-  EXPECT_TRUE(derivable_tensors(tensors, kSamples, {})[1]);
+  EXPECT_TRUE(derivable_tensors(tensors, kPlannedSamples, {})[1]);
   tensors[0].kind = SavedClass::Sign;
-  EXPECT_FALSE(derivable_tensors(tensors, kSamples, {})[1]);
+  EXPECT_FALSE(derivable_tensors(tensors, kPlannedSamples, {})[1]);
   tensors[0].kind = SavedClass::NormInput;
   tensors[1].source = 1;
-  EXPECT_FALSE(derivable_tensors(tensors, kSamples, {})[1]);
+  EXPECT_FALSE(derivable_tensors(tensors, kPlannedSamples, {})[1]);
   tensors[1].source = -1;
-  EXPECT_FALSE(derivable_tensors(tensors, kSamples, {})[1]);
+  EXPECT_FALSE(derivable_tensors(tensors, kPlannedSamples, {})[1]);
 }
 
 TEST(PlanSaved, StaysWithItsPlansUntilOthersAreClearlyBetter) {
@@ -192,8 +193,8 @@ TEST(PlanSaved, StaysWithItsPlansUntilOthersAreClearlyBetter) {
   const SavedDecision first = plan_at(tensors, 10.2);
   const auto again = [&](double ratio) {
     return plan_saved(tensors,
-                      {.samples = kSamples,
-                       .budget_bytes = budget_for(tensors, ratio, kSamples),
+                      {.samples = kPlannedSamples,
+                       .budget_bytes = budget_for(tensors, ratio, kPlannedSamples),
                        .previous = first.plans},
                       {});
   };
@@ -215,8 +216,8 @@ TEST(PlanSaved, PlansOnlyTensorsThatMoved) {
   tensors[0].sensitivity = tensors[3].sensitivity = 50;
   std::vector<bool> keep(tensors.size(), true);
   keep[0] = keep[6] = false;
-  PlanRequest request{.samples = kSamples,
-                      .budget_bytes = budget_for(tensors, 10.2, kSamples),
+  PlanRequest request{.samples = kPlannedSamples,
+                      .budget_bytes = budget_for(tensors, 10.2, kPlannedSamples),
                       .previous = first.plans,
                       .keep = keep};
   const SavedDecision second = plan_saved(tensors, request, {});
@@ -235,7 +236,7 @@ TEST(PlanSaved, MeetsABoundOnTheErrorWithFewBytes) {
   std::int64_t last = 1LL << 60;
   for (const double eps : {1e-4, 1e-3, 1e-2, 1e-1}) {
     const SavedDecision decision =
-        plan_saved(tensors, {.samples = kSamples, .error_bound = eps}, {.hysteresis = 0});
+        plan_saved(tensors, {.samples = kPlannedSamples, .error_bound = eps}, {.hysteresis = 0});
     EXPECT_TRUE(decision.fits);
     EXPECT_LT(decision.bytes, last);
     last = decision.bytes;
@@ -250,8 +251,8 @@ TEST(PlanSaved, TakesTheFewestEighthsThatABoundPermits) {
   tensors[0].transforms[3].measured = false;
   for (const int eighths : {9, 16, 21, 40}) {
     const double error = 32 * code_error(eighths / 8.0);
-    const SavedDecision decision =
-        plan_saved(tensors, {.samples = kSamples, .error_bound = 2 * error * (1 + 1e-9)}, {});
+    const SavedDecision decision = plan_saved(
+        tensors, {.samples = kPlannedSamples, .error_bound = 2 * error * (1 + 1e-9)}, {});
     EXPECT_EQ(decision.plans[0].eighths, eighths);
   }
 }

@@ -43,14 +43,14 @@ struct SimulatedDevice {
 struct SimulatedTick {
   StepReport report = {};
   StepPlan ran = {};
-  double accepted_bytes = 0;
 };
 
 inline SimulatedTick run_interval(SimulatedDevice& device, Controller& controller, StepPlan plan) {
   SimulatedTick tick;
+  double bytes = 0;
   for (;;) {
-    tick.accepted_bytes = device.bytes_of(plan);
-    if (tick.accepted_bytes <= device.limit - device.hidden) break;
+    bytes = device.bytes_of(plan);
+    if (bytes <= device.limit - device.hidden) break;
     const auto smaller = controller.out_of_memory(plan);
     if (!smaller) throw std::runtime_error("the simulated device is too small for one sample");
     plan = *smaller;
@@ -62,8 +62,8 @@ inline SimulatedTick run_interval(SimulatedDevice& device, Controller& controlle
   tick.report.learning_rate = 0.1;
   tick.report.memory.limit = static_cast<std::int64_t>(device.limit);
   // What failed left its mark: the peak of such an interval is the limit itself.
-  tick.report.memory.peak = static_cast<std::int64_t>(
-      tick.report.memory_retries > 0 ? device.limit : tick.accepted_bytes);
+  tick.report.memory.peak =
+      static_cast<std::int64_t>(tick.report.memory_retries > 0 ? device.limit : bytes);
   tick.report.memory.reserved = tick.report.memory.peak;
   tick.report.memory.peak_by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)] =
       static_cast<std::int64_t>(device.known * device.fixed);

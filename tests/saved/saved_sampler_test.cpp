@@ -24,6 +24,16 @@ TEST(SampleOf, CutsLargeMapsIntoWholeBlocks) {
   EXPECT_EQ(sampled_sizes({64, 197, 768}), (std::vector<std::int64_t>{1, 197, 320}));
 }
 
+TEST(ChannelSampleOf, TakesAllPositionsOfAFewChannels) {
+  const auto sizes = [](const std::vector<std::int64_t>& all) {
+    return channel_sample_of(torch::empty(all)).sizes().vec();
+  };
+  EXPECT_EQ(sizes({4, 64, 8, 8}), (std::vector<std::int64_t>{4, 64, 8, 8}));
+  EXPECT_EQ(sizes({11, 64, 32, 32}), (std::vector<std::int64_t>{11, 5, 32, 32}));
+  EXPECT_EQ(sizes({11, 64, 112, 112}), (std::vector<std::int64_t>{11, 1, 112, 112}));
+  EXPECT_EQ(sizes({11, 196, 768}), (std::vector<std::int64_t>{11, 196, 30}));
+}
+
 TEST(SavedSampler, CollectsTheAskedTensorsAndHandsAllOn) {
   const SlimRun run("resnet18");
   const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 2);

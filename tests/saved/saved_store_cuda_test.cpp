@@ -77,11 +77,13 @@ TEST_F(SavedStoreOnCuda, KeepsNothingOfWhatIsReadForItsSizesOnly) {
     }
 }
 
-TEST_F(SavedStoreOnCuda, MovesOnWithEveryReplayOfACapturedPass) {
+class CapturedPass : public SavedStoreOnCuda, public testing::WithParamInterface<SavedPlan> {};
+
+TEST_P(CapturedPass, MovesOnWithEveryReplay) {
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
   const SlimRun run = on_device("lenet5");
   SavedStore store({.seed = 3}, run.constants, device_);
-  follow(store, run, {.codec = SavedCodec::Groups, .eighths = 16});
+  follow(store, run, GetParam());
   const auto parameters = run.network.module->parameters();
   for (const at::Tensor& parameter : parameters)
     parameter.mutable_grad() = torch::zeros_like(parameter);
@@ -103,6 +105,13 @@ TEST_F(SavedStoreOnCuda, MovesOnWithEveryReplayOfACapturedPass) {
   EXPECT_TRUE(parameters[0].grad().isfinite().all().item<bool>());
   EXPECT_FALSE(store.needs_profile());
 }
+
+INSTANTIATE_TEST_SUITE_P(Codecs, CapturedPass,
+                         testing::Values(SavedPlan{.codec = SavedCodec::Groups, .eighths = 16},
+                                         SavedPlan{.codec = SavedCodec::Frequency,
+                                                   .block = 4,
+                                                   .band_eighths = {56, 48, 40, 40, 40},
+                                                   .predicted = 20}));
 
 }  // namespace
 }  // namespace triaccel

@@ -12,6 +12,7 @@
 #include "tests/saved/saved_pass.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
+#include "triaccel/ops/predicted_codec.h"
 #include "triaccel/policies/held_bytes.h"
 
 namespace triaccel {
@@ -335,30 +336,68 @@ TEST(SavedStore, KeepsValuesByEveryCodecInTheBytesThatItsPlanForetells) {
   }
 }
 
-TEST(SavedStore, PredictsBlocksWhereThatTakesFewerBytes) {
-  const SavedPlan plan{
-      .codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 64, 56, 48, 40}};
-  const at::Tensor weight = torch::randn({4, 8, 1, 1}).requires_grad_();
-  const at::Tensor pattern = torch::randn({1, 8, 8, 8}).repeat({2, 1, 4, 4});
-  for (const at::Tensor& input : {pattern, torch::randn({2, 8, 32, 32})}) {
-    const auto forward = [&] { return torch::conv2d(input, weight); };
-    const SavedCensus census = census_of(forward, {weight}, 2);
-    const std::vector<SavedStatistics> tensors = tensors_of(census);
-    const std::vector<SavedPlan> plans = plans_by_tensor(tensors, plan);
-    SavedStore store({.seed = 5, .predict_blocks = true}, {weight}, at::kCPU);
+/// A convolution of maps whose blocks repeat, or of noise, with blocks of its input predicted.
+struct PredictedConvolution {
+  explicit PredictedConvolution(bool repeats)
+      : weight(torch::randn({4, 8, 1, 1}).requires_grad_()),
+        input(repeats ? torch::randn({1, 8, 8, 8}).repeat({2, 1, 4, 4})
+                      : torch::randn({2, 8, 32, 32})),
+        census(census_of([&] { return forward(); }, {weight}, 2)),
+        tensors(tensors_of(census)),
+        plans(plans_by_tensor(tensors, {.codec = SavedCodec::Frequency,
+                                        .block = 8,
+                                        .band_eighths = {64, 64, 56, 48, 40},
+                                        .predicted = 64})) {
     store.follow(census, plans_by_entry(census, tensors, plans));
-    const at::Tensor result = kept(store, forward);
-    EXPECT_EQ(store.predictions().blocks, 2 * 8 * 16);
-    const bool repeats = input.equal(pattern);
-    const std::int64_t foretold = held_bytes(tensors, plans, 2);
-    if (repeats)
-      EXPECT_LT(store.counts().all_held_bytes(), foretold);
-    else
-      EXPECT_EQ(store.counts().all_held_bytes(), foretold);
-    const at::Tensor wanted = torch::autograd::grad({forward().square().sum()}, {weight}).front();
-    const at::Tensor found = torch::autograd::grad({result.square().sum()}, {weight}).front();
-    EXPECT_GT(cosine({found}, {wanted}), 0.9999);
   }
+
+  at::Tensor forward() const { return torch::conv2d(input, weight); }
+  at::Tensor gradient(const at::Tensor& result) const {
+    return torch::autograd::grad({result.square().sum()}, {weight}).front();
+  }
+
+  at::Tensor weight, input;
+  SavedCensus census;
+  std::vector<SavedStatistics> tensors;
+  std::vector<SavedPlan> plans;
+  SavedStore store{SavedStoreOptions{.seed = 5}, {weight}, at::kCPU};
+};
+
+TEST(SavedStore, PredictsBlocksAsThePlanSays) {
+  for (const bool repeats : {true, false}) {
+    PredictedConvolution run(repeats);
+    const at::Tensor found = run.gradient(kept(run.store, [&] { return run.forward(); }));
+    const PredictionCounts counts = counted_predictions(run.store.predictions());
+    EXPECT_EQ(counts.blocks, 2 * 8 * 16);
+    if (repeats)
+      EXPECT_GT(counts.predicted, counts.blocks / 2);
+    else
+      EXPECT_LT(counts.predicted, counts.blocks / 20);
+    const SavedCounts saved = run.store.counts();
+    EXPECT_EQ(saved.all_held_bytes(), held_bytes(run.tensors, run.plans, 2));
+    std::vector<SavedPlan> alone = run.plans;
+    for (SavedPlan& plan : alone) plan.predicted = 0;
+    EXPECT_EQ(saved.all_held_bytes() + saved.predicted_away_bytes,
+              held_bytes(run.tensors, alone, 2));
+    EXPECT_GT(saved.predicted_away_bytes, 0);
+    EXPECT_GT(cosine({found}, {run.gradient(run.forward())}), 0.9999);
+  }
+}
+
+TEST(SavedStore, GivesUnbiasedGradientsFromPredictedBlocks) {
+  constexpr int passes = 256;
+  PredictedConvolution run(true);
+  const at::Tensor wanted = run.gradient(run.forward()).to(at::kDouble);
+  at::Tensor sum = torch::zeros_like(wanted), squares = torch::zeros_like(wanted);
+  for (int i = 0; i < passes; ++i) {
+    const at::Tensor error =
+        run.gradient(kept(run.store, [&] { return run.forward(); })).to(at::kDouble) - wanted;
+    sum += error;
+    squares += error.square();
+  }
+  const at::Tensor deviations = sum / squares.sqrt();  // of a mean without bias: 1
+  EXPECT_LT(deviations.abs().max().item<double>(), 5);
+  EXPECT_NEAR(deviations.square().mean().item<double>(), 1, 0.7);
 }
 
 TEST(SavedStore, KeepsWhatIsSavedTwiceTwiceWhereNothingIsShared) {

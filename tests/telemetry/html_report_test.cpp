@@ -10,6 +10,7 @@
 
 #include "tests/telemetry/html_faults.h"
 #include "tests/telemetry/sample_run.h"
+#include "triaccel/base/byte_size.h"
 #include "triaccel/telemetry/epoch_scores.h"
 #include "triaccel/telemetry/html_text.h"
 #include "triaccel/telemetry/report_parts.h"
@@ -72,6 +73,19 @@ TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCoded) {
   EXPECT_NE(page.find("10.2x less"), std::string::npos);
 }
 
+TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
+  RunRecord run = sample_record(4);
+  EXPECT_EQ(report_of(run).find("predicted blocks"), std::string::npos);
+  StepReport& report = run.metrics.intervals.back().report;
+  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .predicted_away_bytes = 3 << 20};
+  report.predictions = {.blocks = 1000, .candidates = 400, .predicted = 312, .saved_bits = 9000};
+  report.prediction_seconds = -0.0025;
+  const std::string page = report_of(run);
+  EXPECT_EQ(first_fault(page), "");
+  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less a pass, 2.50 ms more"),
+            std::string::npos);
+}
+
 TEST(HtmlReport, IsWellFormedForAnyNumberOfIntervals) {
   for (const std::int64_t intervals : {0, 1, 2, 50, 3000})
     EXPECT_EQ(first_fault(report_of(sample_record(intervals))), "") << intervals;
@@ -102,6 +116,13 @@ TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
   const std::string plain = report_of(sample_record(5));
   for (const char* part : {"Largest eigenvalue", "Learning-rate factor", "Efficiency score"})
     EXPECT_EQ(plain.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
+  RunRecord run = sample_record(5);
+  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures: 99.75 % found"), std::string::npos);
+  run.summary->graph_replays = run.summary->graph_captures = 0;
+  EXPECT_EQ(report_of(run).find("captures"), std::string::npos);
 }
 
 TEST(HtmlReport, DrawsARowForEachOfManyLayers) {

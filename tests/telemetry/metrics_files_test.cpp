@@ -94,6 +94,18 @@ TEST(MetricsFiles, ReadBackWhatTheControlLoopMeasuredAndDecided) {
   EXPECT_EQ(read.learning_rate_scales, (std::vector<float>{0.1f, 0.7f}));
 }
 
+TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
+  StepReport report = sample_report(10);
+  report.saved = SavedCounts{.saved = 5, .fp32_bytes = 1000, .predicted_away_bytes = 30};
+  report.predictions = {.blocks = 100, .candidates = 40, .predicted = 31, .saved_bits = 900};
+  report.prediction_seconds = -0.25;
+  const auto read =
+      std::get<IntervalRecord>(from_jsonl(to_jsonl(interval_record(report, sample_plan())), "t"));
+  EXPECT_EQ(read.report.saved, report.saved);
+  EXPECT_EQ(read.report.predictions, report.predictions);
+  EXPECT_EQ(read.report.prediction_seconds, -0.25);
+}
+
 TEST(MetricsFiles, SayWhyThereWasNoProbe) {
   StepReport report = sample_report(10);
   report.curvature = CurvatureReport{.skipped = "no room under the budget"};

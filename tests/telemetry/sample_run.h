@@ -121,6 +121,8 @@ inline RunSummary sample_summary(std::int64_t steps) {
           .rollbacks = 3,
           .plan_changes = 4,
           .curvature_probes = 5,
+          .graph_replays = 2000,
+          .graph_captures = 5,
           .control_seconds = 0.6,
           .layers_fp32 = 7,
           .layers_bf16 = 8,

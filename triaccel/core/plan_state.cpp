@@ -10,6 +10,7 @@ constexpr const char* kChoices = "plan/choices";  // three numbers a layer
 constexpr const char* kRates = "plan/learning_rate_scales";
 constexpr const char* kSaved = "plan/saved";  // eight numbers a saved tensor
 constexpr std::size_t kPerSaved = 3 + kFrequencyBands;
+constexpr const char* kPredicted = "plan/predicted";  // one a saved tensor, where any is
 
 /// A stored number as an enumerator, when it is one.
 template <typename Enum>
@@ -29,6 +30,12 @@ StateView saved_state(const std::vector<SavedPlan>& plans) {
   return number_state(kSaved, numbers);
 }
 
+StateView predicted_state(const std::vector<SavedPlan>& plans) {
+  std::vector<std::uint8_t> numbers;
+  for (const SavedPlan& saved : plans) numbers.push_back(saved.predicted);
+  return number_state(kPredicted, numbers);
+}
+
 std::vector<SavedPlan> saved_from(const StateMap& map) {
   const auto numbers = numbers_from<std::uint8_t>(map, kSaved);
   if (numbers.size() % kPerSaved != 0)
@@ -42,6 +49,10 @@ std::vector<SavedPlan> saved_from(const StateMap& map) {
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i) + 3, kFrequencyBands,
                 saved.band_eighths.begin());
   }
+  if (!map.contains(kPredicted)) return plans;
+  const auto predicted =
+      numbers_from<std::uint8_t>(map, kPredicted, static_cast<std::int64_t>(plans.size()));
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].predicted = predicted[i];
   return plans;
 }
 
@@ -60,6 +71,8 @@ std::vector<StateView> plan_state(const StepPlan& plan) {
       number_state<std::int64_t>(kSizes, {plan.batch_size, plan.micro_batch_size}),
       number_state<std::int64_t>(kChoices, choices), number_state<float>(kRates, rates)};
   if (!plan.saved.empty()) state.push_back(saved_state(plan.saved));
+  if (std::ranges::any_of(plan.saved, [](const SavedPlan& saved) { return saved.predicted > 0; }))
+    state.push_back(predicted_state(plan.saved));
   return state;
 }
 

@@ -15,6 +15,7 @@ struct SavedCounts {
   std::int64_t unique_bytes = 0;  // each tensor once
   std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
   std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask
+  std::int64_t predicted_away_bytes = 0;  // that the same codes would take more without prediction
   std::int64_t shared = 0;          // times that a tensor was there already, and nothing was coded
   std::int64_t derived = 0;         // times that it is rebuilt from another one
   std::int64_t mismatches = 0;      // times that it was not what the plan is for, and stayed raw

@@ -65,6 +65,8 @@ struct SavedPlan {
   std::uint8_t eighths = 0;  // Groups: of each element's code. NonZeros: the room for codes, spread
                              // over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
+  std::uint8_t predicted = 0;  // Frequency: 256ths of its codes that it does without, since blocks
+                               // are predicted from similar ones; 0: none is
   bool operator==(const SavedPlan&) const = default;
 };
 

@@ -7,7 +7,7 @@
 namespace triaccel {
 namespace {
 
-/// All fields in one number, whatever the machine's order of bytes.
+/// All fields but `predicted` in one number, whatever the machine's order of bytes.
 std::uint64_t packed(const SavedPlan& saved) {
   std::uint64_t bits = static_cast<std::uint64_t>(saved.codec);
   bits = bits << 8 | saved.block;
@@ -27,7 +27,10 @@ std::uint64_t shape_hash(const StepPlan& plan) {
     hash = mixed_hash(hash, static_cast<std::uint64_t>(layer.saved));
     hash = mixed_hash(hash, static_cast<std::uint64_t>(layer.gradient));
   }
-  for (const SavedPlan& saved : plan.saved) hash = mixed_hash(hash, packed(saved));
+  for (const SavedPlan& saved : plan.saved) {
+    hash = mixed_hash(hash, packed(saved));
+    if (saved.predicted > 0) hash = mixed_hash(hash, saved.predicted);
+  }
   return hash;
 }
 

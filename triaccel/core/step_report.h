@@ -6,6 +6,7 @@
 
 #include "triaccel/core/curvature_report.h"
 #include "triaccel/core/memory_report.h"
+#include "triaccel/core/predicted_blocks.h"
 #include "triaccel/core/saved_counts.h"
 #include "triaccel/core/zeroth_order_step.h"
 
@@ -55,6 +56,9 @@ struct StepReport {
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
   std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
   std::int64_t saved_nonfinite = 0;       // ranges of the interval's codes that were not finite
+  PredictionCounts predictions = {};      // of the interval, where plans predict blocks
+  // What these predictions save of a pass, as last measured; negative: it takes that much longer.
+  double prediction_seconds = 0;
 };
 
 }  // namespace triaccel

@@ -6,19 +6,25 @@
 
 namespace triaccel::kernels {
 
+/// x * Phi(x), as torch's two forms of it compute.
+enum class Gelu : std::uint8_t { None, Erf, Tanh };
+
 /// What becomes of a decoded element x before it is written, so that a tensor which follows from a
 /// coded one element by element costs one pass over memory and no second tensor:
 ///
 ///   activation((x - mean) * (weight * inverse_deviation) + bias) * scale
 ///
-/// All pointers null and no activation: x itself.
+/// All pointers null and no activation: x itself. Layer norms and GELU are for the group codec.
 struct CodecMap {
-  // Of a batch norm, F32 [channels]; all four or none.
+  // Of a norm, F32 [channels]; all four or none. Where it goes by rows (a layer norm), mean and
+  // inverse deviation are F32 [image], each of which is one row of channels.
   const float* mean = nullptr;
   const float* inverse_deviation = nullptr;
   const float* weight = nullptr;
   const float* bias = nullptr;
 
+  bool by_rows = false;
+  Gelu gelu = Gelu::None;  // in place of an activation
   Activation activation = Activation::None;
   const std::uint32_t* gate =
       nullptr;                    // Relu: what it has no bit for becomes zero; a bit for every
@@ -26,7 +32,8 @@ struct CodecMap {
   const float* scales = nullptr;  // F32 [image][channel]; null: 1
 
   bool changes() const {
-    return mean != nullptr || activation != Activation::None || scales != nullptr;
+    return mean != nullptr || gelu != Gelu::None || activation != Activation::None ||
+           scales != nullptr;
   }
 };
 

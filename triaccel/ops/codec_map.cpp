@@ -22,18 +22,34 @@ std::optional<kernels::ChannelOrder> channel_order(at::IntArrayRef sizes, at::In
   return {};
 }
 
+std::optional<kernels::ChannelOrder> row_order(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const std::int64_t count = c10::multiply_integers(sizes);
+  if (sizes.size() < 2 || count == 0 || count >= most ||
+      !at::geometry_is_contiguous(sizes, strides))
+    return {};
+  return kernels::ChannelOrder{sizes.back(), 1, sizes.back()};
+}
+
 kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
                              const at::Device& device) {
-  kernels::CodecMap found = {.activation = map.activation};
+  kernels::CodecMap found = {
+      .by_rows = map.by_rows, .gelu = map.gelu, .activation = map.activation};
+  require(
+      !map.is_of_rows() || (map.activation == kernels::Activation::None && !map.scales.defined()),
+      who, "layer norms and GELU go with no other activation and no scales");
   if (map.mean.defined()) {
-    const auto row = [&](std::string_view name, const at::Tensor& constants) {
-      check_contiguous(who, name, constants, device, at::kFloat, {sizes[1]});
+    const std::int64_t channels = map.by_rows ? sizes.back() : sizes[1];
+    const std::int64_t statistics =
+        map.by_rows ? c10::multiply_integers(sizes) / channels : channels;
+    const auto row = [&](std::string_view name, const at::Tensor& constants, std::int64_t count) {
+      check_contiguous(who, name, constants, device, at::kFloat, {count});
       return constants.const_data_ptr<float>();
     };
-    found.mean = row("mean", map.mean);
-    found.inverse_deviation = row("inverse_deviation", map.inverse_deviation);
-    found.weight = row("weight", map.weight);
-    found.bias = row("bias", map.bias);
+    found.mean = row("mean", map.mean, statistics);
+    found.inverse_deviation = row("inverse_deviation", map.inverse_deviation, statistics);
+    found.weight = row("weight", map.weight, channels);
+    found.bias = row("bias", map.bias, channels);
   }
   if (map.activation == kernels::Activation::Relu) {
     check_contiguous(who, "gate", map.gate, device, at::kInt,

@@ -96,6 +96,7 @@ at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::
   require(strides_fit(values), who, "strides ", strides, " are too large; ask for smaller ones");
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
+  require(!map.is_of_rows(), who, "maps of rows are for decode_groups");
   const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());
   require(!made.changes() || channel_order(sizes, strides), who, "a map takes [N, C, H, W], dense ",
           "in that order or with channels last, got sizes ", sizes, " and strides ", strides);

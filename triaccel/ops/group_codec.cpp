@@ -51,9 +51,10 @@ at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::Int
   const void* from = codes.const_data_ptr();
   void* to = values.mutable_data_ptr();
   const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());
-  const auto order = channel_order(sizes, strides);
+  const auto order = map.is_of_rows() ? row_order(sizes, strides) : channel_order(sizes, strides);
   require(!made.changes() || order, who, "a map takes [N, C, H, W], dense in that order or with ",
-          "channels last, got sizes ", sizes, " and strides ", strides);
+          "channels last, and one of rows contiguous ones, got sizes ", sizes, " and strides ",
+          strides);
   const kernels::ChannelOrder channels = order.value_or(kernels::ChannelOrder{});
   dispatch(
       who, codes.device(), [&] { kernels::cpu::decode_groups(coding, from, to, made, channels); },

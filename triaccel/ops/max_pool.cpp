@@ -13,7 +13,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 30;
+constexpr std::int64_t kMostPooledPixels = std::int64_t{1} << 30;
 constexpr std::int64_t kMostTaps = 255;
 
 bool is_float(at::ScalarType type) {
@@ -28,7 +28,7 @@ bool is_channels_last(const at::Tensor& map) {
 bool fits(const PoolGeometry& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
-    if (window < 1 || window > kMostTaps || stride < 1 || stride >= kMostPixels ||
+    if (window < 1 || window > kMostTaps || stride < 1 || stride >= kMostPooledPixels ||
         geometry.padding[d] < 0 || geometry.padding[d] > window / 2)
       return false;
   }
@@ -52,7 +52,7 @@ kernels::PoolShape shape_of(at::IntArrayRef sizes, at::ScalarType type,
 bool fits(const kernels::PoolShape& shape) {
   const std::int64_t inputs = shape.rows.input * shape.columns.input;
   const std::int64_t outputs = shape.rows.output * shape.columns.output;
-  return inputs > 0 && outputs > 0 && shape.images < kMostPixels / std::max(inputs, outputs);
+  return inputs > 0 && outputs > 0 && shape.images < kMostPooledPixels / std::max(inputs, outputs);
 }
 
 }  // namespace

@@ -25,15 +25,17 @@ struct NormConstants {
   bool fits_codec_map() const {
     const auto fits = [](const RawTensor& row) {
       const at::Tensor values = row.value();
-      return values.dim() == 1 && values.scalar_type() == at::kFloat && values.is_contiguous();
+      return values.scalar_type() == at::kFloat && values.is_contiguous();
     };
-    return by_channel && fits(mean) && fits(inverse_deviation) && fits(weight) && fits(bias);
+    return fits(mean) && fits(inverse_deviation) && fits(weight) && fits(bias) &&
+           weight.value().dim() == 1 && bias.value().dim() == 1;
   }
   CodecMap codec_map() const {
-    return {.mean = mean.value(),
-            .inverse_deviation = inverse_deviation.value(),
+    return {.mean = mean.value().view(-1),
+            .inverse_deviation = inverse_deviation.value().view(-1),
             .weight = weight.value(),
-            .bias = bias.value()};
+            .bias = bias.value(),
+            .by_rows = !by_channel};
   }
 
   /// As FP32.
@@ -92,21 +94,32 @@ bool lie_alike(const at::Tensor& tensor, const TensorLayout& source) {
          at::geometry_is_contiguous(source.sizes, source.strides);
 }
 
-/// What decoding applies of a chain, its norm apart; none: it has no such map.
-std::optional<kernels::Activation> activation_of(DerivedMap map) {
-  switch (map) {
+/// What decoding applies of a chain; none: it has no such map.
+std::optional<CodecMap> codec_map_of(DerivedMap chain, const std::optional<NormConstants>& norm) {
+  if (norm && !norm->fits_codec_map()) return {};
+  CodecMap map = norm ? norm->codec_map() : CodecMap{};
+  switch (chain) {
     case DerivedMap::None:
-      return kernels::Activation::None;
-    case DerivedMap::Relu:
-      return kernels::Activation::Relu;
-    case DerivedMap::Silu:
-      return kernels::Activation::Silu;
-    case DerivedMap::Gelu:
-    case DerivedMap::GeluTanh:
-    case DerivedMap::Product:
       break;
+    case DerivedMap::Relu:
+      map.activation = kernels::Activation::Relu;
+      break;
+    case DerivedMap::Silu:
+      map.activation = kernels::Activation::Silu;
+      break;
+    case DerivedMap::Gelu:
+      map.gelu = kernels::Gelu::Erf;
+      break;
+    case DerivedMap::GeluTanh:
+      map.gelu = kernels::Gelu::Tanh;
+      break;
+    case DerivedMap::Product:
+      return {};
   }
-  return {};
+  // A batch norm goes by channels and GELU by rows, a layer norm the other way round.
+  const bool mixed = norm && (map.by_rows ? map.activation != kernels::Activation::None
+                                          : map.gelu != kernels::Gelu::None);
+  return mixed ? std::nullopt : std::optional(map);
 }
 
 at::Tensor mapped(at::Tensor values, DerivedMap map, const at::Tensor& gate) {
@@ -178,12 +191,15 @@ SavedRecord DerivationSources::record_of(const at::Tensor& tensor, const SharedM
     if (!norm) return {};
   }
   const TensorLayout layout(tensor);
-  const auto activation = activation_of(chain.map);
-  if (record->decode_mapped && activation && (!norm || norm->fits_codec_map())) {
-    const auto rebuilt = [record, norm, activation = *activation, gate, layout](
+  const auto joined = codec_map_of(chain.map, norm);
+  if (joined && joined->is_of_rows() && record->decode_rows)
+    return {.bytes = 0, .decode = [record, chain_map = chain.map, norm, layout] {
+              return layout.of(record->decode_rows(*codec_map_of(chain_map, norm), layout.type()));
+            }};
+  if (joined && !joined->is_of_rows() && record->decode_mapped) {
+    const auto rebuilt = [record, norm, chain_map = chain.map, gate, layout](
                              const at::Tensor& scales, at::ScalarType type) {
-      CodecMap map = norm ? norm->codec_map() : CodecMap{};
-      map.activation = activation;
+      CodecMap map = *codec_map_of(chain_map, norm);
       map.scales = scales;
       if (gate) map.gate = gate->words;
       return layout.of(record->decode_mapped(map, type));

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -31,21 +32,19 @@ SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Co
   SavedRecord record{.bytes = codes.numel(),
                      .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); }};
   if (channel_order(dense.sizes(), dense.strides())) record.decode_mapped = mapped;
+  if (std::is_same_v<Coding, kernels::GroupCoding> && row_order(dense.sizes(), dense.strides()))
+    record.decode_rows = mapped;
   return record;
 }
 
-/// Blocks coded as differences, where that takes fewer than `bytes`; else no decode function, and
-/// nothing is added to `not_finite`.
-SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding,
-                             const at::Tensor& step, std::int64_t bytes,
-                             kernels::PredictionCounts& counts, const at::Tensor& not_finite) {
-  const at::Tensor lost = at::zeros({1}, at::kInt);
-  const at::Tensor codes = encode_predicted(dense, coding, counts, lost);
-  if (codes.numel() >= bytes) return {};
-  if (not_finite.defined()) not_finite.add_(lost);
-  return {.bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, step] {
-            return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding);
-          }};
+SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding, int saved,
+                             const at::Tensor& step, const at::Tensor& counts,
+                             const at::Tensor& not_finite) {
+  const at::Tensor codes = encode_predicted(dense, coding, saved, counts, not_finite);
+  return {
+      .bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, saved, step] {
+        return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding, saved);
+      }};
 }
 
 }  // namespace
@@ -90,10 +89,14 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
           }};
 }
 
+bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding) {
+  return plan.codec == SavedCodec::Frequency && plan.predicted > 0 &&
+         rounding == kernels::Rounding::Dither && codes_predicted(dense);
+}
+
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite,
-                                kernels::PredictionCounts* predictions) {
+                                const at::Tensor& not_finite, const at::Tensor& predictions) {
   const kernels::DitherKey key{.seed = offsets.seed,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
@@ -134,13 +137,9 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                    .band_eighths = plan.band_eighths,
                                    .rounding = offsets.rounding,
                                    .key = key};
-      if (predictions != nullptr && coding.rounding == kernels::Rounding::Dither &&
-          codes_predicted(dense)) {
-        SavedRecord record =
-            predicted_record(dense, coding, offsets.step, frequency_bytes(plan, dense.sizes()),
-                             *predictions, not_finite);
-        if (record.decode) return record;
-      }
+      if (predicts_blocks(dense, plan, offsets.rounding))
+        return predicted_record(dense, coding, plan.predicted, offsets.step, predictions,
+                                not_finite);
       const at::Tensor codes = encode_frequency(dense, coding, not_finite);
       return record_of(codes, dense, coding, offsets.step, &decode_frequency);
     }

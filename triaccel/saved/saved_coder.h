@@ -7,7 +7,6 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/dither.h"
-#include "triaccel/kernels/predicted_codec.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 
@@ -40,13 +39,15 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
                                  std::int64_t rows, std::int64_t columns);
 
+/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its codes
+/// are dithered.
+bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding);
+
 /// A dense tensor by one of the codecs that keep values. NonZeros codes what `mask` has bits for,
 /// and makes it where it is null. No decode function: the tensor has no maps to transform. Where
-/// `predictions` is not null, Frequency looks on the CPU for blocks that resemble each other, adds
-/// to it what it found, and keeps them as differences where all of them then take fewer bytes.
+/// blocks are predicted, what is found is added to `predictions`, see encode_predicted.
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite,
-                                kernels::PredictionCounts* predictions = nullptr);
+                                const at::Tensor& not_finite, const at::Tensor& predictions = {});
 
 }  // namespace triaccel

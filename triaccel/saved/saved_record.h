@@ -15,8 +15,11 @@ struct SavedRecord {
   std::int64_t bytes = 0;
   std::function<at::Tensor()> decode = {};  // dense; the same each time; only enqueues
 
-  /// What a map makes of it, as the type says, in the pass that decodes it; null: it takes no maps.
-  std::function<at::Tensor(const CodecMap& map, at::ScalarType type)> decode_mapped = {};
+  /// What a map makes of it, as the type says, in the pass that decodes it; null: it takes no maps,
+  /// or none of rows.
+  using DecodeMapped = std::function<at::Tensor(const CodecMap& map, at::ScalarType type)>;
+  DecodeMapped decode_mapped = {};
+  DecodeMapped decode_rows = {};
 };
 
 using SharedRecord = std::shared_ptr<const SavedRecord>;

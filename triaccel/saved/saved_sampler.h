@@ -17,17 +17,26 @@ struct SavedSample {
   std::vector<float> values = {};        // row by row
 };
 
+inline constexpr std::int64_t kMostSampled = 1 << 16;  // elements
+
 /// A part of a tensor for statistics, of at most `most` elements unless it is a single map: whole
 /// images evenly spread where they fit; else the first channels, in multiples of what is coded
 /// together; maps are cut to whole blocks of 8 x 8 and 7 x 7.
-at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most = 1 << 16);
+at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
+
+/// All images and positions of a tensor's channels, of as many channels, evenly spread, as `most`
+/// elements have room for, one at least: what shows how blocks of a channel resemble each other.
+at::Tensor channel_sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
 
 /// Hands every tensor on to `keeper` and takes samples of some: what the planner looks at. Waits
 /// for the device, so not in a pass that is captured.
 class SavedSampler final : public SavedTensorKeeper {
  public:
+  using Sample = at::Tensor (*)(const at::Tensor& tensor, std::int64_t most);
+
   /// `entries`: those of the census to look at; empty: all tensors of floating-point numbers.
-  SavedSampler(SavedTensorKeeper& keeper, std::vector<std::int64_t> entries);
+  SavedSampler(SavedTensorKeeper& keeper, std::vector<std::int64_t> entries,
+               Sample sample = &sample_of);
 
   std::function<at::Tensor()> keep(const at::Tensor& tensor) override;
 
@@ -35,6 +44,7 @@ class SavedSampler final : public SavedTensorKeeper {
 
  private:
   SavedTensorKeeper& keeper_;
+  Sample sample_;
   std::vector<std::int64_t> entries_;  // sorted
   std::int64_t next_ = 0;
   std::vector<SavedSample> samples_;

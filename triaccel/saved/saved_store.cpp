@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/frequency_bands.h"
+#include "triaccel/ops/predicted_codec.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/raw_tensor.h"
 
@@ -68,6 +70,7 @@ SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor>
       constants_(std::move(constants)),
       passes_(at::zeros({1}, at::TensorOptions(at::kLong).device(device))),
       not_finite_(at::zeros({1}, at::TensorOptions(at::kInt).device(device))),
+      predictions_(prediction_counts(device)),
       decoded_(std::make_shared<DecodedTensor>()),
       sources_(decoded_) {}
 SavedStore::~SavedStore() = default;
@@ -85,7 +88,6 @@ void SavedStore::begin_pass() {
   abandon_pass();
   const at::NoGradGuard no_grad;
   counts_ = {};
-  predictions_ = {};
   decoded_->reset_counts();
   constants_.look();
   passes_.add_(1);
@@ -279,8 +281,12 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
                              .tensor = static_cast<std::uint32_t>(next_ - 1),
                              .step = pass_};
   const bool had_mask = mask != nullptr;
-  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_,
-                                           options_.predict_blocks ? &predictions_ : nullptr);
+  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_, predictions_);
+  if (predicts_blocks(dense, plan, options_.rounding)) {
+    SavedPlan alone = plan;
+    alone.predicted = 0;
+    counts_.predicted_away_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
+  }
   if (!had_mask) note_mask(mask, held);
   return record;
 }

@@ -23,9 +23,6 @@ struct SavedStoreOptions {
   std::uint64_t seed = 0;
   kernels::Rounding rounding = kernels::Rounding::Dither;
   bool share = true;  // off: what is saved twice is kept twice, as some systems do
-  bool predict_blocks =
-      false;  // Frequency on the CPU: keep blocks as what they differ from similar
-              // ones, where that takes fewer bytes than the plan foretells
 };
 
 /// Keeps what forward passes save as their plan says.
@@ -66,9 +63,6 @@ class SavedStore final : public SavedTensorKeeper {
   /// Of the last pass.
   SavedCounts counts() const;
 
-  /// Of the last pass: what predict_blocks found.
-  const kernels::PredictionCounts& predictions() const { return predictions_; }
-
   /// Whether a pass since follow() saved other tensors than the census tells: look again.
   bool needs_profile() const { return needs_profile_; }
 
@@ -78,6 +72,9 @@ class SavedStore final : public SavedTensorKeeper {
   /// int32 [1] on the device: ranges so far that held a NaN or an infinity and decode to NaN. The
   /// caller may zero it.
   const at::Tensor& not_finite() const { return not_finite_; }
+
+  /// prediction_counts on the device: blocks so far, where plans predict them. Likewise.
+  const at::Tensor& predictions() const { return predictions_; }
 
  private:
   struct Held;
@@ -99,7 +96,7 @@ class SavedStore final : public SavedTensorKeeper {
 
   SavedStoreOptions options_;
   ConstantTensors constants_;
-  at::Tensor passes_, not_finite_;
+  at::Tensor passes_, not_finite_, predictions_;
   SavedCensus census_;
   std::vector<SavedPlan> plans_;
   bool derives_ = false;  // a plan says so
@@ -112,7 +109,6 @@ class SavedStore final : public SavedTensorKeeper {
   std::vector<std::int64_t> sizes_before_;  // of the tensor saved last …
   std::uint64_t node_before_ = 0;           // … and the node that saved it
   SavedCounts counts_;
-  kernels::PredictionCounts predictions_;
   std::shared_ptr<DecodedTensor> decoded_;
   DerivationSources sources_;
 };

@@ -113,6 +113,13 @@ SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
   return census;
 }
 
+std::vector<SavedSample> SavedProbe::channel_samples(std::vector<std::int64_t> entries) const {
+  SavedProfile profile(constants_of(network_));
+  SavedSampler sampler(profile, std::move(entries), &channel_sample_of);
+  pass(&sampler, [](const at::Tensor&) {});
+  return sampler.take_samples();
+}
+
 std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const {
   ErrorGains gains(census, constants_of(network_), weight_of);
   std::vector<ErrorGain> measured;

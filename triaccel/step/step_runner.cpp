@@ -12,6 +12,7 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/cross_entropy.h"
+#include "triaccel/ops/predicted_codec.h"
 #include "triaccel/ops/running_score.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
@@ -93,7 +94,8 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .fuse = device.is_cuda(),
                               // A norm's input may come back from codes: no gate is found from it.
                               .gate_all_norms = options.saved.has_value(),
-                              .prepare_weights = device.is_cuda()});
+                              .prepare_weights = device.is_cuda(),
+                              .recompute_norms = options.layers->recompute_norms});
   if (options.graphs && device.is_cuda() && can_capture()) {
     side_ = std::make_unique<SideStream>();
     graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, *side_);
@@ -162,6 +164,16 @@ std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, const Dat
     saved_by_.clear();
     census_ = std::move(census);
   }
+  return samples;
+}
+
+std::vector<SavedSample> StepRunner::channel_samples(const StepPlan& plan, const Dataset& data,
+                                                     const at::Tensor& ids,
+                                                     std::vector<std::int64_t> entries) {
+  std::vector<SavedSample> samples;
+  probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
+    samples = probe.channel_samples(std::move(entries));
+  });
   return samples;
 }
 
@@ -451,6 +463,10 @@ StepReport StepRunner::collect() {
     report.saved = saved_counts_[last_shape_];
     report.saved_nonfinite = saved_->not_finite().item<std::int32_t>();
     saved_->not_finite().zero_();
+    if (std::ranges::any_of(saved_by_, [](const SavedPlan& p) { return p.predicted > 0; })) {
+      report.predictions = counted_predictions(saved_->predictions());
+      saved_->predictions().zero_();
+    }
   }
   report.memory = gauge_.read();
   return report;

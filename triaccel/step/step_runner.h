@@ -43,6 +43,7 @@ struct StepNetwork {
 struct LayerOptions {
   KernelChoices kernels = {};
   bool device_has_bf16 = true;
+  bool recompute_norms = false;  // as LayerExecutionOptions
 };
 
 struct StepRunnerOptions {
@@ -84,6 +85,12 @@ class StepRunner {
   /// saved tensors are for the last census. Waits for the device.
   std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
                                        const at::Tensor& ids);
+
+  /// Of another such pass, what shows how blocks of some of the last census's entries resemble each
+  /// other.
+  std::vector<SavedSample> channel_samples(const StepPlan& plan, const Dataset& data,
+                                           const at::Tensor& ids,
+                                           std::vector<std::int64_t> entries);
 
   /// The same for a forward and a backward pass: what errors of the last census's tensors would do
   /// to the gradients of weights, and what the codes of plan.saved do to the whole gradient.

@@ -259,9 +259,17 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"activations", "look_every", "--activation-look-every",
                     "steps between two looks at the values, after which bits are dealt out anew"},
         a.look_every);
+  visit(ConfigField{"activations", "prediction", "--activation-prediction",
+                    "off, or auto: blocks are kept as what they differ from similar ones, in "
+                    "tensors where looks find that it pays"},
+        a.prediction);
   visit(ConfigField{"activations", "rounding", "--activation-rounding",
                     "dither, stochastic or nearest"},
         a.rounding);
+  visit(ConfigField{"activations", "recompute_norms", "--recompute-norms",
+                    "triaccel on a GPU: compute outputs of batch norms again for backward instead "
+                    "of keeping them; the same bits"},
+        a.recompute_norms);
 
   auto& v = c.device;
   visit(ConfigField{"device", "device", "--device", "auto, cpu or cuda"}, v.device);

@@ -10,6 +10,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/policies/codec_rules.h"
 #include "triaccel/saved/saved_measurement.h"
+#include "triaccel/trainer/prediction_cost.h"
 
 namespace triaccel {
 namespace {
@@ -62,7 +63,9 @@ RunCompression::RunCompression(const RunConfig& config, RunParts& parts)
       others_(codec_of_others(config.activations.keep)),
       adapts_(config.activations.adapt),
       look_every_(config.activations.look_every),
-      policy_(compression_options(config.activations)) {}
+      policy_(compression_options(config.activations)) {
+  if (config.activations.prediction == "auto" && policy_.codes()) prediction_.emplace();
+}
 
 bool RunCompression::look_due(std::int64_t step) const {
   return policy_.codes() && (policy_.outdated() || (step > 0 && step % look_every_ == 0));
@@ -74,7 +77,12 @@ void RunCompression::look(const at::Tensor& ids, StepPlan& plan, PolicyEvents& e
   const at::Tensor looked = measure(ids, plan);
   PolicyEvents told;
   put(plan, told);
+  if (prediction_) {
+    test_prediction(looked, plan);
+    put_predictions(plan, told);
+  }
   if (policy_.codes() && (asks_noise || policy_.error_bound() > 0)) probe_codes(looked, plan, told);
+  if (prediction_) time_prediction(plan.micro_batch_size, told);
   std::ranges::move(told, std::back_inserter(events));
 }
 
@@ -128,19 +136,60 @@ void RunCompression::meet(const at::Tensor& ids, const StepPlan& plan) {
       plans_.push_back(plan.saved[static_cast<std::size_t>(tensor.entry)]);
 }
 
+void RunCompression::test_prediction(const at::Tensor& ids, const StepPlan& plan) {
+  const std::vector<std::size_t> due = prediction_->due(tensors_, plans_);
+  if (due.empty()) return;
+  std::vector<std::int64_t> entries;
+  for (const std::size_t i : due) entries.push_back(tensors_[i].entry);
+  std::vector<SavedSample> samples;
+  try {
+    samples = parts_.runner->channel_samples(plan, *parts_.data.train, ids, entries);
+  } catch (const OutOfMemory&) {  // what was found before stays
+    parts_.on.gauge.release_cache();
+    return;
+  }
+  std::vector<BlockTest> tests(due.size());
+  for (const SavedSample& sample : samples)
+    for (std::size_t i = 0; i < due.size(); ++i)
+      if (entries[i] == sample.entry) {
+        const SavedPlan& kept = plans_[due[i]];
+        tests[i] = block_test(measure_prediction(sample, kept), plain_block_bits(kept));
+      }
+  prediction_->take(due, tests, plans_);
+}
+
+void RunCompression::put_predictions(StepPlan& plan, PolicyEvents& events) {
+  prediction_->write(tensors_, plan.micro_batch_size, plans_, events);
+  put_saved_plans(plan, parts_.runner->census(), tensors_, plans_);
+}
+
+void RunCompression::time_prediction(std::int64_t samples, PolicyEvents& events) {
+  if (plans_ == timed_plans_) return;
+  timed_plans_ = plans_;
+  prediction_seconds_ = seconds_saved_by_prediction(tensors_, plans_, samples, parts_.on.device);
+  parts_.on.gauge.release_cache();
+  if (std::isfinite(prediction_seconds_) && prediction_seconds_ != 0)
+    events.push_back(text("predicting blocks takes ", -1e3 * prediction_seconds_,
+                          " ms a pass more than coding them without"));
+}
+
 void RunCompression::put(StepPlan& plan, PolicyEvents& events) {
   const std::int64_t samples = plan.micro_batch_size;
   if (others_ != SavedCodec::Raw) {
     plans_ = uniform_plans(tensors_, {.codec = others_}, samples);
   } else {
     const bool same_tensors = plans_.size() == tensors_.size();
+    for (SavedPlan& kept : plans_) kept.predicted = 0;  // decided behind the rest
     SavedDecision decision = policy_.plan(
         tensors_, samples,
         same_tensors ? std::span<const SavedPlan>(plans_) : std::span<const SavedPlan>());
     std::ranges::move(decision.events, std::back_inserter(events));
     plans_ = std::move(decision.plans);
   }
-  put_saved_plans(plan, parts_.runner->census(), tensors_, plans_);
+  if (prediction_)
+    put_predictions(plan, events);
+  else
+    put_saved_plans(plan, parts_.runner->census(), tensors_, plans_);
 }
 
 void RunCompression::after(const StepReport& report, double progress, StepPlan& plan,
@@ -169,6 +218,7 @@ void RunCompression::after_epoch(double accuracy, PolicyEvents& events) {
 
 std::vector<StateView> RunCompression::state() const {
   std::vector<StateView> all = policy_.state();
+  if (prediction_) std::ranges::move(prediction_->state(), std::back_inserter(all));
   all.push_back(number_state<double>(kPending, {highest_rate_, code_noise_, batch_noise_}));
   all.push_back(
       number_state<std::int64_t>(kPasses, {parts_.runner->saved()->passes().item<std::int64_t>()}));
@@ -179,6 +229,7 @@ void RunCompression::restore(const StateMap& saved) {
   const auto passes = numbers_from<std::int64_t>(saved, kPasses, 1);
   const auto pending = numbers_from<double>(saved, kPending, 3);
   policy_.restore(saved);
+  if (prediction_) prediction_->restore(saved);
   highest_rate_ = pending[0];
   code_noise_ = pending[1];
   batch_noise_ = pending[2];

@@ -3,12 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_report.h"
+#include "triaccel/policies/block_prediction.h"
 #include "triaccel/policies/compression_policy.h"
 #include "triaccel/trainer/run_parts.h"
 
@@ -43,6 +45,9 @@ class RunCompression final : public Stateful {
   void after(const StepReport& report, double progress, StepPlan& plan, PolicyEvents& events);
   void after_epoch(double accuracy, PolicyEvents& events);
 
+  /// What predicting blocks saves of a pass, as last measured; negative: it takes that much longer.
+  double prediction_seconds() const { return prediction_seconds_; }
+
   /// What the tensors looked like, and how they are kept; index as tensors_of(census).
   const std::vector<SavedStatistics>& tensors() const { return tensors_; }
 
@@ -53,6 +58,10 @@ class RunCompression final : public Stateful {
   /// Looks at the values of as many of the samples as fit, and returns those.
   at::Tensor measure(const at::Tensor& ids, const StepPlan& plan);
   void put(StepPlan& plan, PolicyEvents& events);
+  /// Tests whether predicting blocks pays for the tensors of the plans in force.
+  void test_prediction(const at::Tensor& ids, const StepPlan& plan);
+  void put_predictions(StepPlan& plan, PolicyEvents& events);
+  void time_prediction(std::int64_t samples, PolicyEvents& events);
   /// Measures the codes of `plan`, and plans anew while they break their bound; `events` are those
   /// of the plan.
   void probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
@@ -62,6 +71,9 @@ class RunCompression final : public Stateful {
   bool adapts_;
   std::int64_t look_every_;
   CompressionPolicy policy_;
+  std::optional<BlockPrediction> prediction_;
+  std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
+  double prediction_seconds_ = 0;
   double highest_rate_ = 0;
   double code_noise_ = kUnmeasured;  // of the last look, until the next tick
   double batch_noise_ = kUnmeasured;

@@ -126,12 +126,22 @@ void check_activations(const RunConfig& config) {
                  {"raw", "lossless", "coded", "bounded", "bf16", "actnn", "gact", "division"});
   require_one_of("--activation-rounding", activations.rounding,
                  {"dither", "stochastic", "nearest"});
+  require_one_of("--activation-prediction", activations.prediction, {"off", "auto"});
+  require(activations.prediction == "off" || activations.rounding == "dither",
+          "--activation-prediction", "differences are coded with dither alone, got ",
+          "--activation-rounding ", activations.rounding);
   require_range("--activation-ratio", activations.ratio, 1, 32, "[1, 32]");
   require_range("--activation-least-ratio", activations.least_ratio, 1, activations.ratio,
                 "[1, --activation-ratio]");
   require(activations.error_bound > 0 && activations.error_bound <= 1, "--activation-error",
           "must lie in (0, 1], got ", activations.error_bound);
   require_at_least("--activation-look-every", activations.look_every, 1);
+  require(!activations.recompute_norms || config.train.method == "triaccel", "--recompute-norms",
+          "method '", config.train.method, "' leaves norms to libtorch; add --method triaccel");
+  require(!activations.recompute_norms || activations.keep == "raw" ||
+              activations.keep == "lossless",
+          "--recompute-norms", "needs what norms read as it was, and --activations ",
+          activations.keep, " changes it; there outputs of norms are rebuilt anyway");
   require(activations.keep == "raw" || (!trains_by_losses(config) && !trains_in_integers(config)),
           "--activations", "'", activations.keep, "' is for backpropagation, and method '",
           config.train.method, "' saves little or nothing; leave it raw");

@@ -99,8 +99,10 @@ struct RunConfig {
     double guard = 0.5;         // points of accuracy a drop of which does so
     double error_bound = 0.01;  // bounded: relative variance that codes may add to a gradient
     bool adapt = true;
-    std::int64_t look_every = 500;  // steps between two looks at the tensors' values
+    std::int64_t look_every = 500;   // steps between two looks at the tensors' values
+    std::string prediction = "off";  // auto: of blocks from similar ones, where it pays
     std::string rounding = "dither";
+    bool recompute_norms = false;  // outputs of batch norms, for backward, instead of keeping them
   } activations;
 
   struct Model {

@@ -205,7 +205,8 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
       StepRunnerOptions options = runner_options(config, method);
       if (method.per_layer) {
         options.layers = {.kernels = choose_kernels(config, *this),
-                          .device_has_bf16 = formats.bf16};
+                          .device_has_bf16 = formats.bf16,
+                          .recompute_norms = config.activations.recompute_norms};
         kernels = to_text(options.layers->kernels);
         method.layer_precision = first_precision(config, formats);
       }

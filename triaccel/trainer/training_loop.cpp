@@ -24,9 +24,10 @@ namespace {
 // A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
 constexpr std::int64_t kMostSkipsInARow = 30;
 
-// On a CPU, where looking costs nothing, so many skips in a row are looked into at once. A GPU is
-// read only now and then; but while it skips, and on either while skips go on, after a few steps.
-constexpr std::int64_t kSkipsToLookInto = 3;
+// On a CPU, where asking costs nothing, the first skip is looked into in the same step and so many
+// in a row are answered at once. A GPU is read only now and then; but while it skips, and on either
+// while skips go on, after a few steps.
+constexpr std::int64_t kSkipsToAnswer = 3;
 constexpr std::int64_t kStepsWhileSkipping = 4;
 
 // A fault that comes back after so many returns to one checkpoint is not a passing one.
@@ -111,7 +112,7 @@ RunSummary TrainingLoop::run() {
     const std::int64_t epoch = sampler_.epoch();
     one_step();
     const Due due = due_after_step(sampler_.epoch() != epoch);
-    if (!due.decide && !due.save && !finished()) continue;
+    if (!due.look && !due.decide && !due.save && !finished()) continue;
     if (!look_at_interval(due)) continue;  // back at an earlier step
     if (due.decide) decide_next_plan();
     if (due.end_of_epoch) end_epoch();
@@ -129,14 +130,14 @@ RunSummary TrainingLoop::run() {
 TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   const std::int64_t step = progress_.step;
   const std::int64_t every = config_.run.checkpoint_every;
-  const bool skipping = step == progress_.look_again_at ||
-                        (parts_.on.device.is_cpu() &&
-                         parts_.runner->gradient_control().consecutive_skips() == kSkipsToLookInto);
+  const std::int64_t skips =
+      parts_.on.device.is_cpu() ? parts_.runner->gradient_control().consecutive_skips() : 0;
+  const bool skipping = step == progress_.look_again_at || skips == kSkipsToAnswer;
   Due due{.end_of_epoch = end_of_epoch,
           .stop = hooks_.stop_requested && hooks_.stop_requested(),
           .save = every > 0 ? step % every == 0 : end_of_epoch,
           .probe = control_.probe_due(step),
-          .decide = false};
+          .look = skips == 1};
   due.save |= due.stop;
   // Decisions come at the same steps wherever the run is saved or cut.
   due.decide = !finished() && (end_of_epoch || due.probe || skipping ||
@@ -211,6 +212,8 @@ StepReport TrainingLoop::interval_report() {
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
   report.learning_rate = parts_.method.backprop ? learning_rate_ : zeroth_order_rate_;
+  if (const RunCompression* compression = control_.compression())
+    report.prediction_seconds = compression->prediction_seconds();
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
   return report;
 }

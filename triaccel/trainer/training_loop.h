@@ -51,6 +51,7 @@ class TrainingLoop {
     bool stop = false;
     bool save = false;
     bool probe = false;
+    bool look = false;  // at what was skipped
     bool decide = false;
   };
 

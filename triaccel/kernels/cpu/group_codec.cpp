@@ -195,12 +195,29 @@ void narrow(const float* __restrict from, std::int64_t first, std::int64_t count
   });
 }
 
+/// A layer norm of elements of one row whose channels follow each other.
+TRIACCEL_WIDE_VECTORS
+void norm_row(const CodecMap& map, std::int64_t row, std::int64_t channel, std::int64_t count,
+              float* __restrict values) {
+  const float mean = map.mean[row], inverse_deviation = map.inverse_deviation[row];
+  const float *weight = map.weight + channel, *bias = map.bias + channel;
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i)
+    values[i] = normalised(values[i], mean, weight[i] * inverse_deviation, bias[i]);
+}
+
+template <Gelu form>
+TRIACCEL_WIDE_VECTORS void gelu_run(std::int64_t count, float* __restrict values) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) values[i] = gelu<form>(values[i]);
+}
+
 /// What `map` makes of elements whose channels follow each other from `channel` on, or are all
-/// that one; `scales` are its image's. The gate is left out.
+/// that one; `scales` are its image's. The gate, layer norms and GELU are left out.
 template <bool follow>
 TRIACCEL_WIDE_VECTORS void map_run(const CodecMap& map, std::int64_t channel, const float* scales,
                                    std::int64_t count, float* __restrict values) {
-  if (map.mean != nullptr) {
+  if (map.mean != nullptr && !map.by_rows) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t c = follow ? channel + i : channel;
@@ -226,12 +243,16 @@ void map_values(const CodecMap& map, const ChannelOrder& order, std::int64_t beg
     const std::int64_t channel = first / order.channel_stride % order.channels;
     const float* scales =
         map.scales == nullptr ? nullptr : map.scales + first / order.image_stride * order.channels;
+    if (map.by_rows)
+      norm_row(map, first / order.image_stride, channel, last - first, values + (first - begin));
     if (follow)
       map_run<true>(map, channel, scales, last - first, values + (first - begin));
     else
       map_run<false>(map, channel, scales, last - first, values + (first - begin));
     first = last;
   }
+  if (map.gelu == Gelu::Erf) gelu_run<Gelu::Erf>(end - begin, values);
+  if (map.gelu == Gelu::Tanh) gelu_run<Gelu::Tanh>(end - begin, values);
   if (map.gate == nullptr) return;
   for (std::int64_t i = begin; i < end; ++i)
     if (!gate_opens(map.gate, i)) values[i - begin] = 0.0f;

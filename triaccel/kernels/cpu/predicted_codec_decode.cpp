@@ -6,61 +6,52 @@
 namespace triaccel::kernels::cpu {
 namespace {
 
-class BitReader {
- public:
-  explicit BitReader(const std::uint8_t* bytes) : bytes_(bytes) {}
-  std::uint32_t read(int bits) {
-    std::uint32_t value = 0;
-    for (int i = 0; i < bits; ++i, ++at_) value |= (bytes_[at_ / 8] >> at_ % 8 & 1u) << i;
-    return value;
-  }
-
- private:
-  const std::uint8_t* bytes_;
-  std::int64_t at_ = 0;
-};
-
 template <typename Stored>
-void store_block(const PredictedWork& work, const BlockPlace& place, PredictedBlock x,
+void store_block(const PredictedWork& work, const BlockPlace& place, const float* column,
                  void* values) {
-  const float gain = 1.0f / (gain_of(work.coding.block) * gain_of(work.coding.block));
-  for (float& value : x) value *= gain;
-  transform_block(work.coding.block, false, x.data());
+  const int block = work.coding.block;
+  const float gain = 1.0f / (gain_of(block) * gain_of(block));
+  float x[kMostCoefficients];
+  for (int at = 0; at < work.tables.coefficients; ++at)
+    x[work.number[static_cast<std::size_t>(at)]] = column[at * kPredictedTile] * gain;
+  transform_block(block, false, x);
   const BlockMap& map = work.coding.map;
   auto* words = static_cast<typename Stored::Word*>(values) + place.element;
   for (int row = 0; row < place.rows; ++row)
-    for (int column = 0; column < place.columns; ++column)
-      words[row * map.row_stride + column * map.column_stride] = Stored::word(
-          storable<Stored>(x[static_cast<std::size_t>(row * work.coding.block + column)]));
+    for (int c = 0; c < place.columns; ++c)
+      words[row * map.row_stride + c * map.column_stride] =
+          Stored::word(storable<Stored>(x[row * block + c]));
 }
 
 template <typename Stored>
 void decode_tile(const PredictedWork& work, const std::uint8_t* codes, std::int64_t number,
                  void* values) {
+  const PredictedLayout::Tile& sizes = work.layout.tile(number);
+  const TileParts<const std::uint8_t> parts(work, number, codes);
   PredictedTile tile;
-  std::uint64_t begin = 0;
-  std::memcpy(&begin, codes + number * static_cast<std::int64_t>(sizeof begin), sizeof begin);
-  BitReader bits(codes + begin);
-  for (int unit = 0; unit < work.units_of(number); ++unit) {
-    const std::uint64_t low = bits.read(32), high = bits.read(32);
-    tile.ranges[static_cast<std::size_t>(unit)] = ranges_of(high << 32 | low);
+  for (int unit = 0; unit < sizes.units; ++unit) {
+    std::uint64_t header = 0;
+    std::memcpy(&header, parts.headers + unit * kUnitHeaderBytes, sizeof header);
+    tile.scales[static_cast<std::size_t>(unit)] = unit_scale(header);
   }
-  for (int at = 0; at < work.blocks_of(number); ++at) {
-    Prediction prediction = {};
-    if (bits.read(1) != 0) {
-      prediction.shorter = static_cast<int>(bits.read(2));
-      prediction.from = static_cast<int>(bits.read(8));
-      prediction.gain = static_cast<int>(bits.read(8));
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(sizes.words()));
+  std::memcpy(words.data(), parts.words, words.size() * sizeof(std::uint32_t));
+  const int level = static_cast<int>(words[0]) + kFinestLevel;
+  const std::uint32_t *kinds = words.data() + 1, *bits = kinds + sizes.kind_words;
+  // Blocks that are not predicted come first: the others are predicted from them.
+  for (const bool predicted : {false, true})
+    for (int at = 0, begin = 0; at < sizes.blocks; ++at) {
+      CodedBlock block{
+          .prediction = {.kind = kind_at(kinds, at)}, .level = level, .call = call_of(number, at)};
+      BitReader reader(bits, begin);
+      begin += work.tables.block_bits[level - kFinestLevel][block.prediction.kind];
+      if ((block.prediction.kind > 0) != predicted) continue;
+      read_prediction(reader, block.prediction);
+      float* column = tile.column(at);
+      read_block(work.tables, work.draws, work.high, block, tile.scale(work, at), reader, column,
+                 tile.column(block.prediction.from));
+      store_block<Stored>(work, work.place(number, at), column, values);
     }
-    const auto offsets = work.offsets(number, at);
-    for (int place = 0; place < work.coefficients(); ++place) {
-      const auto p = static_cast<std::size_t>(place);
-      const std::uint32_t code = bits.read(CodeWidth(work.coding.bits[p], place, prediction).held);
-      keep_decoded(work, tile, at, prediction, place, code, offsets[p]);
-    }
-    store_block<Stored>(work, work.place(number, at), tile.decoded[static_cast<std::size_t>(at)],
-                        values);
-  }
 }
 
 }  // namespace
@@ -68,7 +59,7 @@ void decode_tile(const PredictedWork& work, const std::uint8_t* codes, std::int6
 void decode_predicted(const PredictedCoding& coding, const std::uint8_t* codes, void* values) {
   with_stored_type(coding.type, [&]<typename Stored>(Stored) {
     const PredictedWork work(coding);
-    const std::int64_t tiles = work.tiles();
+    const std::int64_t tiles = work.layout.tiles();
 #pragma omp parallel for schedule(dynamic) if (tiles > 1)
     for (std::int64_t number = 0; number < tiles; ++number)
       decode_tile<Stored>(work, codes, number, values);

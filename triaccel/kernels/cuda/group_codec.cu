@@ -150,8 +150,6 @@ __device__ void join_extra(std::uint32_t extra, std::uint32_t above,
   }
 }
 
-/// Codes of up to seven bits come with 0x4b00 above them, which makes floats of 2^23 and more of a
-/// code and its sixteen bits.
 /// What a map makes of four neighbours.
 struct QuadMap {
   CodecMap map;
@@ -159,25 +157,59 @@ struct QuadMap {
   std::int32_t channel_count;
   bool by_quads;  // channels are neighbours, and four of them always of one image
 
+  /// A layer norm and GELU.
+  template <Gelu form>
+  __device__ void apply_rows(std::int64_t first, std::int64_t count, float (&quad)[4]) const {
+    if (first >= count) return;
+    const auto element = static_cast<std::int32_t>(first);
+    if (map.mean != nullptr && by_quads) {
+      const FastDivide::Result row = channels(element);  // remainder: the channel
+      const float mean = map.mean[row.quotient], deviation = map.inverse_deviation[row.quotient];
+      const float4 weight = *reinterpret_cast<const float4*>(map.weight + row.remainder);
+      const float4 bias = *reinterpret_cast<const float4*>(map.bias + row.remainder);
+      quad[0] = normalised(quad[0], mean, weight.x * deviation, bias.x);
+      quad[1] = normalised(quad[1], mean, weight.y * deviation, bias.y);
+      quad[2] = normalised(quad[2], mean, weight.z * deviation, bias.z);
+      quad[3] = normalised(quad[3], mean, weight.w * deviation, bias.w);
+    } else if (map.mean != nullptr) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (first + j >= count) break;
+        const FastDivide::Result row = channels(element + j);
+        const NormCoefficients norm = codec_row_norm(map, row.quotient, row.remainder);
+        quad[j] = normalised(quad[j], norm.mean, norm.scale, norm.bias);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) quad[j] = gelu<form>(quad[j]);
+  }
+
+  /// The norms of the quads that a lane has in even and in odd rows, where channels repeat after
+  /// two rows: what would otherwise be read for every quad is more than the quad itself.
+  __device__ void load_rows(const Lane& at, std::int64_t count,
+                            NormCoefficients (&norms)[2][4]) const {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const std::int64_t first = at.row_begin(row);
+      const auto element = static_cast<std::int32_t>(first < count ? first : 0);
+      load_norms(channels(element).remainder, norms[row]);
+    }
+  }
+
+  /// With norms that load_rows has read.
+  __device__ void apply_repeated(const NormCoefficients (&norms)[4], std::int64_t first,
+                                 std::int64_t count, float (&quad)[4]) const {
+    if (first < count) apply_quad(norms, static_cast<std::int32_t>(first), gate_of(first), quad);
+  }
+
   __device__ void apply(std::int64_t first, std::int64_t count, float (&quad)[4]) const {
     if (first >= count) return;
-    std::uint32_t open = ~0u;
-    if (map.activation == Activation::Relu) open = map.gate[first / 32] >> (first % 32);
+    const std::uint32_t open = gate_of(first);
     const auto element = static_cast<std::int32_t>(first);
     if (by_quads) {
-      const std::int32_t channel = channels(element).remainder;
       NormCoefficients norms[4];
-      load_norms(channel, norms);
-      const float4 scales =
-          map.scales == nullptr
-              ? make_float4(1, 1, 1, 1)
-              : *reinterpret_cast<const float4*>(
-                    map.scales + std::int64_t{image_stride(element).quotient} * channel_count +
-                    channel);
-      const float by[4] = {scales.x, scales.y, scales.z, scales.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) quad[j] = one(quad[j], norms[j], open >> j, by[j]);
-      return;
+      load_norms(channels(element).remainder, norms);
+      return apply_quad(norms, element, open, quad);
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -193,6 +225,23 @@ struct QuadMap {
   }
 
  private:
+  __device__ std::uint32_t gate_of(std::int64_t first) const {
+    return map.activation == Activation::Relu ? map.gate[first / 32] >> (first % 32) : ~0u;
+  }
+
+  __device__ void apply_quad(const NormCoefficients (&norms)[4], std::int32_t element,
+                             std::uint32_t open, float (&quad)[4]) const {
+    const float4 scales =
+        map.scales == nullptr
+            ? make_float4(1, 1, 1, 1)
+            : *reinterpret_cast<const float4*>(
+                  map.scales + std::int64_t{image_stride(element).quotient} * channel_count +
+                  channels(element).remainder);
+    const float by[4] = {scales.x, scales.y, scales.z, scales.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) quad[j] = one(quad[j], norms[j], open >> j, by[j]);
+  }
+
   __device__ float one(float x, const NormCoefficients& norm, std::uint32_t open,
                        float scale) const {
     const float value = codec_mapped(x, norm, map.activation);
@@ -229,7 +278,22 @@ QuadMap quad_map(const CodecMap& map, const ChannelOrder& order, std::int64_t co
                       aligned(map.bias) && aligned(map.scales)};
 }
 
-template <typename Stored, bool kMapped, bool kEightBits>
+/// What is done to elements on their way to memory.
+enum class Mapping { None, Channels, RepeatedChannels, Rows, RowsGelu, RowsGeluTanh };
+
+Mapping mapping_of(const QuadMap& quads) {
+  const CodecMap& map = quads.map;
+  if (map.gelu == Gelu::Erf) return Mapping::RowsGelu;
+  if (map.gelu == Gelu::Tanh) return Mapping::RowsGeluTanh;
+  if (map.by_rows) return Mapping::Rows;
+  if (!map.changes()) return Mapping::None;
+  const bool repeats = quads.by_quads && map.mean != nullptr && 64 % quads.channel_count == 0;
+  return repeats ? Mapping::RepeatedChannels : Mapping::Channels;
+}
+
+/// Codes of up to seven bits come with 0x4b00 above them, which makes floats of 2^23 and more of a
+/// code and its sixteen bits.
+template <typename Stored, Mapping mapping, bool kEightBits>
 __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRange range,
                              const TileWork& work, const QuadMap& map, const Lane& at,
                              void* values) {
@@ -239,6 +303,8 @@ __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRa
 #pragma unroll
   for (int kind = 0; kind < kGroupPlaceKinds; ++kind)
     kinds[kind] = group_values(range, work.widths.kinds[kind].inverse, work.rounding);
+  [[maybe_unused]] NormCoefficients norms[2][4];
+  if constexpr (mapping == Mapping::RepeatedChannels) map.load_rows(at, work.count, norms);
   const LaneBits lane_bits(work, at);
 #pragma unroll
   for (int call = 0; call < kCallsOfLane; ++call) {
@@ -261,7 +327,15 @@ __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRa
         quad[j] = kinds[kind].low + kinds[kind].step * position;
       }
       const std::int64_t element = at.row_begin(call * 2 + row);
-      if constexpr (kMapped) map.apply(element, work.count, quad);
+      if constexpr (mapping == Mapping::Channels) map.apply(element, work.count, quad);
+      if constexpr (mapping == Mapping::RepeatedChannels)
+        map.apply_repeated(norms[row], element, work.count, quad);
+      if constexpr (mapping == Mapping::Rows)
+        map.template apply_rows<Gelu::None>(element, work.count, quad);
+      if constexpr (mapping == Mapping::RowsGelu)
+        map.template apply_rows<Gelu::Erf>(element, work.count, quad);
+      if constexpr (mapping == Mapping::RowsGeluTanh)
+        map.template apply_rows<Gelu::Tanh>(element, work.count, quad);
       if (whole) {
         store_quad<Stored>(to + element, quad);
       } else {
@@ -273,8 +347,7 @@ __device__ void store_values(const std::uint32_t (&codes)[kGroupPlaces], GroupRa
   }
 }
 
-/// `kMapped`: the map changes elements.
-template <typename Stored, bool kMapped>
+template <typename Stored, Mapping mapping>
 __global__ void __launch_bounds__(kTileThreads)
     decode_kernel(const GroupParts<const std::uint8_t> parts, void* values,
                   const __grid_constant__ TileWork work, const __grid_constant__ QuadMap map) {
@@ -300,13 +373,13 @@ __global__ void __launch_bounds__(kTileThreads)
       if constexpr (kBits < 7) load_words<kBits, 0x4b00u>(words(kBits), codes);
     });
     join_extras(0x4b00u);
-    store_values<Stored, kMapped, false>(codes, range, work, map, at, values);
+    store_values<Stored, mapping, false>(codes, range, work, map, at, values);
   } else {
     with_bits(work.widths.bits, [&]<int kBits>() {
       if constexpr (kBits >= 7) load_words<kBits, 0u>(words(kBits), codes);
     });
     join_extras(0u);
-    store_values<Stored, kMapped, true>(codes, range, work, map, at, values);
+    store_values<Stored, mapping, true>(codes, range, work, map, at, values);
   }
 }
 
@@ -339,10 +412,28 @@ void decode_groups(const GroupCoding& coding, const void* codes, void* values, c
   if (coding.count == 0) return;
   const TileWork work = work_of(coding, values);
   const auto parts = group_parts(coding, static_cast<const std::uint8_t*>(codes));
+  const QuadMap quads = quad_map(map, order, coding.count);
+  const Mapping mapping = mapping_of(quads);
   with_stored_type(coding.type, [&]<typename Stored>(Stored) {
-    const auto kernel = map.changes() ? decode_kernel<Stored, true> : decode_kernel<Stored, false>;
-    kernel<<<blocks_for(work.tiles, kBlockTiles), kTileThreads, 0, stream>>>(
-        parts, values, work, quad_map(map, order, coding.count));
+    const auto kernel = [&] {
+      switch (mapping) {
+        case Mapping::None:
+          return decode_kernel<Stored, Mapping::None>;
+        case Mapping::Channels:
+          return decode_kernel<Stored, Mapping::Channels>;
+        case Mapping::RepeatedChannels:
+          return decode_kernel<Stored, Mapping::RepeatedChannels>;
+        case Mapping::Rows:
+          return decode_kernel<Stored, Mapping::Rows>;
+        case Mapping::RowsGelu:
+          return decode_kernel<Stored, Mapping::RowsGelu>;
+        case Mapping::RowsGeluTanh:
+          break;
+      }
+      return decode_kernel<Stored, Mapping::RowsGeluTanh>;
+    }();
+    kernel<<<blocks_for(work.tiles, kBlockTiles), kTileThreads, 0, stream>>>(parts, values, work,
+                                                                             quads);
   });
   check_launch("decode_groups");
 }
