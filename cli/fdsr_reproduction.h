@@ -15,7 +15,7 @@ struct FdsrReproduction {
   // Network, pixels a side and batch. Those of 32 pixels are trained on the data sets; larger ones
   // are measured alone, on synthetic images.
   std::vector<std::string> rows = {
-      "resnet18-cifar@32/128", "resnet18@32/128",    "efficientnet-b0@32/128", "resnet50@224/64",
+      "resnet18-cifar@32/128", "resnet18@32/128",    "efficientnet-b0@32/128", "resnet50@224/256",
       "vgg16-bn@224/32",       "densenet121@224/32", "efficientnet-b0@224/32", "vit-small@224/32"};
   std::vector<std::string> data = {"cifar10"};
   std::vector<std::string> codecs = {"fp32", "amp",   "fdsr",     "lossless",

@@ -187,7 +187,7 @@ void complete(Reproduction& wanted, const ReproduceArguments& arguments) {
   grid.out = wanted.out;
   if (grid.rates.empty())
     grid.rates = wanted.quick ? std::vector{0.1} : std::vector{0.05, 0.1, 0.2};
-  if (grid.decays.empty()) grid.decays = {5e-4};
+  if (grid.decays.empty()) grid.decays = wanted.quick ? std::vector{5e-4} : std::vector{1e-4, 5e-4};
   require(std::ranges::all_of(grid.rates, [](double rate) { return rate > 0; }), "--rates",
           "learning rates must be positive");
   require(std::ranges::all_of(grid.decays, [](double decay) { return decay >= 0; }), "--decays",
@@ -230,7 +230,7 @@ void add_reproduce(CLI::App& program, int& exit_code) {
       ->default_str("0.05,0.1,0.2; --quick: 0.1");
   command->add_option("--decays", wanted.grid.decays, "weight decays to choose from, likewise")
       ->delimiter(',')
-      ->default_str("5e-4");
+      ->default_str("1e-4,5e-4; --quick: 5e-4");
   command->add_option("--grid-epochs", wanted.grid.epochs, "of a run that chooses between them")
       ->capture_default_str();
   command->add_flag("--quick", wanted.quick, "small networks, few samples: a minute in all");

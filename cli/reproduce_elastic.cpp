@@ -167,7 +167,7 @@ class ElasticTable {
   RowFailures failures_;
 };
 
-RunConfig defaults() {
+RunConfig elastic_defaults() {
   RunConfig config;
   config.train.method = "elasticzo";  // takes the options of zeroth order; each row sets its own
   config.train.epochs = 8;
@@ -180,7 +180,7 @@ RunConfig defaults() {
 }
 
 /// What the comparison itself sets.
-std::vector<LeftOut> set_by_the_comparison() {
+std::vector<LeftOut> set_by_elastic_rows() {
   return {{"--method", "reproduce takes --methods"},
           {"--model", "reproduce takes --models"},
           {"--data", "reproduce takes --sets"},
@@ -201,7 +201,7 @@ std::vector<LeftOut> set_by_the_comparison() {
 
 int elastic_command(ElasticArguments& arguments) {
   ElasticReproduction& wanted = arguments.wanted;
-  wanted.base = arguments.options->config(defaults());
+  wanted.base = arguments.options->config(elastic_defaults());
   wanted.epochs = wanted.base.train.epochs;
   wanted.out = std::exchange(wanted.base.run.out, "");
   wanted.base.run.name.clear();
@@ -255,7 +255,7 @@ void add_reproduce_elastic(CLI::App& reproduce, int& exit_code) {
   command->add_flag("--quick", wanted.quick, "few samples, one epoch: a minute in all");
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
   arguments->options =
-      std::make_unique<ConfigOptions>(*command, defaults(), set_by_the_comparison());
+      std::make_unique<ConfigOptions>(*command, elastic_defaults(), set_by_elastic_rows());
   command->callback([arguments, &exit_code] { exit_code = elastic_command(*arguments); });
 }
 

@@ -192,7 +192,7 @@ class FdsrTable {
   RowFailures failures_;
 };
 
-RunConfig defaults() {
+RunConfig codec_defaults() {
   RunConfig config;
   config.train.epochs = 30;
   config.run.out = "runs/reproduce-fdsr";
@@ -200,7 +200,7 @@ RunConfig defaults() {
 }
 
 /// What the comparison itself sets.
-std::vector<LeftOut> set_by_the_comparison() {
+std::vector<LeftOut> set_by_codec_rows() {
   return {{"--method", "reproduce takes --codecs, of which fp32 and amp are methods"},
           {"--activations", "reproduce takes --codecs"},
           {"--model", "reproduce takes --rows"},
@@ -217,7 +217,7 @@ std::vector<LeftOut> set_by_the_comparison() {
 
 int fdsr_command(FdsrArguments& arguments) {
   FdsrReproduction& wanted = arguments.wanted;
-  wanted.base = arguments.options->config(defaults());
+  wanted.base = arguments.options->config(codec_defaults());
   wanted.epochs = wanted.quick ? std::min(wanted.base.train.epochs, 1.0) : wanted.base.train.epochs;
   wanted.out = std::exchange(wanted.base.run.out, "");
   wanted.base.run.name.clear();
@@ -261,7 +261,7 @@ void add_reproduce_fdsr(CLI::App& reproduce, int& exit_code) {
   command->add_flag("--shared", wanted.shared, "others use the machine too: times do not count");
   arguments->command = command;
   arguments->options =
-      std::make_unique<ConfigOptions>(*command, defaults(), set_by_the_comparison());
+      std::make_unique<ConfigOptions>(*command, codec_defaults(), set_by_codec_rows());
   command->callback([arguments, &exit_code] { exit_code = fdsr_command(*arguments); });
 }
 

@@ -54,7 +54,7 @@ case $part in
     wait
     echo quit | nvidia-cuda-mps-control 2>/dev/null || true ;;
   times)
-    while read -r table model set seed; do row "$table" "$model" "$set" "$seed" --timing-epochs 2; done < <(rows) ;;
+    while read -r table model set seed; do row "$table" "$model" "$set" "$seed" --timing-epochs 6; done < <(rows) ;;
   *) echo "tables.sh: '$part' is neither accuracy nor times" >&2; exit 2 ;;
 esac
 gather

@@ -2,6 +2,8 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "triaccel/layers/layer_execution.h"
 #include "triaccel/optim/gradient_control.h"
@@ -9,25 +11,38 @@
 namespace triaccel {
 namespace {
 
+/// What a layer computes from its input and its weight.
+using Layer = at::Tensor (*)(const at::Tensor& input, const at::Tensor& weight);
+
+at::Tensor product(const at::Tensor& input, const at::Tensor& weight) {
+  return at::linear(input, weight);
+}
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight) {
+  return at::conv2d(input, weight, {}, /*stride=*/2, /*padding=*/1);
+}
+at::Tensor depthwise(const at::Tensor& input, const at::Tensor& weight) {
+  return at::conv2d(input, weight, {}, /*stride=*/1, /*padding=*/1, /*dilation=*/1, input.size(1));
+}
+
 /// An FP16 layer whose scale follows its gradients as in training.
 struct ScaledLayer {
-  explicit ScaledLayer(torch::nn::Linear linear)
-      : layer(std::move(linear)),
-        control({}, {{"weight", layer->weight, 0}}, 1),
-        execution({layer->weight},
-                  {.layers = {LayerKernels{.fp16 = {.arithmetic = Arithmetic::Fp32}}}},
+  ScaledLayer(Layer computed, at::Tensor values)
+      : layer(computed),
+        weight(values.requires_grad_()),
+        control({}, {{"weight", weight, 0}}, 1),
+        execution({weight}, {.layers = {LayerKernels{.fp16 = {.arithmetic = Arithmetic::Fp32}}}},
                   control.layer_scales(), {}) {
     execution.follow({LayerPlan{.compute = Precision::Fp16}}, 1);
   }
 
   /// One backward pass; the input's gradient.
   at::Tensor backward(const at::Tensor& input, const at::Tensor& output_gradient) {
-    layer->weight.mutable_grad().reset();
+    weight.mutable_grad().reset();
     const at::Tensor leaf = input.detach().clone().requires_grad_();
     at::Tensor output;
     {
       const OperatorScope scope(execution);
-      output = layer(leaf);
+      output = layer(leaf, weight);
     }
     output.backward(output_gradient.to(output.scalar_type()));
     control.measure();
@@ -36,53 +51,64 @@ struct ScaledLayer {
     return leaf.grad();
   }
 
-  at::Tensor weight_gradient() const { return layer->weight.grad().to(at::kDouble) / scale_used; }
+  at::Tensor weight_gradient() const { return weight.grad().to(at::kDouble) / scale_used; }
 
-  torch::nn::Linear layer;
+  Layer layer;
+  at::Tensor weight;
   GradientControl control;
   LayerExecution execution;
   double scale_used = 1;
 };
+
+struct LayerCase {
+  std::string name;
+  Layer layer;
+  std::vector<std::int64_t> input, weight;
+};
+
+const std::vector<LayerCase> kLayerCases = {
+    {"linear", product, {64, 32}, {48, 32}},
+    {"convolution", convolution, {8, 6, 9, 9}, {10, 6, 3, 3}},
+    {"depthwise", depthwise, {8, 12, 7, 7}, {12, 1, 3, 3}}};
 
 struct ErrorAndZeros {
   double error = 0;
   std::int64_t zeros = 0;
 };
 
-/// Against the same gradient in FP32, once the scale has adapted: what FP16 itself costs.
-ErrorAndZeros fp16_error_at(double variance) {
+/// Exact in BF16, the carrier, so that no rounding but FP16's is seen.
+at::Tensor carried(const at::Tensor& values) { return values.to(at::kBFloat16).to(at::kFloat); }
+
+/// Against the same gradient in FP64, once the scale has adapted: what FP16 itself costs.
+ErrorAndZeros fp16_error_at(double variance, const LayerCase& each) {
   torch::manual_seed(9);
-  ScaledLayer test(torch::nn::Linear(torch::nn::LinearOptions(32, 48).bias(false)));
-  // Exact in BF16, the carrier, so that no rounding but FP16's is seen.
-  const at::Tensor input = at::randn({64, 32}).to(at::kBFloat16).to(at::kFloat);
-  const at::Tensor output_gradient =
-      (at::randn({64, 48}) * std::sqrt(variance)).to(at::kBFloat16).to(at::kFloat);
+  const at::Tensor input = carried(at::randn(each.input));
+  ScaledLayer test(each.layer, at::randn(each.weight) * 0.1);
+  const at::Tensor exact_weight = test.weight.detach().to(at::kDouble).clone().requires_grad_();
+  const at::Tensor exact = each.layer(input.to(at::kDouble), exact_weight);
+  const at::Tensor output_gradient = carried(at::randn(exact.sizes()) * std::sqrt(variance));
+  exact.backward(output_gradient.to(at::kDouble));
+  const at::Tensor truth = exact_weight.grad();
   for (int step = 0; step < 3; ++step) test.backward(input, output_gradient);
   const at::Tensor stored = test.weight_gradient();
-  const at::Tensor truth = at::mm(output_gradient.t().to(at::kDouble), input.to(at::kDouble));
   return {.error = ((stored - truth).norm() / truth.norm()).item<double>(),
           .zeros = (stored == 0).sum().item<std::int64_t>()};
 }
 
-TEST(Fp16Gradients, AreAsGoodWhenTinyAsWhenOrdinary) {
-  const ErrorAndZeros ordinary = fp16_error_at(1e-6), tiny = fp16_error_at(1e-14);
-  EXPECT_LE(tiny.error, 1.1 * ordinary.error);
-  EXPECT_LE(tiny.zeros, ordinary.zeros);
-  EXPECT_LT(ordinary.error, 1.0 / 2048);
+TEST(Fp16Gradients, AreAsGoodWhenTinyAsWhenOrdinaryInEveryKindOfLayer) {
+  for (const LayerCase& each : kLayerCases) {
+    const ErrorAndZeros ordinary = fp16_error_at(1e-6, each), tiny = fp16_error_at(1e-14, each);
+    EXPECT_LE(tiny.error, 1.1 * ordinary.error) << each.name;
+    EXPECT_LE(tiny.zeros, ordinary.zeros) << each.name;
+    EXPECT_LT(ordinary.error, 1.0 / 2048) << each.name;
+  }
 }
 
 TEST(Fp16Gradients, LowerTheScaleOfALayerWhoseInputGradientOverflows) {
-  torch::manual_seed(2);
-  torch::nn::Linear layer(torch::nn::LinearOptions(16, 16).bias(false));
-  const auto fill = [&](double value) {
-    const at::NoGradGuard no_grad;
-    layer->weight.fill_(value);
-  };
-  fill(1);
-  ScaledLayer test(layer);
+  ScaledLayer test(product, at::ones({16, 16}));
   const at::Tensor input = at::full({8, 16}, 1e-3), output_gradient = at::ones({8, 16});
   for (int step = 0; step < 2; ++step) test.backward(input, output_gradient);
-  fill(200);  // from now on the gradient grows 3,200-fold on its way through
+  test.weight.detach().fill_(200);  // the gradient grows 3,200-fold on its way through
   bool overflowed = false;
   at::Tensor last;
   for (int step = 0; step < 6; ++step) {

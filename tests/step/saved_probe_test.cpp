@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -13,8 +12,6 @@
 
 namespace triaccel {
 namespace {
-
-const c10::Device kCpu(c10::kCPU);
 
 /// A slim residual network behind a dropout, whose saved tensors are looked at.
 struct LookedAt {
@@ -104,13 +101,6 @@ LookedAt with_low_layers() {
           make_model({.name = "resnet18", .stem = "cifar", .width = 8}).layers.size()),
       {.bf16 = emulated, .fp16 = emulated});
   return LookedAt(layers);
-}
-
-bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) {
-    return torch::equal(x.contiguous().view(-1).view(at::kByte),
-                        y.contiguous().view(-1).view(at::kByte));
-  });
 }
 
 TEST(SavedProbe, LeavesEverythingAsItWas) {

@@ -12,6 +12,10 @@
 
 namespace triaccel {
 
+inline const c10::Device kCpu(c10::kCPU), kGpu(c10::kCUDA, 0);
+inline const ModelOptions kLenet{.name = "lenet5"};
+inline const ModelOptions kSlimResnet{.name = "resnet18", .width = 4};
+
 /// The network as a StepRunner takes it, without the layers' weights.
 inline StepNetwork step_network(const Network& network) {
   StepNetwork parts{.forward = network.forward, .layer_count = network.layers.size()};
@@ -36,12 +40,21 @@ inline std::vector<at::Tensor> step_state(const Network& network,
       all.push_back(bytes);
     }
   }
-  all.push_back(at::globalContext().defaultGenerator(c10::Device(c10::kCPU)).get_state());
+  all.push_back(at::globalContext().defaultGenerator(kCpu).get_state());
   return all;
 }
 
+inline bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].nbytes() != b[i].nbytes() ||
+        std::memcmp(a[i].contiguous().data_ptr(), b[i].contiguous().data_ptr(), a[i].nbytes()) != 0)
+      return false;
+  return true;
+}
+
 inline const Dataset& synthetic_samples() {
-  static const LoadedData loaded = load_data({.name = "synthetic"}, c10::Device(c10::kCPU));
+  static const LoadedData loaded = load_data({.name = "synthetic"}, kCpu);
   return *loaded.train;
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <limits>
 
 #include "triaccel/base/error.h"
@@ -15,8 +14,6 @@
 
 namespace triaccel {
 namespace {
-
-const c10::Device kCpu(c10::kCPU);
 
 /// A small network with a runner of its own and everything a step may change.
 struct Bench {
@@ -57,15 +54,6 @@ struct Bench {
   StepPlan plan;
 };
 
-bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].nbytes() != b[i].nbytes() ||
-        std::memcmp(a[i].contiguous().data_ptr(), b[i].contiguous().data_ptr(), a[i].nbytes()) != 0)
-      return false;
-  return true;
-}
-
 /// Layers that compute as plans say, 16-bit ones in FP32 on rounded values: libtorch's own FP16
 /// convolutions take a thousand times as long on a CPU.
 StepRunnerOptions planned(const ModelOptions& model, StepRunnerOptions options = {}) {
@@ -83,9 +71,6 @@ std::vector<LayerPlan> every_rung(std::int64_t layers, std::int64_t shift = 0) {
   for (std::int64_t i = 0; i < layers; ++i) plans.push_back({.compute = rungs[(i + shift) % 3]});
   return plans;
 }
-
-const ModelOptions kLenet{.name = "lenet5"};
-const ModelOptions kSlimResnet{.name = "resnet18", .width = 8};
 
 TEST(StepRunner, TrainsTheSameInMicroBatches) {
   Bench whole(kLenet), split(kLenet);
@@ -211,7 +196,7 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
 
 std::vector<Fault> every_fault() {
   std::vector<Fault> all;
-  for (const ModelOptions& model : {kLenet, ModelOptions{.name = "resnet18", .width = 4}}) {
+  for (const ModelOptions& model : {kLenet, kSlimResnet}) {
     all.push_back({model, OptimizerKind::Sgd, /*planned=*/false, /*persistently=*/true});
     for (const OptimizerKind optimizer : {OptimizerKind::Sgd, OptimizerKind::AdamW})
       for (const bool persistently : {false, true})

@@ -14,9 +14,9 @@ namespace {
 
 /// The same network, data and steps on either device; layers before the last `bp_layers` train by
 /// the loss alone.
-struct Bench {
-  Bench(c10::Device where, const ModelOptions& model, std::int64_t bp_layers,
-        const ZerothOrderOptions& zeroth, bool graphs)
+struct ElasticBench {
+  ElasticBench(c10::Device where, const ModelOptions& model, std::int64_t bp_layers,
+               const ZerothOrderOptions& zeroth, bool graphs)
       : device(where), stream(where), gauge(where) {
     torch::manual_seed(3);
     network = make_model(model);
@@ -78,8 +78,8 @@ TEST_F(ZerothOrderCuda, ReplaysCapturedStepsToTheSameBits) {
   for (const std::int64_t bp_layers : {0, 2})
     for (const ModelOptions& model :
          {ModelOptions{.name = "lenet5"}, ModelOptions{.name = "resnet18", .width = 8}}) {
-      Bench eager(gpu_, model, bp_layers, options, false);
-      Bench captured(gpu_, model, bp_layers, options, true);
+      ElasticBench eager(gpu_, model, bp_layers, options, false);
+      ElasticBench captured(gpu_, model, bp_layers, options, true);
       eager.steps(10);
       captured.steps(10);
       ASSERT_NE(captured.runner->graphs(), nullptr);
@@ -91,8 +91,8 @@ TEST_F(ZerothOrderCuda, ReplaysCapturedStepsToTheSameBits) {
 
 TEST_F(ZerothOrderCuda, RedoesARunOfTheGpuOnTheCpuToTheLastBit) {
   const ZerothOrderOptions options{.directions = 2, .momentum = 0.5, .seed = 7};
-  Bench there(gpu_, {.name = "lenet5"}, 0, options, true);
-  Bench here(c10::Device(c10::kCPU), {.name = "lenet5"}, 0, options, false);
+  ElasticBench there(gpu_, {.name = "lenet5"}, 0, options, true);
+  ElasticBench here(c10::Device(c10::kCPU), {.name = "lenet5"}, 0, options, false);
   there.steps(12);
   here.runner->divide_layers(here.plan);
   for (const ZerothOrderStep& step : there.runner->collect().zeroth_order)
@@ -101,7 +101,7 @@ TEST_F(ZerothOrderCuda, RedoesARunOfTheGpuOnTheCpuToTheLastBit) {
 }
 
 TEST_F(ZerothOrderCuda, DrawsTheSameMasksInBothPasses) {
-  Bench bench(gpu_, {.name = "lenet5"}, 0, {}, true);
+  ElasticBench bench(gpu_, {.name = "lenet5"}, 0, {}, true);
   StepNetwork parts{.forward =
                         [&](const at::Tensor& x) {
                           return bench.network.forward(x) * 0 +
@@ -120,7 +120,7 @@ TEST_F(ZerothOrderCuda, DrawsTheSameMasksInBothPasses) {
 }
 
 TEST_F(ZerothOrderCuda, LearnsAndTakesNoMoreMemoryThanInference) {
-  Bench bench(gpu_, {.name = "resnet18"}, 0, {}, false);
+  ElasticBench bench(gpu_, {.name = "resnet18"}, 0, {}, false);
   bench.steps(1);
   const auto peak_of = [&](const auto& work) {
     const std::int64_t before = bench.gauge.read().used;

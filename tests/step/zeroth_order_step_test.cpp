@@ -2,7 +2,6 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "tests/step/step_parts.h"
 #include "triaccel/base/error.h"
@@ -15,15 +14,12 @@
 namespace triaccel {
 namespace {
 
-const c10::Device kCpu(c10::kCPU);
-const ModelOptions kLenet{.name = "lenet5"};
-const ModelOptions kSlimResnet{.name = "resnet18", .width = 4};
 constexpr double kRate = 1e-4;
 
 /// A network whose last `bp_layers` backpropagate (negative: no zeroth-order options at all).
-struct Bench {
-  Bench(const ModelOptions& model, std::int64_t bp_layers, ZerothOrderOptions zeroth = {},
-        std::function<at::Tensor(const at::Tensor&)> before = {}) {
+struct ElasticBench {
+  ElasticBench(const ModelOptions& model, std::int64_t bp_layers, ZerothOrderOptions zeroth = {},
+               std::function<at::Tensor(const at::Tensor&)> before = {}) {
     install_cpu_memory();
     torch::manual_seed(3);
     network = make_model(model);
@@ -72,15 +68,6 @@ struct Bench {
   StepPlan plan;
 };
 
-bool same_bytes(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].nbytes() != b[i].nbytes() ||
-        std::memcmp(a[i].contiguous().data_ptr(), b[i].contiguous().data_ptr(), a[i].nbytes()) != 0)
-      return false;
-  return true;
-}
-
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape({-1}).to(at::kDouble));
@@ -88,9 +75,9 @@ at::Tensor flat(const std::vector<at::Tensor>& tensors) {
 }
 
 /// What the estimates of one step with many directions should be: gradient times direction.
-std::vector<double> true_slopes(Bench& bench, const ZerothOrderOptions& options,
+std::vector<double> true_slopes(ElasticBench& bench, const ZerothOrderOptions& options,
                                 std::int64_t batch) {
-  const Batch samples = Bench::data().gather(bench.ids.narrow(0, 0, batch), {});
+  const Batch samples = ElasticBench::data().gather(bench.ids.narrow(0, 0, batch), {});
   at::cross_entropy_loss(bench.network.forward(samples.inputs), samples.targets).backward();
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : bench.network.module->parameters()) {
@@ -113,7 +100,7 @@ TEST(ZerothOrderStep, EstimatesTheSlopeAlongAThousandDirections) {
   double xx = 0, xy = 0, yy = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4}) {
     const ZerothOrderOptions options{.epsilon = 1e-3, .directions = 250, .seed = seed};
-    Bench bench(kLenet, 0, options);
+    ElasticBench bench(kLenet, 0, options);
     const std::vector<double> expected = true_slopes(bench, options, 4);
     bench.run(4, 4, /*rate=*/0);
     const StepReport report = bench.runner->collect();
@@ -131,9 +118,9 @@ TEST(ZerothOrderStep, EstimatesTheSlopeAlongAThousandDirections) {
 }
 
 TEST(ZerothOrderStep, EqualsBackpropagationBitForBitWhereAllLayersDoThat) {
-  Bench plain(kSlimResnet, -1), elastic(kSlimResnet, 21);
+  ElasticBench plain(kSlimResnet, -1), elastic(kSlimResnet, 21);
   for (int step = 0; step < 3; ++step)
-    for (Bench* bench : {&plain, &elastic}) {
+    for (ElasticBench* bench : {&plain, &elastic}) {
       torch::manual_seed(step);
       bench->run(8, 4);
     }
@@ -143,12 +130,12 @@ TEST(ZerothOrderStep, EqualsBackpropagationBitForBitWhereAllLayersDoThat) {
 
 TEST(ZerothOrderStep, UpdatesItsTailAsTheGradientOfItsLastPassSays) {
   // Weights that are not moved at all leave plain training of the tail.
-  Bench elastic(kLenet, 2, {.epsilon = 1e-9}), frozen(kLenet, -1);
+  ElasticBench elastic(kLenet, 2, {.epsilon = 1e-9}), frozen(kLenet, -1);
   for (std::size_t i = 0; i < 3; ++i) frozen.plan.layers[i].learning_rate_scale = 0;
   const std::vector<at::Tensor> from = elastic.weights();
   for (std::size_t i = 0; i < from.size(); ++i)
     frozen.network.module->parameters()[i].detach().copy_(from[i]);
-  for (Bench* bench : {&elastic, &frozen}) bench->run(16, 16, /*rate=*/0);
+  for (ElasticBench* bench : {&elastic, &frozen}) bench->run(16, 16, /*rate=*/0);
   const auto a = elastic.weights(), b = frozen.weights();
   for (std::size_t i = 6; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
   for (std::size_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(a[i], from[i])) << i;
@@ -156,7 +143,7 @@ TEST(ZerothOrderStep, UpdatesItsTailAsTheGradientOfItsLastPassSays) {
 
 TEST(ZerothOrderStep, LeavesNothingBehindWhenForwardThrows) {
   int passes = 0, fails_at = -1;
-  Bench bench(kSlimResnet, 1, {.directions = 2}, [&](const at::Tensor& x) {
+  ElasticBench bench(kSlimResnet, 1, {.directions = 2}, [&](const at::Tensor& x) {
     if (passes++ == fails_at) throw std::runtime_error("the forward pass fails");
     return at::dropout(x, 0.1, true);
   });
@@ -173,18 +160,29 @@ TEST(ZerothOrderStep, LeavesNothingBehindWhenForwardThrows) {
   EXPECT_EQ(passes, 8) << "two directions, two sides, two micro-batches";
 }
 
-TEST(ZerothOrderStep, LeavesNothingBehindWhenMemoryRunsOut) {
-  Bench bench(kLenet, 2, {.clean_pass = true});
-  bench.run(4, 2);
+struct ElasticFault {
+  ModelOptions model;
+  std::int64_t bp_layers;
+  bool persistently;  // every allocation from the k-th on fails, or that one alone
+};
+
+class EveryElasticAllocation : public testing::TestWithParam<ElasticFault> {};
+
+TEST_P(EveryElasticAllocation, MayFailAndLeavesNothingBehind) {
+  const ElasticFault& fault = GetParam();
+  const bool small = fault.model.name == "lenet5";
+  ElasticBench bench(fault.model, fault.bp_layers, {.clean_pass = small && fault.bp_layers > 0});
+  const std::int64_t batch = small ? 4 : 2;  // in passes of two samples
+  bench.run(batch, 2);
   const std::int64_t first = cpu_allocation_count();
-  bench.run(4, 2);
+  bench.run(batch, 2);
   const std::int64_t allocations = cpu_allocation_count() - first;
   std::int64_t refused = 0;
   auto before = bench.state();
   for (std::int64_t k = 0; k < allocations; ++k) {
-    fail_cpu_allocation(k, /*persistently=*/true);
+    fail_cpu_allocation(k, fault.persistently);
     try {
-      bench.run(4, 2);
+      bench.run(batch, 2);
       fail_cpu_allocation(-1);
       before = bench.state();
     } catch (const OutOfMemory&) {
@@ -194,12 +192,25 @@ TEST(ZerothOrderStep, LeavesNothingBehindWhenMemoryRunsOut) {
     }
   }
   EXPECT_GT(refused, allocations / 2);
-  EXPECT_NO_THROW(bench.run(4, 2));
+  EXPECT_NO_THROW(bench.run(batch, 2));
 }
+
+std::vector<ElasticFault> every_elastic_fault() {
+  std::vector<ElasticFault> all;
+  for (const std::int64_t bp_layers : {0, 2})
+    for (const bool persistently : {false, true}) all.push_back({kLenet, bp_layers, persistently});
+  // Takes twenty times as long: each choice once.
+  all.push_back({kSlimResnet, /*bp_layers=*/0, /*persistently=*/true});
+  all.push_back({kSlimResnet, /*bp_layers=*/2, /*persistently=*/false});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, EveryElasticAllocation,
+                         testing::ValuesIn(every_elastic_fault()));
 
 TEST(ZerothOrderStep, SkipsAStepWhoseLossIsNoNumber) {
   bool broken = false;
-  Bench bench(kLenet, 0, {}, [&](const at::Tensor& x) { return broken ? x * INFINITY : x; });
+  ElasticBench bench(kLenet, 0, {}, [&](const at::Tensor& x) { return broken ? x * INFINITY : x; });
   bench.run(8, 8);
   bench.runner->collect();
   broken = true;
@@ -212,7 +223,7 @@ TEST(ZerothOrderStep, SkipsAStepWhoseLossIsNoNumber) {
 }
 
 TEST(ZerothOrderStep, MovesRunningStatisticsOnce) {
-  Bench bench(kSlimResnet, 0, {.directions = 3});
+  ElasticBench bench(kSlimResnet, 0, {.directions = 3});
   bench.run(8, 8);
   for (const auto& item : bench.network.module->named_buffers())
     if (item.key().ends_with("num_batches_tracked")) {
@@ -222,7 +233,7 @@ TEST(ZerothOrderStep, MovesRunningStatisticsOnce) {
 
 TEST(ZerothOrderStep, DrawsTheSameMasksOnBothSides) {
   // The loss does not depend on the weights, but on what was dropped.
-  Bench bench(kLenet, 0);
+  ElasticBench bench(kLenet, 0);
   Network& network = bench.network;
   StepNetwork parts{.forward =
                         [&](const at::Tensor& x) {
@@ -234,14 +245,14 @@ TEST(ZerothOrderStep, DrawsTheSameMasksOnBothSides) {
   StepRunner runner(parts, {.zeroth_order = ZerothOrderOptions{.directions = 4}}, bench.gauge,
                     kCpu);
   bench.plan.batch_size = bench.plan.micro_batch_size = 16;
-  runner.run(bench.plan, Bench::data(), bench.ids.narrow(0, 0, 16), {}, 0, kRate);
+  runner.run(bench.plan, ElasticBench::data(), bench.ids.narrow(0, 0, 16), {}, 0, kRate);
   EXPECT_EQ(runner.collect().zeroth_order.front().gradients, std::vector<float>(4, 0));
 }
 
 TEST(ZerothOrderStep, IsRedoneFromTheFirstWeightsSeedAndSlopes) {
   const ZerothOrderOptions options{
       .directions = 2, .clip = 3, .momentum = 0.7, .momentum_steps = 3, .seed = 9};
-  Bench trained(kLenet, 0, options), redone(kLenet, 0, options);
+  ElasticBench trained(kLenet, 0, options), redone(kLenet, 0, options);
   std::vector<ZerothOrderStep> steps;
   for (int step = 0; step < 7; ++step) {
     trained.run(8, 8, kRate / (1 + step));
@@ -250,7 +261,7 @@ TEST(ZerothOrderStep, IsRedoneFromTheFirstWeightsSeedAndSlopes) {
   }
   ASSERT_EQ(steps.size(), 7u);
   for (const ZerothOrderStep& step : steps) redone.runner->zeroth_order()->redo(step);
-  EXPECT_FALSE(same_bytes(trained.weights(), Bench(kLenet, 0, options).weights()));
+  EXPECT_FALSE(same_bytes(trained.weights(), ElasticBench(kLenet, 0, options).weights()));
   EXPECT_TRUE(same_bytes(trained.weights(), redone.weights()));
 }
 
@@ -272,12 +283,12 @@ TEST(ZerothOrderStep, LearnsByTheLossAloneAndRemembersEverySlope) {
   const at::Tensor ids = at::arange(8);
   constexpr std::int64_t steps = ZerothOrder::kStepsRemembered + 100;
   for (std::int64_t step = 0; step < steps; ++step)
-    runner.run(plan, Bench::data(), ids, {}, 0, 0.05);
+    runner.run(plan, ElasticBench::data(), ids, {}, 0, 0.05);
   const auto taken = runner.collect().zeroth_order;
   ASSERT_EQ(taken.size(), static_cast<std::size_t>(steps));
   for (std::int64_t step = 0; step < steps; ++step)
     EXPECT_EQ(taken[static_cast<std::size_t>(step)].step, step);
-  runner.run(plan, Bench::data(), ids, {}, 0, 0);
+  runner.run(plan, ElasticBench::data(), ids, {}, 0, 0);
   EXPECT_LT(runner.collect().loss, 0.8 * std::log(10));
 }
 
@@ -291,11 +302,11 @@ std::int64_t peak_of(Work&& work) {
 }
 
 TEST(ZerothOrderStep, NeedsTheMemoryOfInference) {
-  Bench bench(kLenet, 0), tail(kLenet, 1), whole(kLenet, 5);
-  for (Bench* each : {&bench, &tail, &whole}) each->run(64, 64);
+  ElasticBench bench(kLenet, 0), tail(kLenet, 1), whole(kLenet, 5);
+  for (ElasticBench* each : {&bench, &tail, &whole}) each->run(64, 64);
   const std::int64_t inference = peak_of([&] {
     const torch::NoGradGuard no_grad;
-    bench.network.forward(Bench::data().gather(bench.ids, {}).inputs);
+    bench.network.forward(ElasticBench::data().gather(bench.ids, {}).inputs);
   });
   const std::int64_t losses = peak_of([&] { bench.run(64, 64); });
   const std::int64_t one_layer = peak_of([&] { tail.run(64, 64); });
@@ -306,7 +317,7 @@ TEST(ZerothOrderStep, NeedsTheMemoryOfInference) {
 }
 
 TEST(ZerothOrderStep, RefusesPlansItWasNotMadeFor) {
-  Bench plain(kLenet, -1);
+  ElasticBench plain(kLenet, -1);
   plain.plan.layers[0].gradient = GradientSource::ZerothOrder;
   EXPECT_THROW(plain.run(8, 8), UsageError);
 }

@@ -9,13 +9,13 @@
 namespace triaccel {
 namespace {
 
-struct Case {
+struct BudgetCase {
   std::string model;
   std::string batch;  // how it follows the memory
 };
 
 /// Empty where the budget is too small to train at all; 0: none.
-std::optional<RunSummary> trained_within(const Case& test, std::int64_t budget_bytes) {
+std::optional<RunSummary> trained_within(const BudgetCase& test, std::int64_t budget_bytes) {
   RunConfig config = digits_run();
   config.model.name = test.model;
   config.model.width = test.model == "lenet5" ? 0 : 8;
@@ -37,7 +37,7 @@ std::optional<RunSummary> trained_within(const Case& test, std::int64_t budget_b
   }
 }
 
-class Budgets : public testing::TestWithParam<Case> {};
+class Budgets : public testing::TestWithParam<BudgetCase> {};
 
 // From the smallest that can be trained in at all up to more than is ever used.
 TEST_P(Budgets, AreKeptAndEverySampleIsTrainedOnceAnEpoch) {
@@ -63,7 +63,8 @@ TEST_P(Budgets, AreKeptAndEverySampleIsTrainedOnceAnEpoch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Budgets,
-                         testing::Values(Case{"lenet5", "micro"}, Case{"resnet18", "elastic"}));
+                         testing::Values(BudgetCase{"lenet5", "micro"},
+                                         BudgetCase{"resnet18", "elastic"}));
 
 /// A neighbour that takes and gives memory between the steps of a run, by a random trace.
 struct CrowdedRun : WatchedRun {

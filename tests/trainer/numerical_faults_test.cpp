@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -25,14 +26,40 @@ RunConfig faulty_run() {
   return config;
 }
 
+/// Of a run whose next decision is far away: what is found is found by the step itself.
+std::string skipped_at(std::int64_t step) {
+  return text("1 step(s) up to step ", step, " skipped");
+}
+
+/// A run that knows in which steps a spoilt sample was trained.
+struct SpoiltRun : WatchedRun {
+  using WatchedRun::WatchedRun;
+  void after_step() override {
+    ++steps;
+    if (std::ranges::find(data->asked_for, data->spoilt) != data->asked_for.end())
+      spoilt_steps.push_back(steps);
+    WatchedRun::after_step();
+  }
+  std::int64_t steps = 0;
+  std::vector<std::int64_t> spoilt_steps;
+};
+
 // In the data.
-TEST(ASpoiltSample, IsNamedAndNeverReachesTheWeights) {
-  WatchedRun run(faulty_run());
+TEST(ASpoiltSample, IsNamedInItsOwnStepAndNeverReachesTheWeights) {
+  RunConfig config = faulty_run();
+  config.control.curvature = "off";
+  config.train.control_interval = 1000;
+  SpoiltRun run(config);
   for (std::uint64_t number = 0; number < 15; ++number) {
     run.start_over();
     run.notices.clear();
+    run.steps = 0;
+    run.spoilt_steps.clear();
     run.data->spoilt = run.parts.data.training_ids[draw(number, 0, 48)];
     const RunSummary summary = run.run();
+    ASSERT_EQ(run.spoilt_steps.size(), 2u);
+    for (const std::int64_t step : run.spoilt_steps)
+      EXPECT_TRUE(run.noticed(skipped_at(step))) << testing::PrintToString(run.notices);
     EXPECT_EQ(summary.skipped_steps, 2) << "once an epoch";
     EXPECT_EQ(summary.rollbacks, 0);
     EXPECT_TRUE(run.is_finite());
@@ -77,12 +104,15 @@ TEST(ALossThatIsNoNumber, CostsOneStepAndNamesTheLayer) {
   BrokenOnce broken;
   RunConfig config = faulty_run();
   config.control.curvature = "off";
+  config.train.control_interval = 1000;
   WatchedRun run(config, broken.network);
   for (std::uint64_t number = 0; number < 15; ++number) {
     run.start_over();
     run.notices.clear();
-    broken.passes_left = static_cast<std::int64_t>(1 + draw(number, 1, 12));
+    const auto step = static_cast<std::int64_t>(1 + draw(number, 1, 12));
+    broken.passes_left = step;
     const RunSummary summary = run.run();
+    EXPECT_TRUE(run.noticed(skipped_at(step))) << testing::PrintToString(run.notices);
     EXPECT_EQ(summary.skipped_steps, 1);
     EXPECT_EQ(summary.steps, 12);
     EXPECT_TRUE(run.is_finite());
@@ -103,11 +133,22 @@ struct PokedRun : WatchedRun {
     const auto& victim = named[draw(seed, static_cast<std::uint64_t>(intervals), named.size())];
     *victim.value().data_ptr<float>() = draw(seed, 5, 2) == 0 ? kNan : 1 / 0.0f;
     poked = victim.key();
+    steps_since = 0;
+  }
+  void after_step() override {
+    WatchedRun::after_step();
+    ++steps_since;
+  }
+  void notice(const std::string& message) override {
+    if (message.starts_with("back to step")) latest = std::max(latest, steps_since);
+    WatchedRun::notice(message);
   }
   std::function<bool(std::int64_t step)> poke;
   std::int64_t intervals = 0;
   std::uint64_t seed = 0;
   std::string poked;
+  std::int64_t steps_since = 0;  // a weight broke
+  std::int64_t latest = 0;       // steps from there to the way back
 };
 
 std::vector<std::byte> bytes_of(const WatchedRun& run) {
@@ -124,6 +165,8 @@ TEST(ABrokenWeight, IsNamedAndTheRunGoesBackToItsLastCheckpoint) {
   RunConfig config = faulty_run();
   config.run.checkpoint_every = 3;
   config.control.batch = "elastic";
+  config.control.curvature_every = 1000;
+  config.train.control_interval = 4;
   PokedRun run(config);
   const std::int64_t steps = run.run().steps;
   const std::vector<std::byte> clean = bytes_of(run);
@@ -142,6 +185,7 @@ TEST(ABrokenWeight, IsNamedAndTheRunGoesBackToItsLastCheckpoint) {
     EXPECT_TRUE(run.noticed(run.poked)) << testing::PrintToString(run.notices);
     EXPECT_EQ(bytes_of(run), clean) << "run " << number;
   }
+  EXPECT_LE(run.latest, 1) << "steps between the fault and the way back";
 }
 
 TEST(ABrokenWeight, EndsARunWithoutCheckpoints) {

@@ -105,17 +105,19 @@ double least_saving(const WatchedRun& run) {
   return least;
 }
 
-TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
+/// Of FP32 with coded activations and nothing else.
+double saving_alone() {
   RunConfig config = kept_run("fp32", "coded");
   config.activations.adapt = false;
-  const double saving_alone = [&] {
-    WatchedRun alone(config, slim_resnet());
-    alone.run();
-    return least_saving(alone);
-  }();
+  WatchedRun alone(config, slim_resnet());
+  alone.run();
+  return least_saving(alone);
+}
 
-  config.train.method = "triaccel";
-  config.activations.keep = "raw";
+TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
+  const double alone = saving_alone();
+  RunConfig config = kept_run("triaccel", "raw");
+  config.activations.adapt = false;
   config.train.batch = 8;
   config.train.control_interval = 1;
   config.data.train_samples = 240;
@@ -136,8 +138,35 @@ TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   EXPECT_EQ(summary.status, "finished");
   EXPECT_TRUE(together.each_sample_once(2));
   EXPECT_LE(summary.peak_bytes, budget);
-  EXPECT_GE(least_saving(together), 0.9 * saving_alone);
+  EXPECT_GE(least_saving(together), 0.9 * alone);
   EXPECT_GE(summary.batch_largest, 2 * raw_batch) << "what codes save is room for samples";
+}
+
+// With every mechanism of the loop on: precisions, probes and the batch change under the codes.
+TEST(CodedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
+  const double alone = saving_alone();
+  RunConfig config = kept_run("triaccel", "coded");
+  config.activations.adapt = false;
+  config.control.curvature = "fisher_gram";
+  config.control.curvature_every = 3;
+  config.control.batch_growth = "free";
+  config.train.control_interval = 1;
+  config.train.batch = 16;
+  config.data.train_samples = 240;
+  RunConfig fixed = config;
+  fixed.control.batch = "off";
+  fixed.train.steps = 4;
+  const std::int64_t budget = WatchedRun(fixed, slim_resnet()).run().peak_bytes * 5 / 4;
+  config.device.budget = std::to_string(budget);
+  WatchedRun run(config, slim_resnet());
+  const RunSummary summary = run.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_TRUE(run.each_sample_once(2));
+  EXPECT_LE(summary.peak_bytes, budget);
+  EXPECT_GT(summary.layers_bf16, 0);
+  EXPECT_GT(summary.curvature_probes, 0);
+  EXPECT_GT(summary.plan_changes, 0);
+  EXPECT_GE(least_saving(run), 0.9 * alone);
 }
 
 bool are_coded(const StepPlan& plan) {
@@ -179,6 +208,84 @@ TEST(CodedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
   EXPECT_TRUE(are_coded(run.ran.front()));
   EXPECT_TRUE(run.noticed("codes again"));
   EXPECT_TRUE(are_coded(run.ran.back()));
+}
+
+/// Maps of 64 x 64 in which one smooth block of 8 x 8, another one for every image, repeats.
+struct TiledModule : torch::nn::Module {
+  TiledModule()
+      : convolution(register_module("convolution", torch::nn::Conv2d(1, 8, 1))),
+        norm(register_module("norm", torch::nn::BatchNorm2d(8))),
+        classes(register_module("classes", torch::nn::Linear(8, 10))),
+        waves(torch::empty({64, 64})) {
+    for (int i = 0; i < 64; ++i)
+      for (int pixel = 0; pixel < 64; ++pixel)
+        waves[i][pixel] = std::cos((pixel / 8 + 0.5) * (i / 8) * M_PI / 8) *
+                          std::cos((pixel % 8 + 0.5) * (i % 8) * M_PI / 8) / (1 + i / 8 + i % 8);
+  }
+
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor few = images.narrow(2, 0, 8).narrow(3, 0, 8).flatten(1);
+    const at::Tensor blocks = (few - few.mean()).matmul(waves).view({-1, 1, 8, 8});
+    const at::Tensor maps = convolution(blocks.repeat({1, 1, 8, 8}));
+    return classes(torch::relu(norm(maps)).mean({2, 3}));
+  }
+
+  torch::nn::Conv2d convolution;
+  torch::nn::BatchNorm2d norm;
+  torch::nn::Linear classes;
+  at::Tensor waves;
+};
+
+Network tiled_network() {
+  const auto module = std::make_shared<TiledModule>();
+  return {.name = "tiled",
+          .module = module,
+          .forward = [module](const at::Tensor& images) { return module->forward(images); },
+          .layers = discover_layers(*module)};
+}
+
+TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
+  for (const std::string prediction : {"off", "auto"}) {
+    RunConfig config = kept_run("fp32", "coded");
+    config.activations.adapt = false;
+    config.activations.ratio = 5;
+    config.activations.prediction = prediction;
+    config = resolved(config);
+    RunParts parts(config, tiled_network());
+    parts.network.module->train();
+    RunCompression compression(config, parts);
+    StepPlan plan = parts.plan;
+    PolicyEvents events;
+    compression.look(at::arange(RunCompression::kSamples), plan, events);
+    const bool told = std::ranges::any_of(events, [](const std::string& event) {
+      return event.starts_with("blocks of 1 saved tensors are predicted");
+    });
+    parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
+    const StepReport report = parts.runner->collect();
+    if (prediction == "off") {
+      EXPECT_FALSE(told);
+      EXPECT_EQ(report.predictions, PredictionCounts{});
+      continue;
+    }
+    EXPECT_TRUE(told) << testing::PrintToString(events);
+    EXPECT_EQ(report.predictions.blocks, 32 * 8 * 64);
+    EXPECT_GT(report.predictions.predicted, report.predictions.blocks / 4);
+    EXPECT_GT(report.saved->predicted_away_bytes, 0);
+    EXPECT_NE(compression.prediction_seconds(), 0);
+    const CodeNoise noise =
+        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+    EXPECT_GT(noise.error, 0);
+    EXPECT_LT(noise.error, 0.05);
+  }
+}
+
+TEST(ActivationPrediction, WantsDither) {
+  RunConfig config = kept_run("fp32", "coded");
+  config.activations.prediction = "auto";
+  config.activations.rounding = "nearest";
+  EXPECT_THROW(resolved(config), UsageError);
+  config.activations.prediction = "always";
+  EXPECT_THROW(resolved(config), UsageError);
 }
 
 }  // namespace

@@ -192,6 +192,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
   std::tie(config.train.method, config.train.optimizer) = GetParam();
   config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
   config.model.width = 8;
+  config.data.image_size = 16;
   config.data.train_samples = 48;
   config.train.batch = 8;
   config.train.control_interval = 4;
@@ -225,6 +226,7 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   config.activations.keep = "coded";
   config.activations.ratio = 24;  // codes whose noise is answered
   config.activations.look_every = 3;
+  config.activations.prediction = "auto";
   config.device.threads = 1;
   const ScratchFolder scratch;
   Recorder whole;

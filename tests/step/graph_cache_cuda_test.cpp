@@ -1,0 +1,81 @@
+#include "triaccel/step/graph_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/kernels/cuda_fixture.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/memory_gauge.h"
+#include "triaccel/device/work_stream.h"
+
+namespace triaccel {
+namespace {
+
+/// Work that adds 1 to a number of its own, and needs memory for it.
+class GraphCacheOnCuda : public kernels::CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped()) return;
+    let_cuda_memory_grow();  // as every run does
+    stream_.emplace(device_);
+    side_.emplace();
+    sums_ = at::zeros({3}, at::TensorOptions(at::kFloat).device(device_));
+  }
+
+  void run(GraphCache& cache, std::int64_t number, std::int64_t elements = 1024) {
+    const auto work = [&, number, elements](Enqueued enqueued) {
+      const at::Tensor ones = at::ones({elements}, sums_.options());
+      if (enqueued != Enqueued::Rehearsed) sums_.narrow(0, number, 1).add_(ones.narrow(0, 0, 1));
+    };
+    cache.run(static_cast<std::uint64_t>(number), /*samples=*/1, work);
+  }
+
+  std::vector<float> sums() const {
+    const at::Tensor host = sums_.cpu();
+    return {host.data_ptr<float>(), host.data_ptr<float>() + host.numel()};
+  }
+
+  std::optional<WorkStream> stream_;
+  std::optional<SideStream> side_;
+  at::Tensor sums_;
+};
+
+TEST_F(GraphCacheOnCuda, ForgetsWhatWasNotUsedForLongest) {
+  GraphCache cache({.capacity = 2}, *side_);
+  for (const std::int64_t number : {0, 1, 0, 2, 0}) run(cache, number);  // 2 takes the place of 1
+  EXPECT_EQ(cache.counts().captures, 3);
+  run(cache, 1);
+  EXPECT_EQ(cache.counts().captures, 4);
+  EXPECT_EQ(cache.counts().replays, 6);
+  EXPECT_EQ(sums(), (std::vector<float>{3, 2, 1}));
+}
+
+TEST_F(GraphCacheOnCuda, SaysWhenCapturesDoNotPay) {
+  GraphCache cache({.capacity = 2}, *side_);
+  for (int i = 0; i < 210; ++i) run(cache, i % 3);  // three in turn, room for two
+  EXPECT_EQ(cache.counts().captures, 210);
+  EXPECT_TRUE(cache.thrashes());
+  EXPECT_FALSE(cache.thrashes()) << "once";
+  for (int i = 0; i < 210; ++i) run(cache, i % 2);
+  EXPECT_FALSE(cache.thrashes());
+}
+
+TEST_F(GraphCacheOnCuda, DropsAllItHasWhenMemoryRunsOutAndStartsAnew) {
+  MemoryGauge gauge(device_);
+  GraphCache cache({}, *side_);
+  run(cache, 0);
+  run(cache, 1);
+  gauge.set_limit(gauge.used() + (8 << 20));
+  EXPECT_THROW(run(cache, 2, /*elements=*/64 << 20), OutOfMemory);
+  run(cache, 0);
+  gauge.set_limit(0);
+  EXPECT_EQ(cache.counts().captures, 3);
+  EXPECT_EQ(sums(), (std::vector<float>{2, 1, 0}));
+}
+
+}  // namespace
+}  // namespace triaccel
