@@ -31,14 +31,6 @@ bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
 constexpr std::int64_t kMostHeldBytes = 16 << 20;
 constexpr std::int64_t kMostByLayer = 32 << 20;
 
-/// Whether a layer's weight gradient is computed beside what follows. Not where it dwarfs the maps:
-/// there is little to overlap then, and the side stream would take memory of its own for it.
-bool pays_beside(const at::Tensor& output, const at::Tensor& kept, const at::Tensor& weight) {
-  const auto maps = static_cast<std::int64_t>(output.nbytes() + kept.nbytes());
-  constexpr std::int64_t dwarfed = 4;
-  return maps <= kMostByLayer && static_cast<std::int64_t>(weight.nbytes()) <= dwarfed * maps;
-}
-
 /// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
 /// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
 at::Tensor kept_input(const at::Tensor& input, Precision precision) {
@@ -149,7 +141,7 @@ class LayerNode final : public WeightNode {
     at::Tensor input;
     // The first layer has nothing to compute it beside of.
     const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
-                        pays_beside(output, kept, weight_);
+                        static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
     at::Tensor& held = weight_.mutable_grad();  // of another use of the weight
     if (!beside) {
       if (how_.side != nullptr && held.defined()) how_.side->join();
@@ -170,6 +162,8 @@ class LayerNode final : public WeightNode {
       input = product_.backward(output, kept, weight, how_, of_input).first;
       how_.side->wait_down_to(kMostHeldBytes);
     }
+    // Nobody on the side stream reads the values of a weight, only its shape.
+    if (how_.prepared != nullptr && !how_.accumulate) how_.prepared->drop(how_.layer);
     if (how_.listener != nullptr && types.want_weight)
       how_.listener->gradient_ready(weight_, beside);
     return input;

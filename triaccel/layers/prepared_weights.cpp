@@ -36,6 +36,13 @@ void PreparedWeights::drop() {
   made_.clear();
 }
 
+void PreparedWeights::drop(std::int64_t layer) {
+  const auto i = static_cast<std::size_t>(layer);
+  if (!copies_ || !made_[i]) return;
+  copies_->drop(index_[i]);
+  made_[i].reset();
+}
+
 void PreparedWeights::expect_nothing() {
   drop();
   wanted_.assign(weights_.size(), std::nullopt);

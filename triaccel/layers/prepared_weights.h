@@ -35,6 +35,8 @@ class PreparedWeights {
   void make();
   /// Frees them: after the step, whose update changes the weights.
   void drop();
+  /// Frees one layer's, which has been read for the last time in this step.
+  void drop(std::int64_t layer);
 
   /// The layers ask for other types from now on.
   void expect_nothing();
