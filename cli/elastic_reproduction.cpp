@@ -12,12 +12,12 @@ namespace triaccel::cli {
 namespace {
 
 /// "elasticzo-2" is method "elasticzo" with two layers by backpropagation.
-struct Line {
+struct ElasticLine {
   std::string method;
   std::int64_t bp_layers = 0;
 };
 
-Line line_of(const std::string& name) {
+ElasticLine line_of(const std::string& name) {
   if (name == "bp" || name == "zo") return {name};
   const std::size_t dash = name.rfind('-');
   const std::string method = name.substr(0, dash);
@@ -112,7 +112,7 @@ std::vector<ElasticPlan> elastic_plans(const ElasticReproduction& wanted) {
         for (const std::string& name : wanted.methods)
           for (const std::int64_t seed : wanted.seeds) {
             if (!takes(model, data) || !has_format(model, format)) continue;
-            const Line line = line_of(name);
+            const ElasticLine line = line_of(name);
             const std::int64_t layers = layers_of(model);
             ElasticRow row{.model = model,
                            .data = data,

@@ -11,7 +11,15 @@ if(TRIACCEL_SANITIZE)
   target_link_options(triaccel_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-option(TRIACCEL_UNITY "Compile several sources of a module at once: quicker from nothing, slower after a change" OFF)
+option(TRIACCEL_UNITY "Compile several sources at once: quicker from nothing, slower after a change" OFF)
+
+# Libtorch's templates are instantiated again in every object, precompiled headers or not (2 s with ATen, 7 s with modules), so
+# what is compiled together costs little more than one. Names in unnamed namespaces must differ within a target.
+function(triaccel_unity target)
+  if(TRIACCEL_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  endif()
+endfunction()
 
 # triaccel_module(NAME [TORCH|NN] [UNITY] [DEPENDS module…] [LINKS library…] [SOURCES file…])
 #   SOURCES default to every .cpp of triaccel/NAME. TORCH: the module sees libtorch's tensors; NN:
@@ -26,8 +34,8 @@ function(triaccel_module name)
     add_library(${target} STATIC ${arg_SOURCES})
     set(visibility PUBLIC)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:triaccel_flags>)
-    if(TRIACCEL_UNITY AND arg_UNITY)
-      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    if(arg_UNITY)
+      triaccel_unity(${target})
     endif()
     if(arg_NN)
       triaccel_torch_precompiled(${target} NN)

@@ -26,7 +26,7 @@ std::string edited(const std::string& from, const std::string& to) {
   return seal_manifest(written.replace(at, from.size(), to));
 }
 
-std::string complaint(const std::string& written) {
+std::string manifest_complaint(const std::string& written) {
   try {
     parse_manifest(written, "manifest.json");
     return "";
@@ -57,8 +57,8 @@ TEST(ManifestText, RefusesWhatItCouldNotReadBack) {
 TEST(ParseManifest, RefusesEveryTruncation) {
   const std::string written = manifest_text(sample());
   for (std::size_t size = 0; size < written.size(); ++size)
-    EXPECT_NE(complaint(written.substr(0, size)), "") << size;
-  EXPECT_NE(complaint(written + " "), "");
+    EXPECT_NE(manifest_complaint(written.substr(0, size)), "") << size;
+  EXPECT_NE(manifest_complaint(written + " "), "");
 }
 
 TEST(ParseManifest, RefusesEveryFlippedBit) {
@@ -66,13 +66,13 @@ TEST(ParseManifest, RefusesEveryFlippedBit) {
   for (std::size_t bit = 0; bit < 8 * written.size(); ++bit) {
     std::string flipped = written;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_NE(complaint(flipped), "") << bit;
+    EXPECT_NE(manifest_complaint(flipped), "") << bit;
   }
 }
 
 TEST(ParseManifest, RefusesHugeInput) {
   const std::string huge(static_cast<std::size_t>(kMaxManifestBytes) + 1, ' ');
-  EXPECT_NE(complaint(huge).find("too many"), std::string::npos);
+  EXPECT_NE(manifest_complaint(huge).find("too many"), std::string::npos);
 }
 
 TEST(ParseManifest, NamesTheFileAndTheField) {
@@ -98,7 +98,7 @@ TEST(ParseManifest, NamesTheFileAndTheField) {
            {"\"files\": [", "\"files\": [1,", "'files[0].'"},
            {"\"0000000000000002\"", "[[[[[]]]]]", "nested"},
            {"\"0000000000000002\"", "2", "'files[0].chunks'"}}) {
-    const std::string message = complaint(edited(edit.from, edit.to));
+    const std::string message = manifest_complaint(edited(edit.from, edit.to));
     EXPECT_NE(message.find(edit.field), std::string::npos) << edit.to << " gave: " << message;
     EXPECT_EQ(message.find("manifest.json"), 0u) << message;
   }
@@ -106,8 +106,8 @@ TEST(ParseManifest, NamesTheFileAndTheField) {
 
 TEST(ParseManifest, RefusesWhatIsNotAnObject) {
   for (const std::string open : {"", "[", "1", "{\"a\": ", "{\"version\": 1}"})
-    EXPECT_NE(complaint(seal_manifest(open)), "") << open;
-  EXPECT_NE(complaint(seal_manifest(std::string("{\"version\": 1}\0", 15))), "");
+    EXPECT_NE(manifest_complaint(seal_manifest(open)), "") << open;
+  EXPECT_NE(manifest_complaint(seal_manifest(std::string("{\"version\": 1}\0", 15))), "");
 }
 
 TEST(FileSummer, DoesNotDependOnThePieces) {

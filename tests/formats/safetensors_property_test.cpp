@@ -41,7 +41,7 @@ std::vector<StateView> random_tensors() {
   return tensors;
 }
 
-Bytes written(const std::vector<StateView>& tensors, const Metadata& metadata) {
+Bytes file_with(const std::vector<StateView>& tensors, const Metadata& metadata) {
   Bytes file;
   write_safetensors(
       [&](std::span<const std::byte> bytes) {
@@ -56,7 +56,7 @@ RC_GTEST_PROP(SafetensorsProperty, WhatIsWrittenIsRead, ()) {
   const auto metadata =
       *rc::gen::resize(5, rc::gen::container<Metadata>(random_text(), random_text()));
   const TensorFile file =
-      parse_safetensors(std::make_shared<const Bytes>(written(tensors, metadata)), "file");
+      parse_safetensors(std::make_shared<const Bytes>(file_with(tensors, metadata)), "file");
   RC_ASSERT(file.metadata == metadata);
   RC_ASSERT(file.tensors.size() == tensors.size());
   for (const StateView& tensor : tensors) {
@@ -85,7 +85,7 @@ void read_if_valid(Bytes file) {
 }
 
 RC_GTEST_PROP(SafetensorsProperty, ChangedBytesNeverCrash, ()) {
-  Bytes file = written(random_tensors(), {{"format", "triaccel"}});
+  Bytes file = file_with(random_tensors(), {{"format", "triaccel"}});
   const auto changes = *rc::gen::inRange(1, 6);
   for (int i = 0; i < changes; ++i)
     file[*rc::gen::inRange<std::size_t>(0, file.size())] =
@@ -94,7 +94,7 @@ RC_GTEST_PROP(SafetensorsProperty, ChangedBytesNeverCrash, ()) {
 }
 
 RC_GTEST_PROP(SafetensorsProperty, MovedPiecesOfHeadersNeverCrash, ()) {
-  Bytes file = written(random_tensors(), {});
+  Bytes file = file_with(random_tensors(), {});
   const auto position = [&] { return *rc::gen::inRange<std::size_t>(8, file.size()); };
   const auto at = [&](std::size_t i) { return file.begin() + static_cast<std::ptrdiff_t>(i); };
   const auto [begin, end] = std::minmax({position(), position()});

@@ -6,7 +6,7 @@
 namespace triaccel::kernels {
 namespace {
 
-at::ScalarType torch_type(FloatType type) {
+at::ScalarType cast_type(FloatType type) {
   return type == FloatType::F32 ? at::kFloat : type == FloatType::F16 ? at::kHalf : at::kBFloat16;
 }
 
@@ -24,7 +24,7 @@ class ScaledCastOnCuda : public CudaTest {
 
   Cast on_cpu(const at::Tensor& from, FloatType from_type, FloatType to_type, float scale,
               bool divide) {
-    Cast cast = {at::empty({from.numel()}, torch_type(to_type)), 0};
+    Cast cast = {at::empty({from.numel()}, cast_type(to_type)), 0};
     cpu::scaled_cast(arrays_of(from, from_type, cast.to, to_type),
                      {.scale = &scale, .divide = divide, .absolute_maximum = &cast.maximum});
     return cast;
@@ -37,7 +37,7 @@ class ScaledCastOnCuda : public CudaTest {
       return at::empty({from.numel() + offset}, at::TensorOptions(type).device(device_))
           .narrow(0, offset, from.numel());
     };
-    const at::Tensor device_from = place(torch_type(from_type)), to = place(torch_type(to_type));
+    const at::Tensor device_from = place(cast_type(from_type)), to = place(cast_type(to_type));
     device_from.copy_(from);
     const at::Tensor device_scale = on_device(scale, device_), maximum = on_device(0.0f, device_);
     cuda::scaled_cast(arrays_of(device_from, from_type, to, to_type),
@@ -57,7 +57,7 @@ TEST_F(ScaledCastOnCuda, MatchesTheCpuInEveryPairOfTypesSizeAndAlignment) {
       for (const std::int64_t count : {1, 7, 8, 9, 2047, 2049, 70001})
         for (const std::int64_t offset : {0, 1, 8})
           for (const bool divide : {false, true}) {
-            const at::Tensor from = all.narrow(0, 0, count).to(torch_type(from_type));
+            const at::Tensor from = all.narrow(0, 0, count).to(cast_type(from_type));
             const Cast host = on_cpu(from, from_type, to_type, 0x1p10f, divide);
             const Cast device = on_cuda(from, from_type, to_type, 0x1p10f, divide, offset);
             ASSERT_EQ(device.maximum, host.maximum) << count << " at " << offset;

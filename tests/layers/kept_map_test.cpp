@@ -73,8 +73,8 @@ TEST(KeptMap, IsComputedAgainWithTheSameBits) {
       EXPECT_EQ(again.kept, !between.recomputed) << between.name;
       for (std::size_t i = 0; i < kept.gradients.size(); ++i) {
         ASSERT_EQ(again.gradients[i].defined(), kept.gradients[i].defined()) << between.name;
-        const bool same = !kept.gradients[i].defined() ||
-                          at::equal(again.gradients[i], kept.gradients[i]);
+        const bool same =
+            !kept.gradients[i].defined() || at::equal(again.gradients[i], kept.gradients[i]);
         EXPECT_TRUE(same) << between.name << " " << i;
       }
     }

@@ -66,16 +66,16 @@ TEST_F(LargeMapsOnCuda, ArePooled) {
   const Maxima all = max_pool(map_, pairs), last = max_pool(own_tail(map_), pairs);
   EXPECT_TRUE(at::equal(tail(all.values, 8), last.values));
   const at::Tensor gradient = max_pool_gradient(all.values, all.taps, map_.sizes(), pairs);
-  EXPECT_TRUE(at::equal(tail(gradient), max_pool_gradient(last.values, last.taps,
-                                                          tail(map_).sizes(), pairs)));
+  EXPECT_TRUE(at::equal(tail(gradient),
+                        max_pool_gradient(last.values, last.taps, tail(map_).sizes(), pairs)));
 }
 
 TEST_F(LargeMapsOnCuda, AreThinnedOut) {
   const at::Tensor even = even_pixels(map_);
   EXPECT_TRUE(at::equal(tail(even, 8), even_pixels(own_tail(map_))));
   const at::Tensor spread = spread_even_pixels(even, map_.sizes());
-  EXPECT_TRUE(at::equal(tail(spread), spread_even_pixels(even_pixels(own_tail(map_)),
-                                                         tail(map_).sizes())));
+  EXPECT_TRUE(
+      at::equal(tail(spread), spread_even_pixels(even_pixels(own_tail(map_)), tail(map_).sizes())));
 }
 
 TEST_F(LargeMapsOnCuda, AreCast) {
@@ -110,8 +110,8 @@ TEST_F(LargeMapsOnCuda, AreNormalised) {
   // A gradient in the last row alone: its mean over the map is next to nothing.
   const at::Tensor arriving = at::zeros_like(map_);
   tail(arriving, 1).fill_(1);
-  const NormGradients gradients = batch_norm_backward(arriving, {}, map_, gates, saved, how,
-                                                      Activation::Relu, false, true);
+  const NormGradients gradients =
+      batch_norm_backward(arriving, {}, map_, gates, saved, how, Activation::Relu, false, true);
   const at::Tensor open = (tail(output, 1) > 0).to(at::kFloat);
   EXPECT_LT(worst_apart(tail(gradients.input, 1), 2 * by_channel(saved.inverse_deviation) * open),
             0.02);
@@ -135,8 +135,8 @@ TEST_F(LargeMapsOnCuda, AreCoded) {
   decodes(decode_nonzeros(encode_nonzeros(map_, nonzeros), map_.sizes(), map_.strides(),
                           at::kBFloat16, nonzeros),
           0.1);
-  const at::Tensor positive = decode_mask(encode_mask(map_, kernels::MaskTest::Positive),
-                                          map_.sizes(), map_.strides());
+  const at::Tensor positive =
+      decode_mask(encode_mask(map_, kernels::MaskTest::Positive), map_.sizes(), map_.strides());
   EXPECT_TRUE(at::equal(tail(positive), tail(map_) > 0));
 }
 

@@ -39,8 +39,8 @@ TEST_F(MapOpsOnCuda, PoolAsOnTheCpu) {
 TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const Activation activation : {Activation::None, Activation::Relu, Activation::Silu})
-      for (const Sizes& sizes : std::vector<Sizes>{
-               Sizes{4, 24, 3, 5}, Sizes{96, 64, 8, 8}, Sizes{7, 13, 31, 9}, Sizes{64, 64, 64, 64}}) {
+      for (const Sizes& sizes : std::vector<Sizes>{Sizes{4, 24, 3, 5}, Sizes{96, 64, 8, 8},
+                                                   Sizes{7, 13, 31, 9}, Sizes{64, 64, 64, 64}}) {
         const at::Tensor map = (at::randn(sizes, at::TensorOptions(device_)) * 2 + 1)
                                    .to(type)
                                    .contiguous(at::MemoryFormat::ChannelsLast);

@@ -197,7 +197,7 @@ TEST(VarianceScores, CompareLayersOfAKind) {
 }
 
 /// The policy with a report's worth of calm gradients for each of its layers.
-struct PolicyCase {
+struct PrecisionCase {
   ControlOptions options;
   std::size_t layers = 1;
   PrecisionPolicy policy{options, std::vector<LayerKind>(layers, LayerKind::Linear)};
@@ -226,7 +226,7 @@ ControlOptions paper_with_thresholds(double low, double high) {
 }
 
 TEST(PaperPolicy, FollowsTheThresholdsAtOnce) {
-  PolicyCase c{.options = paper_with_thresholds(0.5, 5)};
+  PrecisionCase c{.options = paper_with_thresholds(0.5, 5)};
   EXPECT_EQ(c.tick(), kBf16);
   EXPECT_EQ(c.events.size(), 1u) << "the average starts at its first value";
   c.report.layers[0] = with_variance(0.1);
@@ -238,7 +238,8 @@ TEST(PaperPolicy, FollowsTheThresholdsAtOnce) {
 }
 
 TEST(PaperPolicy, StaysBf16UntilTheWarmUpHasGivenThresholds) {
-  PolicyCase c{.options = {.set = PolicySet::Paper, .precision = {.warmup_ticks = 2}}, .layers = 4};
+  PrecisionCase c{.options = {.set = PolicySet::Paper, .precision = {.warmup_ticks = 2}},
+                  .layers = 4};
   for (std::size_t l = 0; l < 4; ++l)
     c.report.layers[l] = with_variance(std::pow(10.0, static_cast<double>(l)));
   c.tick();
@@ -253,14 +254,14 @@ TEST(PaperPolicy, StaysBf16UntilTheWarmUpHasGivenThresholds) {
 TEST(PaperPolicy, MapsRungsTheDeviceLacks) {
   ControlOptions options = paper_with_thresholds(0.5, 5);
   options.precision.has_bf16 = false;
-  PolicyCase c{.options = options};
+  PrecisionCase c{.options = options};
   EXPECT_EQ(c.tick(), kFp16);
   c.lifted[0] = true;
   EXPECT_EQ(c.tick(), kFp32);
 }
 
 TEST(PaperPolicy, LiftsALayerOfHighCurvatureOneRung) {
-  PolicyCase c{.options = paper_with_thresholds(2, 5)};
+  PrecisionCase c{.options = paper_with_thresholds(2, 5)};
   EXPECT_EQ(c.tick(), kFp16);
   c.lifted[0] = true;
   EXPECT_EQ(c.tick(), kBf16);
@@ -269,7 +270,7 @@ TEST(PaperPolicy, LiftsALayerOfHighCurvatureOneRung) {
 }
 
 TEST(RobustPolicy, GoesUpAtOnceAndDownAfterTheDwell) {
-  PolicyCase c{.options = {.precision = {.dwell_ticks = 3}}};
+  PrecisionCase c{.options = {.precision = {.dwell_ticks = 3}}};
   EXPECT_EQ(c.tick(), kBf16);
   c.lifted[0] = true;
   EXPECT_EQ(c.tick(), kFp32);
@@ -280,7 +281,7 @@ TEST(RobustPolicy, GoesUpAtOnceAndDownAfterTheDwell) {
 }
 
 TEST(RobustPolicy, ChangesFewLayersATickAndTheOthersLater) {
-  PolicyCase c{.options = {.precision = {.changes_per_tick = 2}}, .layers = 5};
+  PrecisionCase c{.options = {.precision = {.changes_per_tick = 2}}, .layers = 5};
   c.lifted.assign(5, true);
   c.tick();
   EXPECT_EQ(c.layers_in(kFp32), 2);
@@ -291,7 +292,7 @@ TEST(RobustPolicy, ChangesFewLayersATickAndTheOthersLater) {
 }
 
 TEST(RobustPolicy, LetsLayersUpBeforeOthersComeDown) {
-  PolicyCase c{.options = {.precision = {.dwell_ticks = 0, .changes_per_tick = 1}}, .layers = 2};
+  PrecisionCase c{.options = {.precision = {.dwell_ticks = 0, .changes_per_tick = 1}}, .layers = 2};
   c.plan.layers[0].compute = kFp32;  // would come down
   c.lifted[1] = true;                // must go up
   c.tick();
@@ -301,15 +302,15 @@ TEST(RobustPolicy, LetsLayersUpBeforeOthersComeDown) {
 }
 
 TEST(RobustPolicy, LeavesIntegerLayersAlone) {
-  PolicyCase c{.options = {}};
+  PrecisionCase c{.options = {}};
   c.plan.layers[0].compute = Precision::Int8;
   c.lifted[0] = true;
   EXPECT_EQ(c.tick(), Precision::Int8);
 }
 
 TEST(NonfiniteWatch, LiftsEveryLayerThatKeepsOverflowingWhateverTheChangeBudget) {
-  PolicyCase c{.options = {.precision = {.changes_per_tick = 1, .nonfinite_ticks = 5}},
-               .layers = 3};
+  PrecisionCase c{.options = {.precision = {.changes_per_tick = 1, .nonfinite_ticks = 5}},
+                  .layers = 3};
   for (LayerSignals& layer : c.report.layers) layer.nonfinite = 1;
   c.report.skipped_steps = 2;
   c.tick();
@@ -320,7 +321,7 @@ TEST(NonfiniteWatch, LiftsEveryLayerThatKeepsOverflowingWhateverTheChangeBudget)
 }
 
 TEST(NonfiniteWatch, HoldsTheRungForItsTime) {
-  PolicyCase c{.options = {.precision = {.dwell_ticks = 0, .nonfinite_ticks = 5}}};
+  PrecisionCase c{.options = {.precision = {.dwell_ticks = 0, .nonfinite_ticks = 5}}};
   c.report.layers[0].nonfinite = 1;
   c.report.skipped_steps = c.report.consecutive_skips = 3;
   EXPECT_EQ(c.tick(), kFp32);
@@ -330,7 +331,7 @@ TEST(NonfiniteWatch, HoldsTheRungForItsTime) {
 }
 
 TEST(NonfiniteWatch, ForgetsSkipsThatDidNotComeInARow) {
-  PolicyCase c{.options = {}};
+  PrecisionCase c{.options = {}};
   for (int i = 0; i < 3; ++i) {
     c.report.layers[0].nonfinite = 1;
     c.report.skipped_steps = 2;
@@ -341,7 +342,7 @@ TEST(NonfiniteWatch, ForgetsSkipsThatDidNotComeInARow) {
 }
 
 TEST(NonfiniteWatch, LiftsTheLayerThatBeganItAndTheOthersOnlyWhenThatDidNotHelp) {
-  PolicyCase c{.options = {}, .layers = 3};
+  PrecisionCase c{.options = {}, .layers = 3};
   for (LayerSignals& layer : c.report.layers) layer.nonfinite = 1;
   c.report.skipped_steps = 3;
   c.report.skipped_layer = 1;
@@ -354,7 +355,7 @@ TEST(NonfiniteWatch, LiftsTheLayerThatBeganItAndTheOthersOnlyWhenThatDidNotHelp)
 
 // A forward overflow makes every gradient non-finite, that of the last layer first.
 TEST(NonfiniteWatch, SuspectsEveryFp16LayerWhenTheLossItselfIsNoNumber) {
-  PolicyCase c{.options = paper_with_thresholds(2, 5), .layers = 3};
+  PrecisionCase c{.options = paper_with_thresholds(2, 5), .layers = 3};
   c.tick();
   EXPECT_EQ(c.layers_in(kFp16), 3);
   c.plan.layers[2].compute = kFp32;
@@ -369,7 +370,7 @@ TEST(NonfiniteWatch, SuspectsEveryFp16LayerWhenTheLossItselfIsNoNumber) {
 }
 
 TEST(NonfiniteWatch, LeavesALossScaleThatCanStillFallToItsWork) {
-  PolicyCase c{.options = {}};
+  PrecisionCase c{.options = {}};
   c.report.layers[0].nonfinite = 1;
   c.report.skipped_steps = c.report.consecutive_skips = 5;
   c.report.loss_scale = 2048;
@@ -383,7 +384,7 @@ TEST(NonfiniteWatch, IsAGuardOfThePapersSet) {
   options.guards.nonfinite = false;
   for (const bool guarded : {true, false}) {
     options.guards.nonfinite = guarded;
-    PolicyCase c{.options = options};
+    PrecisionCase c{.options = options};
     EXPECT_EQ(c.tick(), kFp16);
     c.report.layers[0].nonfinite = 1;
     c.report.skipped_steps = 3;

@@ -69,10 +69,10 @@ TEST_F(GraphCacheOnCuda, DropsAllItHasWhenMemoryRunsOutAndStartsAnew) {
   GraphCache cache({}, *side_);
   run(cache, 0);
   run(cache, 1);
-  gauge.set_limit(gauge.used() + (8 << 20));
+  const std::shared_ptr<void> no_limit_after(nullptr, [&](void*) { gauge.set_limit(0); });
+  gauge.set_limit(gauge.used() + (96 << 20));  // several pages
   EXPECT_THROW(run(cache, 2, /*elements=*/64 << 20), OutOfMemory);
   run(cache, 0);
-  gauge.set_limit(0);
   EXPECT_EQ(cache.counts().captures, 3);
   EXPECT_EQ(sums(), (std::vector<float>{2, 1, 0}));
 }

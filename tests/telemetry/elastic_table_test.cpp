@@ -29,7 +29,7 @@ ElasticRow row_of(const std::string& method, std::int64_t bp_layers, const std::
           .commit = "abc1234"};
 }
 
-std::vector<ElasticRow> sample_rows() {
+std::vector<ElasticRow> sample_elastic_rows() {
   return {row_of("bp", 5, "fp32", 1, 98),       row_of("zo", 0, "fp32", 1, 80),
           row_of("zo", 0, "fp32", 2, 82),       row_of("elasticzo", 2, "fp32", 1, 94),
           row_of("frozen", 2, "fp32", 1, 93),   row_of("elasticzo", 2, "int8", 1, 92),
@@ -43,7 +43,7 @@ bool says(const std::vector<std::string>& findings, const std::string& words) {
 }
 
 TEST(ElasticGroups, OrderMethodsFromZerothOrderToBackpropagation) {
-  const std::vector<ElasticGroup> groups = elastic_groups(sample_rows());
+  const std::vector<ElasticGroup> groups = elastic_groups(sample_elastic_rows());
   ASSERT_EQ(groups.size(), 1u);
   std::vector<std::string> labels;
   for (const ElasticLine& line : groups[0].lines) labels.push_back(line.label());
@@ -55,7 +55,7 @@ TEST(ElasticGroups, OrderMethodsFromZerothOrderToBackpropagation) {
 }
 
 TEST(ElasticGroups, KeepFineTuningApartFromTraining) {
-  std::vector<ElasticRow> rows = sample_rows();
+  std::vector<ElasticRow> rows = sample_elastic_rows();
   rows.push_back(rows[3]);
   rows.back().rotation = 30;
   rows.back().train_samples = 1000;
@@ -66,7 +66,8 @@ TEST(ElasticGroups, KeepFineTuningApartFromTraining) {
 }
 
 TEST(ElasticFindings, StandBesideTheAbstractsRanges) {
-  const std::vector<std::string> findings = elastic_findings(elastic_groups(sample_rows())[0]);
+  const std::vector<std::string> findings =
+      elastic_findings(elastic_groups(sample_elastic_rows())[0]);
   EXPECT_TRUE(says(findings,
                    "FP32 elasticzo, 2 BP layers over zo: +13.00 points (abstract: +5.2 to +9.5), "
                    "memory +2.000 %"));
@@ -88,7 +89,7 @@ TEST(ElasticFindings, SayHowMuchOfATurnFineTuningWonBack) {
 }
 
 TEST(ElasticFindings, LeaveOutTheTimeOfRunsThatSharedTheMachine) {
-  std::vector<ElasticRow> rows = sample_rows();
+  std::vector<ElasticRow> rows = sample_elastic_rows();
   for (ElasticRow& row : rows) row.timed = false;
   EXPECT_TRUE(std::isnan(elastic_groups(rows)[0].lines[0].fp32.seconds_per_epoch.mean));
   EXPECT_NE(elastic_text(rows).find("The time of 7 run(s)"), std::string::npos);
@@ -101,12 +102,12 @@ TEST(ElasticText, HasNoColumnsForANumberFormatThatNothingRanIn) {
   EXPECT_EQ(elastic_text(integers).find("FP32: seeds"), std::string::npos);
   EXPECT_NE(elastic_text(integers).find("INT8: seeds"), std::string::npos);
   EXPECT_EQ(elastic_page(integers).find("FP32: seeds"), std::string::npos);
-  EXPECT_NE(elastic_page(sample_rows()).find("FP32: seeds"), std::string::npos);
+  EXPECT_NE(elastic_page(sample_elastic_rows()).find("FP32: seeds"), std::string::npos);
 }
 
 TEST(ElasticRows, ComeBackFromTheirFileAndReplaceTheSameRun) {
   const ScratchDirectory folder;
-  const std::vector<ElasticRow> rows = sample_rows();
+  const std::vector<ElasticRow> rows = sample_elastic_rows();
   write_elastic_files(folder.path(), rows);
   ElasticRow again = rows[0];
   again.accuracy = 98.5;
@@ -119,7 +120,7 @@ TEST(ElasticRows, ComeBackFromTheirFileAndReplaceTheSameRun) {
 }
 
 TEST(ElasticPage, IsWellFormedAndEscapesItsTexts) {
-  const std::string page = elastic_page(sample_rows());
+  const std::string page = elastic_page(sample_elastic_rows());
   EXPECT_EQ(first_fault(page), "");
   EXPECT_NE(page.find("a &lt;machine&gt;"), std::string::npos);
 }

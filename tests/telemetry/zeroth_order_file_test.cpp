@@ -29,7 +29,7 @@ std::vector<ZerothOrderStep> steps(std::int64_t from, std::int64_t to, float sca
   return all;
 }
 
-StepReport report_of(std::vector<ZerothOrderStep> done) {
+StepReport report_with(std::vector<ZerothOrderStep> done) {
   StepReport report;
   report.zeroth_order = std::move(done);
   return report;
@@ -38,19 +38,19 @@ StepReport report_of(std::vector<ZerothOrderStep> done) {
 TEST(ZerothOrderFile, GivesBackEveryStepToTheLastBit) {
   const Folder folder;
   ZerothOrderFile file(folder.path, 0);
-  file.interval(report_of({}), {});
+  file.interval(report_with({}), {});
   EXPECT_FALSE(fs::exists(folder.path / kZerothOrderCsv)) << "nothing to tell";
-  file.interval(report_of(steps(0, 5)), {});
-  file.interval(report_of(steps(5, 9)), {});
+  file.interval(report_with(steps(0, 5)), {});
+  file.interval(report_with(steps(5, 9)), {});
   EXPECT_EQ(read_zeroth_order(folder.path / kZerothOrderCsv), steps(0, 9));
 }
 
 TEST(ZerothOrderFile, GoesOnFromAnEarlierStep) {
   const Folder folder;
-  ZerothOrderFile(folder.path, 0).interval(report_of(steps(0, 9)), {});
+  ZerothOrderFile(folder.path, 0).interval(report_with(steps(0, 9)), {});
   std::ofstream(folder.path / kZerothOrderCsv, std::ios::app) << "9,6e-05,0.1";  // torn
   ZerothOrderFile resumed(folder.path, 6);
-  resumed.interval(report_of(steps(6, 8, 2)), {});
+  resumed.interval(report_with(steps(6, 8, 2)), {});
   std::vector<ZerothOrderStep> expected = steps(0, 6);
   for (const ZerothOrderStep& step : steps(6, 8, 2)) expected.push_back(step);
   EXPECT_EQ(read_zeroth_order(folder.path / kZerothOrderCsv), expected);
@@ -59,8 +59,8 @@ TEST(ZerothOrderFile, GoesOnFromAnEarlierStep) {
 TEST(ZerothOrderFile, CountsWhatWasDoneAgainAfterARollback) {
   const Folder folder;
   ZerothOrderFile file(folder.path, 0);
-  file.interval(report_of(steps(0, 9)), {});
-  file.interval(report_of(steps(4, 6, 2)), {});
+  file.interval(report_with(steps(0, 9)), {});
+  file.interval(report_with(steps(4, 6, 2)), {});
   EXPECT_EQ(read_zeroth_order(folder.path / kZerothOrderCsv).size(), 6u);
 }
 

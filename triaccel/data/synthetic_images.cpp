@@ -44,6 +44,7 @@ void draw_image(const SyntheticOptions& options, const std::vector<Wave>& waves,
   const int top = static_cast<int>(bounded(random.words[1], 5));
   const int contrast = 40 + static_cast<int>(bounded(random.words[2], 60));  // per cent
   std::uint64_t index = 0;
+  RandomWords noise{};  // of four pixels
   for (std::int64_t c = 0; c < options.channels; ++c)
     for (int y = 0; y < options.size; ++y)
       for (int x = 0; x < options.size; ++x, ++index) {
@@ -52,8 +53,8 @@ void draw_image(const SyntheticOptions& options, const std::vector<Wave>& waves,
           const Wave& wave = waves[static_cast<std::size_t>(w)];
           value += triangle(wave.x * (x + left) + wave.y * (y + top) + wave.phase);
         }
-        const std::uint64_t counter = number * 0x100000 + index / 4;
-        const RandomWords noise = random_words(options.seed, counter, kNoiseStream);
+        if (index % 4 == 0)
+          noise = random_words(options.seed, number * 0x100000 + index / 4, kNoiseStream);
         const int speckle = static_cast<int>(noise.words[index % 4] >> 26) - 32;
         pixels[index] =
             static_cast<std::uint8_t>(std::clamp(128 + value * contrast / 150 + speckle, 0, 255));

@@ -9,16 +9,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kChannels = 3, kSide = 32;
-constexpr std::int64_t kPixelBytes = kChannels * kSide * kSide;
+constexpr std::int64_t kChannels = 3, kCifarSide = 32;
+constexpr std::int64_t kPixelBytes = kChannels * kCifarSide * kCifarSide;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{160} << 20;  // CIFAR-100's train.bin: 147 MiB
 
 ImageSet read_split(const fs::path& folder, const std::vector<std::string>& files,
                     std::int64_t records_per_file, const CifarLayout& layout, DefectLog& log) {
   ImageSet set{.name = layout.name,
                .channels = kChannels,
-               .height = kSide,
-               .width = kSide,
+               .height = kCifarSide,
+               .width = kCifarSide,
                .classes = layout.classes};
   std::int64_t expected = 0;
   for (const std::string& name : files) {

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{48} << 20;  // MNIST has 44.9 MiB
 constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{1} << 20;
-constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kMnistSide = 28;
 constexpr std::int64_t kClasses = 10;
 
 std::int64_t big_endian_word(std::span<const std::byte> file, std::size_t at) {
@@ -103,8 +103,8 @@ ImageSet read_split(const fs::path& folder, std::string_view name, const std::st
                     DefectLog& log) {
   ImageSet set{.name = std::string(name),
                .channels = 1,
-               .height = kSide,
-               .width = kSide,
+               .height = kMnistSide,
+               .width = kMnistSide,
                .classes = kClasses};
   std::string image_file, label_file;
   const std::vector<std::byte> image_bytes =
@@ -115,7 +115,7 @@ ImageSet read_split(const fs::path& folder, std::string_view name, const std::st
   IdxLabels labels;
   if (!image_bytes.empty()) images = parse_idx_images(image_bytes, image_file, log);
   if (!label_bytes.empty()) labels = parse_idx_labels(label_bytes, label_file, log);
-  if (!images.pixels.empty() && (images.height != kSide || images.width != kSide)) {
+  if (!images.pixels.empty() && (images.height != kMnistSide || images.width != kMnistSide)) {
     log.add(image_file, -1, Defect::WrongDimensions,
             text("images of ", images.height, "x", images.width, ", this set has 28x28"));
     images.pixels = {};
@@ -124,7 +124,7 @@ ImageSet read_split(const fs::path& folder, std::string_view name, const std::st
     log.add(label_file, -1, Defect::CountMismatch,
             text(labels.count, " labels for ", images.count, " images; fetch both files again"));
 
-  constexpr auto image_size = static_cast<std::size_t>(kSide * kSide);
+  constexpr auto image_size = static_cast<std::size_t>(kMnistSide * kMnistSide);
   const std::size_t pairs = std::min(images.pixels.size() / image_size, labels.labels.size());
   set.pixels.reserve(pairs * image_size);
   set.labels.reserve(pairs);

@@ -10,8 +10,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxCoordinateBytes = std::uint64_t{64} << 20;  // ModelNet40: 58 MiB
-constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxNameBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMaxPointLabelBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxNameFileBytes = std::uint64_t{64} << 10;
 constexpr std::size_t kMaxClasses = 256;
 constexpr std::size_t kValuesPerCloud = 3 * static_cast<std::size_t>(kPointsPerCloud);
 constexpr std::size_t kCloudBytes = 2 * kValuesPerCloud;
@@ -124,12 +124,13 @@ PointSplits read_point_clouds(const fs::path& folder, BadDataRule rule) {
   DefectLog log(rule);
   const fs::path name_file = folder / "shape_names.txt";
   const std::vector<std::string> names =
-      parse_class_names(read_part(name_file, kMaxNameBytes, log), name_file.string(), log);
+      parse_class_names(read_part(name_file, kMaxNameFileBytes, log), name_file.string(), log);
   const auto read_split = [&](const std::string& split) {
     const fs::path coordinates = folder / (split + "_1024_q10.u16");
     const fs::path labels = folder / (split + "_labels.u8");
     return parse_point_set(read_part(coordinates, kMaxCoordinateBytes, log), coordinates.string(),
-                           read_part(labels, kMaxLabelBytes, log), labels.string(), names, log);
+                           read_part(labels, kMaxPointLabelBytes, log), labels.string(), names,
+                           log);
   };
   PointSplits splits;
   splits.train = read_split("train");

@@ -22,7 +22,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxTensorFileBytes = std::uint64_t{1} << 40;
 
 /// The bytes a tensor takes; nothing when a size is negative or the product does not fit.
 std::optional<std::uint64_t> byte_count(ElementType type, std::span<const std::int64_t> shape) {
@@ -171,7 +171,7 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::is_regular_file(path, code))
     check_start_of(path, std::filesystem::file_size(path, code));
-  auto bytes = std::make_shared<const std::vector<std::byte>>(read_file(path, kMaxFileBytes));
+  auto bytes = std::make_shared<const std::vector<std::byte>>(read_file(path, kMaxTensorFileBytes));
   return parse_safetensors(std::move(bytes), path.string());
 }
 

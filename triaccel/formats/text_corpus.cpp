@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxTextBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxCorpusBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kSmallestText = 20;  // so that each split predicts at least one character
 
 // Control characters other than tab, line feed, vertical tab, form feed and carriage return.
@@ -64,7 +64,7 @@ TextCorpus read_text_corpus(const fs::path& folder, BadDataRule rule) {
     file = folder / "input.txt";
   TextCorpus corpus;
   try {
-    corpus = parse_text_corpus(read_plain_or_gzip(file, kMaxTextBytes), file.string(), log);
+    corpus = parse_text_corpus(read_plain_or_gzip(file, kMaxCorpusBytes), file.string(), log);
   } catch (const DefectError& error) {
     log.add(error.finding);
   }

@@ -12,7 +12,7 @@
 namespace triaccel {
 namespace {
 
-std::string quoted(std::string_view written) {
+std::string in_quotes(std::string_view written) {
   std::string out = "\"";
   for (const char c : written) {
     switch (c) {
@@ -47,7 +47,7 @@ std::string quoted(std::string_view written) {
 struct ValueWriter {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return in_quotes(value); }
   std::string operator()(double value) const {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -61,7 +61,7 @@ struct ValueWriter {
 };
 
 std::string name_of(const std::string& key) {
-  return !key.empty() && std::ranges::all_of(key, is_bare_key_character) ? key : quoted(key);
+  return !key.empty() && std::ranges::all_of(key, is_bare_key_character) ? key : in_quotes(key);
 }
 
 }  // namespace

@@ -117,8 +117,7 @@ namespace cuda {
 std::int64_t batch_norm_scratch_bytes(const NormMap& map);
 void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
                       cudaStream_t stream);
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics,
-                      cudaStream_t stream);
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics, cudaStream_t stream);
 void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream);
 }  // namespace cuda
 

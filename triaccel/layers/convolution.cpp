@@ -92,15 +92,16 @@ PatchGeometry patches(const ConvolutionGeometry& g, const at::Tensor& weight) {
           .padding = {g.padding[0], g.padding[1]}};
 }
 
-/// Calls part(windows of some samples as a matrix, its first row) for all samples. The matrix takes
-/// as much as several maps of the layer: where that counts, a third of it is there at a time.
+/// Calls part(windows of some samples as a matrix, its first row) for all samples. Where a window
+/// is longer than the `outputs` it makes, the matrix is larger than any map of the layer: a third
+/// of it is there at a time.
 void for_patches(const at::Tensor& input, const PatchGeometry& windows, at::ScalarType type,
-                 std::int64_t windows_a_sample,
+                 std::int64_t windows_a_sample, std::int64_t outputs,
                  const std::function<void(const at::Tensor& rows, std::int64_t first)>& part) {
-  constexpr std::int64_t little = 3 << 20, parts = 3;
+  constexpr std::int64_t parts = 3;
   const std::int64_t samples = input.size(0);
-  const std::int64_t bytes = 2 * samples * windows_a_sample * patch_columns(input.size(1), windows);
-  const std::int64_t at_once = bytes <= little ? samples : (samples + parts - 1) / parts;
+  const bool is_large = patch_columns(input.size(1), windows) > outputs;
+  const std::int64_t at_once = is_large ? (samples + parts - 1) / parts : samples;
   for (std::int64_t first = 0; first < samples; first += at_once)
     part(image_patches(input.narrow(0, first, std::min(at_once, samples - first)), windows, type),
          first * windows_a_sample);
@@ -109,9 +110,9 @@ void for_patches(const at::Tensor& input, const PatchGeometry& windows, at::Scal
 at::Tensor patches_forward(const at::Tensor& input, const LayerWeight& weight,
                            const ConvolutionGeometry& g, Precision precision) {
   const PatchGeometry windows = patches(g, weight.master);
-  const at::Tensor w = weight_operand(weight,
-                                      {.matrix_columns = patch_columns(input.size(1), windows)},
-                                      precision, Arithmetic::Native);
+  const at::Tensor w =
+      weight_operand(weight, {.matrix_columns = patch_columns(input.size(1), windows)}, precision,
+                     Arithmetic::Native);
   const auto outputs = [&](std::size_t i) {
     return (input.size(static_cast<std::int64_t>(i) + 2) + 2 * windows.padding[i] -
             windows.window[i]) /
@@ -120,7 +121,7 @@ at::Tensor patches_forward(const at::Tensor& input, const LayerWeight& weight,
   };
   const std::int64_t windows_a_sample = outputs(0) * outputs(1);
   const at::Tensor output = at::empty({input.size(0) * windows_a_sample, w.size(0)}, w.options());
-  for_patches(input, windows, w.scalar_type(), windows_a_sample,
+  for_patches(input, windows, w.scalar_type(), windows_a_sample, w.size(0),
               [&](const at::Tensor& rows, std::int64_t first) {
                 at::Tensor place = output.narrow(0, first, rows.size(0));
                 at::mm_out(place, rows, w.t());
@@ -133,7 +134,7 @@ at::Tensor patches_weight_gradient(const at::Tensor& dy, const at::Tensor& input
   const at::Tensor pixels = dy.permute({0, 2, 3, 1}).reshape({-1, dy.size(1)});
   const at::Tensor matrix = weight_matrix(weight);
   at::Tensor sum;
-  for_patches(input, patches(g, weight), dy.scalar_type(), dy.size(2) * dy.size(3),
+  for_patches(input, patches(g, weight), dy.scalar_type(), dy.size(2) * dy.size(3), dy.size(1),
               [&](const at::Tensor& rows, std::int64_t first) {
                 const at::Tensor of_rows = pixels.narrow(0, first, rows.size(0)).t();
                 if (sum.defined())

@@ -14,12 +14,12 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr std::int64_t kWidth = 64;      // channels of the first layer
-constexpr std::int64_t kBottleneck = 4;  // times as many channels before a 3x3 convolution
+constexpr std::int64_t kDenseNetWidth = 64;  // channels of the first layer
+constexpr std::int64_t kBottleneck = 4;      // times as many channels before a 3x3 convolution
 const std::vector<int> kDepths = {6, 12, 24, 16};  // layers of each block
 
-nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
-                       std::int64_t stride = 1) {
+nn::Conv2d dense_convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
+                             std::int64_t stride = 1) {
   return nn::Conv2d(
       nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
@@ -28,9 +28,9 @@ nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
 struct DenseLayer : nn::Module {
   DenseLayer(std::int64_t in, std::int64_t growth)
       : norm1(register_module("norm1", nn::BatchNorm2d(in))),
-        conv1(register_module("conv1", convolution(in, kBottleneck * growth, 1))),
+        conv1(register_module("conv1", dense_convolution(in, kBottleneck * growth, 1))),
         norm2(register_module("norm2", nn::BatchNorm2d(kBottleneck * growth))),
-        conv2(register_module("conv2", convolution(kBottleneck * growth, growth, 3))) {}
+        conv2(register_module("conv2", dense_convolution(kBottleneck * growth, growth, 3))) {}
 
   at::Tensor forward(const at::Tensor& x) { return conv2(norm2(conv1(norm1(x).relu_())).relu_()); }
 
@@ -63,7 +63,7 @@ struct DenseBlock : nn::Module {
 struct Transition : nn::Module {
   explicit Transition(std::int64_t in)
       : norm(register_module("norm", nn::BatchNorm2d(in))),
-        conv(register_module("conv", convolution(in, in / 2, 1))) {}
+        conv(register_module("conv", dense_convolution(in, in / 2, 1))) {}
 
   at::Tensor forward(const at::Tensor& x) { return torch::avg_pool2d(conv(norm(x).relu_()), 2, 2); }
 
@@ -74,11 +74,11 @@ struct Transition : nn::Module {
 
 struct Features : nn::Module {
   explicit Features(const ModelOptions& options)
-      : channels(width_or(options, kWidth)), small_images_(has_cifar_stem(options)) {
+      : channels(width_or(options, kDenseNetWidth)), small_images_(has_cifar_stem(options)) {
     const std::int64_t growth = channels / 2;
-    conv0 = register_module("conv0", small_images_
-                                         ? convolution(options.input_channels, channels, 3)
-                                         : convolution(options.input_channels, channels, 7, 2));
+    conv0 = register_module(
+        "conv0", small_images_ ? dense_convolution(options.input_channels, channels, 3)
+                               : dense_convolution(options.input_channels, channels, 7, 2));
     norm0 = register_module("norm0", nn::BatchNorm2d(channels));
     for (std::size_t i = 0; i < kDepths.size(); ++i) {
       const std::string number = std::to_string(i + 1);

@@ -19,7 +19,7 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t kStemChannels = 32;
 constexpr double kStochasticDepth = 0.2;  // of the last block; grows linearly from 0
-constexpr double kDropout = 0.2;
+constexpr double kHeadDropout = 0.2;
 constexpr std::int64_t kImageNetClasses = 1000;
 
 /// A sequence that can itself stand in a sequence: nn::Sequential's own forward is a template,
@@ -102,9 +102,9 @@ struct Stage {
   std::int64_t expand, kernel, stride, out, blocks;
 };
 
-const std::vector<Stage> kStages = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2},
-                                    {6, 3, 2, 80, 3}, {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4},
-                                    {6, 3, 1, 320, 1}};
+const std::vector<Stage> kEfficientNetStages = {
+    {1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
+    {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
 
 /// Channels in proportion to the stem's width, as a multiple of 8 and never 10 % too few: the
 /// paper's own rounding.
@@ -122,8 +122,8 @@ struct EfficientNet : nn::Module {
     features->push_back(convolution_norm(options.input_channels, channels,
                                          {.kernel = 3, .stride = 2}, Activation::Silu));
     std::int64_t all_blocks = 0, block = 0;
-    for (const Stage& stage : kStages) all_blocks += stage.blocks;
-    for (const Stage& stage : kStages) {
+    for (const Stage& stage : kEfficientNetStages) all_blocks += stage.blocks;
+    for (const Stage& stage : kEfficientNetStages) {
       auto chain = std::make_shared<Chain>();
       for (std::int64_t i = 0; i < stage.blocks; ++i, ++block) {
         const double drop =
@@ -139,7 +139,7 @@ struct EfficientNet : nn::Module {
     features->push_back(convolution_norm(channels, 4 * channels, {}, Activation::Silu));
     classifier = register_module(
         "classifier",
-        nn::Sequential(nn::Dropout(kDropout), nn::Linear(4 * channels, options.classes)));
+        nn::Sequential(nn::Dropout(kHeadDropout), nn::Linear(4 * channels, options.classes)));
     initialise_convolutions(*this);
     auto& head = classifier->at<nn::LinearImpl>(1);
     // torchvision's rule, 1 / sqrt(classes), was made for ImageNet. With ten classes its logits

@@ -18,9 +18,9 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr std::int64_t kWidth = 384;
-constexpr std::int64_t kLayers = 6;
-constexpr double kDropout = 0.2;
+constexpr std::int64_t kGptWidth = 384;
+constexpr std::int64_t kGptLayers = 6;
+constexpr double kGptDropout = 0.2;
 constexpr double kDeviation = 0.02;  // of the initial weights
 
 struct CausalAttention : nn::Module {
@@ -31,7 +31,7 @@ struct CausalAttention : nn::Module {
 
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor packed = torch::linear(x, c_attn->weight, c_attn->bias);
-    const double dropout = is_training() ? kDropout : 0.0;
+    const double dropout = is_training() ? kGptDropout : 0.0;
     const at::Tensor mixed =
         self_attention(packed, {.heads = heads_, .causal = true, .dropout = dropout});
     return torch::linear(mixed, c_proj->weight, c_proj->bias);
@@ -42,8 +42,8 @@ struct CausalAttention : nn::Module {
   nn::Linear c_attn, c_proj;
 };
 
-struct Mlp : nn::Module {
-  explicit Mlp(std::int64_t width)
+struct GptMlp : nn::Module {
+  explicit GptMlp(std::int64_t width)
       : c_fc(register_module("c_fc", nn::Linear(width, 4 * width))),
         c_proj(register_module("c_proj", nn::Linear(4 * width, width))) {}
 
@@ -61,18 +61,18 @@ struct Block : nn::Module {
       : ln_1(register_module("ln_1", nn::LayerNorm(nn::LayerNormOptions({width})))),
         attn(register_module("attn", std::make_shared<CausalAttention>(width))),
         ln_2(register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({width})))),
-        mlp(register_module("mlp", std::make_shared<Mlp>(width))) {}
+        mlp(register_module("mlp", std::make_shared<GptMlp>(width))) {}
 
   at::Tensor forward(at::Tensor x) {
-    x = x + torch::dropout(attn->forward(ln_1(x)), kDropout, is_training());
-    return x + torch::dropout(mlp->forward(ln_2(x)), kDropout, is_training());
+    x = x + torch::dropout(attn->forward(ln_1(x)), kGptDropout, is_training());
+    return x + torch::dropout(mlp->forward(ln_2(x)), kGptDropout, is_training());
   }
 
  private:
   nn::LayerNorm ln_1;
   std::shared_ptr<CausalAttention> attn;
   nn::LayerNorm ln_2;
-  std::shared_ptr<Mlp> mlp;
+  std::shared_ptr<GptMlp> mlp;
 };
 
 struct Gpt : nn::Module {
@@ -83,7 +83,7 @@ struct Gpt : nn::Module {
         h(register_module("h", nn::ModuleList())),
         ln_f(nullptr),
         lm_head(nullptr) {
-    for (std::int64_t i = 0; i < kLayers; ++i) {
+    for (std::int64_t i = 0; i < kGptLayers; ++i) {
       blocks_.push_back(std::make_shared<Block>(width));
       h->push_back(blocks_.back());
     }
@@ -100,7 +100,7 @@ struct Gpt : nn::Module {
     at::Tensor x = wte(tokens);
     // In the type of the stream: an FP32 sum would widen everything after it.
     const at::Tensor positions = wpe->weight.slice(0, 0, length).to(x.scalar_type());
-    x = torch::dropout(x + positions, kDropout, is_training());
+    x = torch::dropout(x + positions, kGptDropout, is_training());
     for (const std::shared_ptr<Block>& block : blocks_) x = block->forward(x);
     return torch::linear(ln_f(x), lm_head->weight);
   }
@@ -109,7 +109,7 @@ struct Gpt : nn::Module {
   void initialise() {
     // Smaller where a layer writes into the residual stream, whose variance would else grow with
     // the depth.
-    const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(kLayers));
+    const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(kGptLayers));
     for (const auto& parameter : named_parameters()) {
       const std::string& name = parameter.key();
       if (name.ends_with("c_proj.weight"))
@@ -132,9 +132,9 @@ struct Gpt : nn::Module {
 }  // namespace
 
 Network make_gpt_small(const ModelOptions& options) {
-  return as_network(
-      std::make_shared<Gpt>(options.vocabulary, options.context_length, width_or(options, kWidth)),
-      options.name);
+  return as_network(std::make_shared<Gpt>(options.vocabulary, options.context_length,
+                                          width_or(options, kGptWidth)),
+                    options.name);
 }
 
 }  // namespace triaccel

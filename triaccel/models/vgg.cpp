@@ -15,22 +15,22 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr std::int64_t kWidth = 64;
+constexpr std::int64_t kVggWidth = 64;
 constexpr std::int64_t kHidden = 4096;  // of the classifier
 constexpr std::int64_t kSide = 7;       // of the map that it sees
 constexpr std::int64_t kSmallestImage = 32;
 
-const std::vector<std::vector<std::int64_t>> kStages = {
+const std::vector<std::vector<std::int64_t>> kVggStages = {
     {64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}};
 
 nn::ReLU rectifier() { return nn::ReLU(nn::ReLUOptions(/*inplace=*/true)); }
 
 struct Vgg : nn::Module {
   explicit Vgg(const ModelOptions& options) : side_(has_cifar_stem(options) ? 1 : kSide) {
-    const std::int64_t width = width_or(options, kWidth);
-    const auto scaled = [width](std::int64_t channels) { return channels * width / kWidth; };
+    const std::int64_t width = width_or(options, kVggWidth);
+    const auto scaled = [width](std::int64_t channels) { return channels * width / kVggWidth; };
     std::int64_t channels = options.input_channels;
-    for (const auto& stage : kStages) {
+    for (const auto& stage : kVggStages) {
       for (const std::int64_t out : stage) {
         features->push_back(
             nn::Conv2d(nn::Conv2dOptions(channels, scaled(out), /*kernel=*/3).padding(1)));

@@ -17,8 +17,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr std::int64_t kWidth = 384;
-constexpr std::int64_t kLayers = 12;
+constexpr std::int64_t kVitWidth = 384;
+constexpr std::int64_t kVitLayers = 12;
 constexpr double kNormEpsilon = 1e-6;
 
 nn::LayerNorm layer_norm(std::int64_t width) {
@@ -56,8 +56,8 @@ struct SelfAttention : nn::Module {
 
 /// The children's names are their places in torchvision's sequence, which has GELU and dropouts
 /// too.
-struct Mlp : nn::Module {
-  explicit Mlp(std::int64_t width)
+struct VitMlp : nn::Module {
+  explicit VitMlp(std::int64_t width)
       : expand(register_module("0", nn::Linear(width, 4 * width))),
         contract(register_module("3", nn::Linear(4 * width, width))) {
     for (const nn::Linear& linear : {expand, contract}) {
@@ -80,7 +80,7 @@ struct EncoderBlock : nn::Module {
       : ln_1(register_module("ln_1", layer_norm(width))),
         attention(register_module("self_attention", std::make_shared<SelfAttention>(width))),
         ln_2(register_module("ln_2", layer_norm(width))),
-        mlp(register_module("mlp", std::make_shared<Mlp>(width))) {}
+        mlp(register_module("mlp", std::make_shared<VitMlp>(width))) {}
 
   at::Tensor forward(at::Tensor x) {
     x = x + attention->forward(ln_1(x));
@@ -91,7 +91,7 @@ struct EncoderBlock : nn::Module {
   nn::LayerNorm ln_1;
   std::shared_ptr<SelfAttention> attention;
   nn::LayerNorm ln_2;
-  std::shared_ptr<Mlp> mlp;
+  std::shared_ptr<VitMlp> mlp;
 };
 
 struct Encoder : nn::Module {
@@ -100,7 +100,7 @@ struct Encoder : nn::Module {
             register_parameter("pos_embedding", torch::normal(0.0, 0.02, {1, tokens, width}))),
         layers(register_module("layers", nn::Sequential())),
         ln(nullptr) {
-    for (std::int64_t i = 0; i < kLayers; ++i)
+    for (std::int64_t i = 0; i < kVitLayers; ++i)
       layers->push_back("encoder_layer_" + std::to_string(i),
                         std::make_shared<EncoderBlock>(width));
     ln = register_module("ln", layer_norm(width));
@@ -166,8 +166,9 @@ Network make_vit_small(const ModelOptions& options) {
   const std::int64_t patch = patch_for(options.image_size);
   require(options.image_size % patch == 0, "make_model", "vit-small cuts an image of ",
           options.image_size, " pixels into patches of ", patch, ": image_size must be a multiple");
-  return as_network(std::make_shared<VisionTransformer>(options, patch, width_or(options, kWidth)),
-                    options.name);
+  return as_network(
+      std::make_shared<VisionTransformer>(options, patch, width_or(options, kVitWidth)),
+      options.name);
 }
 
 }  // namespace triaccel

@@ -13,7 +13,7 @@
 namespace triaccel {
 namespace {
 
-bool is_map(const at::Tensor& map) {
+bool is_gated_map(const at::Tensor& map) {
   const auto type = map.scalar_type();
   return map.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
          map.layout() == at::kStrided && map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
@@ -28,7 +28,7 @@ kernels::ChannelMaps maps_of(std::string_view who, at::IntArrayRef sizes, at::Sc
 }
 
 void check_map(std::string_view who, std::string_view name, const at::Tensor& map) {
-  require(map.defined() && is_map(map), who, name,
+  require(map.defined() && is_gated_map(map), who, name,
           " must be a dense, channels-last map [N, C, H, W] of float32, bfloat16 or float16 with "
           "at least one pixel; ask gates_channels first");
 }
@@ -60,7 +60,7 @@ at::Tensor sum_pixels(std::string_view who, const at::Tensor& map, const at::Ten
 }  // namespace
 
 bool gates_channels(const at::Tensor& map, const at::Tensor& gates) {
-  if (!map.defined() || !is_map(map)) return false;
+  if (!map.defined() || !is_gated_map(map)) return false;
   const std::array<std::int64_t, 4> wanted = {map.size(0), map.size(1), 1, 1};
   return !gates.defined() ||
          (gates.sizes() == at::IntArrayRef(wanted) && gates.is_contiguous() &&

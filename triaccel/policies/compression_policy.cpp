@@ -11,7 +11,7 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kPlanned = "compression/planned";
-constexpr const char* kSketches = "compression/sketches";
+constexpr const char* kTensorSketches = "compression/sketches";
 
 const CompressionOptions& checked(const CompressionOptions& options) {
   check_options(options);
@@ -83,7 +83,7 @@ std::vector<StateView> CompressionPolicy::state() const {
   std::vector<float> values;
   for (const SavedSketch& sketch : sketches_)
     values.insert(values.end(), sketch.values.begin(), sketch.values.end());
-  state.push_back(number_state(kSketches, values));
+  state.push_back(number_state(kTensorSketches, values));
   state.push_back(number_state<double>(
       kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
   return state;
@@ -92,10 +92,10 @@ std::vector<StateView> CompressionPolicy::state() const {
 void CompressionPolicy::restore(const StateMap& saved) {
   const CompressionState loop = compression_from(saved);
   const auto planned = numbers_from<double>(saved, kPlanned, 4);
-  const auto values = numbers_from<float>(saved, kSketches);
+  const auto values = numbers_from<float>(saved, kTensorSketches);
   constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
   if (values.size() % kPerSketch != 0)
-    throw StorageError(text("the checkpoint's state '", kSketches, "' has another size"));
+    throw StorageError(text("the checkpoint's state '", kTensorSketches, "' has another size"));
   loop_ = loop;
   planned_ = {planned[0], planned[1], planned[2]};
   error_scale_ = planned[3];

@@ -8,8 +8,8 @@ namespace triaccel {
 namespace {
 
 constexpr double kKeptLoss = 0.8;  // of the average of the loss
-constexpr const char* kCounters = "boundary/counters";
-constexpr const char* kLosses = "boundary/losses";
+constexpr const char* kBoundaryCounters = "boundary/counters";
+constexpr const char* kBoundaryLosses = "boundary/losses";
 
 }  // namespace
 
@@ -89,14 +89,14 @@ std::optional<StepPlan> BoundaryPolicy::out_of_memory(const StepPlan& failed) {
 }
 
 std::vector<StateView> BoundaryPolicy::state() const {
-  return {number_state<std::int64_t>(kCounters,
+  return {number_state<std::int64_t>(kBoundaryCounters,
                                      {tick_, moved_at_, too_many_, wait_until_, wait_ticks_}),
-          number_state<double>(kLosses, {loss_, loss_then_})};
+          number_state<double>(kBoundaryLosses, {loss_, loss_then_})};
 }
 
 void BoundaryPolicy::restore(const StateMap& saved) {
-  const auto counters = numbers_from<std::int64_t>(saved, kCounters, 5);
-  const auto losses = numbers_from<double>(saved, kLosses, 2);
+  const auto counters = numbers_from<std::int64_t>(saved, kBoundaryCounters, 5);
+  const auto losses = numbers_from<double>(saved, kBoundaryLosses, 2);
   tick_ = counters[0];
   moved_at_ = counters[1];
   too_many_ = counters[2];

@@ -14,7 +14,7 @@ struct CurvatureOptions {
                              // the Gram matrix takes in biases that the layer's operator adds, not
                              // norms nor the bias that nn::Linear adds itself beyond [samples, in].
   std::int64_t workspace_bytes = 8 << 20;  // fisher_gram: most for slices of sample gradients
-  std::int64_t most_iterations = 20;        // hessian: products with each of the `top` vectors
+  std::int64_t most_iterations = 20;       // hessian: products with each of the `top` vectors
   double tolerance = 1e-2;  // hessian: stop when no eigenvalue moves by this share of the largest
   std::uint64_t seed = 0;   // hessian: of the start vectors
   bool operator==(const CurvatureOptions&) const = default;

@@ -9,6 +9,7 @@
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/telemetry/progress_text.h"
+#include "triaccel/telemetry/summary.h"
 
 namespace triaccel {
 namespace {
@@ -21,10 +22,6 @@ constexpr std::array<const char*, kColumns> kHeader = {
 
 std::string ratio(double value, double reference) {
   return value > 0 && reference > 0 ? fmt::format("{:.2f}x", value / reference) : "-";
-}
-
-double samples_per_second(const RunSummary& run) {
-  return run.seconds > 0 ? static_cast<double>(run.samples) / run.seconds : 0;
 }
 
 Cells cells_of(const RunSummary& run, const RunSummary& first) {

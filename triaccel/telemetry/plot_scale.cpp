@@ -19,9 +19,9 @@ double round_step(double value) {
   return 10 * power;
 }
 
-bool drawable(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
-
 }  // namespace
+
+bool drawable(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
 void PlotRange::include(double value) {
   if (!std::isfinite(value)) return;

@@ -11,6 +11,8 @@ struct PlotPoint {
   double x = 0;
   double y = 0;
 };
+/// Whether both are finite.
+bool drawable(const PlotPoint& point);
 
 /// A range of values along one axis; empty while low > high.
 struct PlotRange {

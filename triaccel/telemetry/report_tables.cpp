@@ -8,16 +8,13 @@
 #include "triaccel/telemetry/html_text.h"
 #include "triaccel/telemetry/progress_text.h"
 #include "triaccel/telemetry/report_parts.h"
+#include "triaccel/telemetry/summary.h"
 #include "triaccel/telemetry/svg_plot.h"
 
 namespace triaccel {
 namespace {
 
 constexpr std::size_t kMostNotices = 100;
-
-double samples_per_second(const RunSummary& run) {
-  return run.seconds > 0 ? static_cast<double>(run.samples) / run.seconds : 0;
-}
 
 std::string grouped(double value) {
   if (!std::isfinite(value)) return "–";

@@ -32,4 +32,8 @@ RunSummary read_summary(const std::filesystem::path& path) {
   return summary_from_json(read_text_file(path, kMaxSummaryBytes), path.string());
 }
 
+double samples_per_second(const RunSummary& run) {
+  return run.seconds > 0 ? static_cast<double>(run.samples) / run.seconds : 0;
+}
+
 }  // namespace triaccel

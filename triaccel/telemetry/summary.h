@@ -22,4 +22,7 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
 
 RunSummary read_summary(const std::filesystem::path& path);
 
+/// Over all of the run; 0 where it has taken no time.
+double samples_per_second(const RunSummary& run);
+
 }  // namespace triaccel

@@ -15,8 +15,6 @@ constexpr std::size_t kLabelCharacters = 16;
 constexpr double kCharacterWidth = 6.6;  // of the label font, on average
 constexpr double kLabelHeight = 14;
 
-bool drawable(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
-
 std::size_t color_of(std::size_t index) { return index % kPlotColors; }
 
 /// A name at the right end of a line.

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kHeader = "step,learning_rate,gradients\n";
+constexpr std::string_view kFileHeader = "step,learning_rate,gradients\n";
 
 std::string line_of(const ZerothOrderStep& step) {
   std::string line = fmt::format("{},{}", step.step, step.learning_rate);
@@ -50,7 +50,7 @@ ZerothOrderFile::ZerothOrderFile(const fs::path& directory, std::int64_t steps_d
     fs::remove(path_);
     return;
   }
-  std::string kept(kHeader);
+  std::string kept(kFileHeader);
   for (const ZerothOrderStep& step : read_zeroth_order(path_))
     if (step.step < steps_done) kept += line_of(step);
   write_atomically(path_, kept);
@@ -62,7 +62,7 @@ void ZerothOrderFile::interval(const StepReport& report, const StepPlan&) {
   std::string lines;
   if (!file_) {
     file_.emplace(AppendedFile::create(path_));
-    lines = kHeader;
+    lines = kFileHeader;
   }
   for (const ZerothOrderStep& step : report.zeroth_order) lines += line_of(step);
   file_->append(lines);

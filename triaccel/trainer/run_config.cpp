@@ -138,10 +138,10 @@ void check_activations(const RunConfig& config) {
   require_at_least("--activation-look-every", activations.look_every, 1);
   require(!activations.recompute_norms || config.train.method == "triaccel", "--recompute-norms",
           "method '", config.train.method, "' leaves norms to libtorch; add --method triaccel");
-  require(!activations.recompute_norms || activations.keep == "raw" ||
-              activations.keep == "lossless",
-          "--recompute-norms", "needs what norms read as it was, and --activations ",
-          activations.keep, " changes it; there outputs of norms are rebuilt anyway");
+  require(
+      !activations.recompute_norms || activations.keep == "raw" || activations.keep == "lossless",
+      "--recompute-norms", "needs what norms read as it was, and --activations ", activations.keep,
+      " changes it; there outputs of norms are rebuilt anyway");
   require(activations.keep == "raw" || (!trains_by_losses(config) && !trains_in_integers(config)),
           "--activations", "'", activations.keep, "' is for backpropagation, and method '",
           config.train.method, "' saves little or nothing; leave it raw");

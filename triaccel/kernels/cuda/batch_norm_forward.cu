@@ -142,8 +142,7 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const std::int64_t c = own_channel(width);
-  if (owns_channel(how, width))
-    group.set(norm_coefficients(how, statistics, c));
+  if (owns_channel(how, width)) group.set(norm_coefficients(how, statistics, c));
   __syncthreads();
   normalise_rows<Stored, Order::Backwards, /*kNormsResidual=*/false>(
       how, ThreadRows<kPack>(how.map, packs), group, group);
@@ -177,8 +176,7 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                  });
 }
 
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics,
-                      cudaStream_t stream) {
+void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics, cudaStream_t stream) {
   if (how.map.rows == 0 || how.map.channels == 0) return;
   const NormPlan plan = plan_elementwise_norm(how.map, aligned(how));
   with_norm_type(how.map.type, plan.pack,

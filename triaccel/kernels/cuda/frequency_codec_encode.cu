@@ -217,15 +217,13 @@ __global__ void __launch_bounds__(kTileThreads, 3)
                      shared.exponent, codes + chunk_offset(work.geometry, tile, chunk));
 }
 
-/// Whether rows of floats that may be read by vectors go straight to registers, not by the stage.
-constexpr bool kDirectFloats = true;
-
 template <int block>
 void launch(const EncodeWork& work, std::int64_t tiles, const char* values, std::uint8_t* codes,
             std::int32_t* not_finite, cudaStream_t stream) {
   const dim3 threads(kTileUnits, kUnitChunks);
   const BlockGeometry& geometry = work.geometry;
-  const bool direct = kDirectFloats && geometry.type == FloatType::F32 && geometry.whole_rows;
+  // Rows of floats that may be read by vectors go straight to registers, not by the stage.
+  const bool direct = geometry.type == FloatType::F32 && geometry.whole_rows;
   const Access access = direct ? Access::Elements : geometry.access;
   const auto kernel = access == Access::Rows       ? encode_kernel<block, Access::Rows>
                       : access == Access::Channels ? encode_kernel<block, Access::Channels>
