@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "triaccel/device/current_stream.h"
 
@@ -15,6 +17,18 @@ class CudaTest : public testing::Test {
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
     at::manual_seed(1);
+  }
+
+  /// Bytes in device memory, and back.
+  at::Tensor moved(const std::vector<std::uint8_t>& bytes) const {
+    at::Tensor host = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+    if (!bytes.empty()) std::memcpy(host.data_ptr(), bytes.data(), bytes.size());
+    return host.to(device_);
+  }
+  static std::vector<std::uint8_t> fetched(const at::Tensor& bytes) {
+    const at::Tensor host = bytes.cpu();
+    const auto* first = static_cast<const std::uint8_t*>(host.data_ptr());
+    return {first, first + host.numel()};
   }
 
   const at::Device device_ = at::Device(at::kCUDA, 0);

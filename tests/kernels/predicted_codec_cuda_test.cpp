@@ -6,18 +6,6 @@ namespace {
 
 class PredictedCodecOnCuda : public CudaTest {
  protected:
-  at::Tensor moved(const Bytes& bytes) {
-    at::Tensor host = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-    if (!bytes.empty()) std::memcpy(host.data_ptr(), bytes.data(), bytes.size());
-    return host.to(device_);
-  }
-
-  static Bytes fetched(const at::Tensor& bytes) {
-    const at::Tensor host = bytes.cpu();
-    const auto* first = static_cast<const std::uint8_t*>(host.data_ptr());
-    return Bytes(first, first + host.numel());
-  }
-
   /// Codes, decoded values and counts equal those of the CPU; returns the counts.
   PredictionCounts expect_oracle(PredictedCoding coding, const std::vector<float>& numbers) {
     const std::string what =

@@ -22,7 +22,7 @@ struct ZoCase {
   ZoCase() {
     std::int64_t first = 0;
     for (at::Tensor& weights : bunch.parameters) {
-      weights = (weights * 0x1p22).round().clamp(-0x1p22, 0x1p22) * 0x1p-22;
+      weights = (weights * 0x1p22).round().clamp(-0x1p22, 0x1p22) * 0x1p-22 + 0.0;  // no -0.0
       tensors.push_back({.first = first, .exponent = kGridExponent});
       first += (weights.numel() + kZoGroup - 1) / kZoGroup * kZoGroup;
     }

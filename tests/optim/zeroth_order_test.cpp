@@ -99,11 +99,13 @@ TEST(ZerothOrder, EstimatesTheGradientWithoutBias) {
 
 TEST(ZerothOrder, PutsWeightsOnAGridFinerThanTheirOwnRounding) {
   const at::Tensor weights = at::randn({5000}) * 0.02, zeros = at::zeros({64});
+  weights[0] = -1e-12;
   const at::Tensor before = weights.clone();
   ZerothOrder zeroth({.epsilon = 1e-3}, {{"w", weights, 0}, {"zeros", zeros, 0}});
   zeroth.follow(kByLosses);
   const double largest = before.abs().max().item<double>();
   EXPECT_LE((weights - before).abs().max().item<double>(), largest * 0x1p-22);
+  EXPECT_FALSE(weights[0].signbit().item<bool>()) << "moved there and back it would be +0";
   const at::Tensor settled = weights.clone();
   zeroth.follow({{}});
   zeroth.follow(kByLosses);

@@ -64,7 +64,8 @@ void ZoTensors::round_to_grid(std::size_t index) {
                         largest > std::ldexp(kernels::kZoLargestWeight, static_cast<int>(exponent));
   if (exponent == kNoGrid || outgrown) exponent = needed;
   const double step = std::ldexp(1.0, static_cast<int>(exponent));
-  tensor.mul_(1 / step).round_().mul_(step);  // both factors are powers of two
+  // Both factors are powers of two. Zero is added since minus zero would come back as zero.
+  tensor.mul_(1 / step).round_().mul_(step).add_(0.0);
 }
 
 void ZoTensors::choose(const std::vector<bool>& layers) {
