@@ -11,9 +11,9 @@ namespace triaccel {
 bool codes_predicted(const at::Tensor& values);
 
 /// The codes of a tensor's cosine transform, blocks that resemble others coded as what they differ
-/// by: U8, of predicted_bytes. Unbiased with Rounding::Dither, which it always takes. `saved`:
-/// 256ths of the bits that it does without. `counts`: what prediction_counts made on the tensor's
-/// device, and added to; for the rest see encode_frequency.
+/// by: U8, as many as predicted_layout says. Unbiased with Rounding::Dither, which it always takes.
+/// `saved`: 256ths of the bits that it does without. `counts`: what prediction_counts made on the
+/// tensor's device, and added to; for the rest see encode_frequency.
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
                             const at::Tensor& counts = {}, const at::Tensor& not_finite = {});
 

@@ -32,7 +32,7 @@ class WeightCopies {
   void refresh();
 
   const at::Tensor& copy(std::size_t index) const { return copies_.at(index); }
-  /// Frees one; the others must not be refreshed after that.
+  /// Frees one. What is left may be read, but neither refreshed nor counted any more.
   void drop(std::size_t index) { copies_.at(index).reset(); }
   std::int64_t bytes() const;
 

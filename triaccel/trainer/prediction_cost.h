@@ -1,8 +1,9 @@
 #pragma once
 
-#include <span>
-
 #include <c10/core/Device.h>
+
+#include <cstdint>
+#include <span>
 
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/core/saved_statistics.h"

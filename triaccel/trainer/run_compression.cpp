@@ -169,8 +169,9 @@ void RunCompression::time_prediction(std::int64_t samples, PolicyEvents& events)
   prediction_seconds_ = seconds_saved_by_prediction(tensors_, plans_, samples, parts_.on.device);
   parts_.on.gauge.release_cache();
   if (std::isfinite(prediction_seconds_) && prediction_seconds_ != 0)
-    events.push_back(text("predicting blocks takes ", -1e3 * prediction_seconds_,
-                          " ms a pass more than coding them without"));
+    events.push_back(text("predicting blocks takes ", 1e3 * std::abs(prediction_seconds_),
+                          " ms a pass ", prediction_seconds_ < 0 ? "more" : "less",
+                          " than coding them without"));
 }
 
 void RunCompression::put(StepPlan& plan, PolicyEvents& events) {
