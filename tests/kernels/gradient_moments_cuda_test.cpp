@@ -2,6 +2,7 @@
 
 #include "tests/kernels/cuda_fixture.h"
 #include "tests/kernels/moments_oracle.h"
+#include "triaccel/kernels/gradient_moments_list.h"
 #include "triaccel/kernels/step_control.h"
 
 namespace triaccel::kernels {
@@ -71,17 +72,49 @@ TEST_F(MomentsOnCuda, TakeTheLayerScaleOutOfF16GradientsAlone) {
   }
 }
 
-TEST_F(MomentsOnCuda, ReachTensorsThatAreNotAlignedForVectors) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    TensorBunch host({10000});
-    host.gradients[0] = host.gradients[0].to(type);
-    TensorBunch device = host.on(device_);
-    for (TensorBunch* bunch : {&host, &device}) {
-      bunch->parameters[0] = bunch->parameters[0].narrow(0, 0, 9997);
-      bunch->gradients[0] = bunch->gradients[0].narrow(0, 3, 9997);
+TEST_F(MomentsOnCuda, AreTheSameBitsWhereverATensorLies) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const std::int64_t size : {5, 1000, 4104, 50'003})
+      for (std::int64_t offset = 1; offset < 8; ++offset) {
+        SCOPED_TRACE(testing::Message() << c10::toString(type) << size << " at " << offset);
+        TensorBunch host({size});
+        host.gradients[0] = host.gradients[0].to(type);
+        const TensorBunch aligned = host.on(device_);
+        TensorBunch shifted = aligned;
+        shifted.gradients[0] =
+            at::cat({at::ones({offset}, aligned.gradients[0].options()), aligned.gradients[0]})
+                .narrow(0, offset, size);
+        const auto expected = measure(aligned, 1);
+        expect_moments(expected, moments_in_fp64(host, 1));
+        EXPECT_EQ(std::memcmp(measure(shifted, 1).data(), expected.data(),
+                              expected.size() * sizeof(LayerMoments)),
+                  0);
+      }
+}
+
+TEST_F(MomentsOnCuda, TakeTensorsOfManyBlocksAndTypes) {
+  std::vector<std::int64_t> sizes = {100 * kMomentsPiece, kMomentsPiece - 8, kMomentsPiece + 1,
+                                     3 * kMomentsPiece + 4100, 12};
+  for (std::int64_t i = 0; i < 2 * MomentsList::kCapacity; ++i) sizes.push_back(8 * i + i % 3);
+  TensorBunch host(sizes);
+  constexpr std::array types = {at::kFloat, at::kBFloat16, at::kHalf, at::kBFloat16};
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    host.gradients[i] = host.gradients[i].to(types[i % types.size()]);
+  const ThreeScales scales = {LayerScale{.scale = 64}, {.scale = 1}, {.scale = 0x1p-3f}};
+  expect_moments(measure(host.on(device_), 8, scales), moments_in_fp64(host, 8, scales));
+}
+
+TEST_F(MomentsOnCuda, CountElementsThatAreNotFinite) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const double odd : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+      SCOPED_TRACE(testing::Message() << c10::toString(type) << odd);
+      TensorBunch host({3 * kMomentsPiece + 5, 700, 4096});
+      for (at::Tensor& gradient : host.gradients) gradient = gradient.to(type);
+      host.gradients[0].slice(0, 0, {}, 97).fill_(odd);
+      host.gradients[1].fill_(odd);
+      host.gradients[2][4095] = -odd;
+      expect_moments(measure(host.on(device_), 1), moments_in_fp64(host, 1));
     }
-    expect_moments(measure(device, 1), moments_in_fp64(host, 1));
-  }
 }
 
 TEST_F(MomentsOnCuda, LayerScalesMoveAsOnTheCpu) {

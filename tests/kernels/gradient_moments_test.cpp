@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <cfloat>
+
 #include "tests/kernels/moments_oracle.h"
+#include "triaccel/kernels/gradient_moments_math.h"
 
 namespace triaccel::kernels {
 namespace {
@@ -50,6 +53,27 @@ TEST(GradientMoments, CountWhatFp16WouldLose) {
   EXPECT_EQ(layer.fp16_zeros, 3) << "2^-25 after scaling ties to zero";
   EXPECT_EQ(layer.fp16_subnormals, 2);
   EXPECT_EQ(layer.fp16_scale, 1024.0f);
+}
+
+TEST(GradientMoments, OfALaneAreThoseOfItsElementsWhateverTheyAre) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const GradientScales scales = {.unscale = 4};
+  for (const float odd :
+       {0.5f, 0.0f, 0x1p-149f, 0x1p-20f, infinity, -infinity, std::nanf(""), FLT_MAX, -FLT_MAX}) {
+    SCOPED_TRACE(odd);
+    const auto element = [&](int i) { return i % 5 == 3 ? odd : static_cast<float>(i) - 4.5f; };
+    LaneMoments each;
+    for (int i = 0; i < kElementsPerLane; ++i)
+      add_element(element(i), scales, each.sum, each.sum_of_squares, each.absolute_maximum,
+                  each.nonfinite, each.fp16_zeros, each.fp16_subnormals);
+    const LaneMoments lane = lane_moments(element, element, scales);
+    EXPECT_EQ(lane.sum, each.sum);
+    EXPECT_EQ(lane.sum_of_squares, each.sum_of_squares);
+    EXPECT_EQ(lane.absolute_maximum, each.absolute_maximum);
+    EXPECT_EQ(lane.fp16_zeros, each.fp16_zeros);
+    EXPECT_EQ(lane.fp16_subnormals, each.fp16_subnormals);
+    EXPECT_EQ(lane.nonfinite, std::isfinite(odd) ? 0 : 3);
+  }
 }
 
 TEST(GradientMoments, AreExactOnAHandComputedCase) {

@@ -26,7 +26,7 @@ struct LayerMoments {
 };
 static_assert(sizeof(LayerMoments) == 56);
 
-/// One chunk's share of its layer's moments: what a block leaves for the last of its layer.
+/// A chunk's share of its layer's moments, or what a CUDA block leaves for the last of its layer.
 struct ChunkMoments {
   double sum = 0;
   double sum_of_squares = 0;
@@ -41,7 +41,7 @@ static_assert(sizeof(ChunkMoments) == 40);
 
 /// Memory that add_gradient_moments works in; no two calls may use it at a time.
 struct MomentsScratch {
-  ChunkMoments* chunks = nullptr;    // chunk_count(tensors)
+  ChunkMoments* chunks = nullptr;    // chunk_count(tensors), which is enough for CUDA's pieces
   std::uint32_t* tickets = nullptr;  // one a layer, all 0 before and after; not used on the CPU
 };
 
@@ -53,7 +53,7 @@ struct MomentsScales {
 
 /// clear_moments: no gradient yet; fp16_scale of every layer is set.
 /// add_gradient_moments: one pass over the gradients of all tensors (parameter and states are not
-/// read), which adds to the moments of their layers, in one kernel for every TensorList::kCapacity
+/// read), which adds to the moments of their layers, in one kernel for every MomentsList::kCapacity
 /// tensors. Gradients are divided by the loss scale first, those stored as F16 by their layer's
 /// scale too (exact for powers of two). The order of every sum depends on the tensors alone: the
 /// same calls give the same bits, whatever the number of threads. Reads each gradient once: 2 or 4

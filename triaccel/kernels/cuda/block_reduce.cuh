@@ -26,17 +26,45 @@ __device__ T reduce_warp(T mine, Add add) {
   return mine;
 }
 
-/// The values of all kBlock threads, in thread 0. Call it once for each T in a kernel: its shared
-/// memory is not guarded against a second turn.
+/// The sum over all lanes, in each of them.
+__device__ inline std::uint32_t sum_of_warp(std::uint32_t mine) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, mine);
+#else
+  for (int distance = 16; distance > 0; distance /= 2) mine += __shfl_xor_sync(~0u, mine, distance);
+  return mine;
+#endif
+}
+
+/// The maximum over all lanes, in each of them.
+__device__ inline std::uint32_t maximum_of_warp(std::uint32_t mine) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(~0u, mine);
+#else
+  for (int distance = 16; distance > 0; distance /= 2)
+    mine = max(mine, __shfl_xor_sync(~0u, mine, distance));
+  return mine;
+#endif
+}
+
+/// The values of lane 0 of all warps of kBlock threads, in thread 0. Call it once for each T in a
+/// kernel: its shared memory is not guarded against a second turn.
 template <int kBlock, typename T, typename Add>
-__device__ T reduce_block(T mine, Add add) {
+__device__ T join_warps(T mine, Add add) {
   __shared__ T warps[kBlock / 32];
-  mine = reduce_warp(mine, add);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
   __syncthreads();
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
+#pragma unroll
     for (int warp = 1; warp < kBlock / 32; ++warp) add(mine, warps[warp]);
+  }
   return mine;
+}
+
+/// The values of all kBlock threads, in thread 0; once for each T, as join_warps.
+template <int kBlock, typename T, typename Add>
+__device__ T reduce_block(T mine, Add add) {
+  return join_warps<kBlock>(reduce_warp(mine, add), add);
 }
 
 /// Whether this block is the last of `blocks` (thread 0 knows the number) to come here; if so, all
@@ -46,7 +74,7 @@ __device__ inline bool is_last_block(std::uint32_t* ticket, std::uint32_t blocks
   if (threadIdx.x == 0) {
     __threadfence();
     last = atomicInc(ticket, blocks - 1) == blocks - 1;
-    __threadfence();
+    if (last) __threadfence();
   }
   __syncthreads();
   return last;

@@ -3,13 +3,20 @@
 #include "triaccel/kernels/cuda/block_reduce.cuh"
 #include "triaccel/kernels/cuda/chunk_loop.cuh"
 #include "triaccel/kernels/float_type_math.h"
+#include "triaccel/kernels/gradient_moments_list.h"
 #include "triaccel/kernels/gradient_moments_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
 static_assert(kThreads * kElementsPerLane == kChunk, "one thread is one lane of a chunk");
-static_assert(kThreads >= TensorList::kCapacity, "one thread looks at one tensor of the list");
+
+/// A block waits for each chunk before it asks for the next: others must keep the memory busy.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kBlocksAtOnce = 4;  // all that Turing can hold
+#else
+constexpr int kBlocksAtOnce = 6;
+#endif
 
 struct AddMoments {
   template <typename Moments>
@@ -18,66 +25,140 @@ struct AddMoments {
   }
 };
 
-/// How many chunks of the list are of `layer`: this thread's share, for a sum over the block.
-__device__ std::int32_t my_chunks_of_layer(const TensorList& list, std::int32_t layer) {
-  const int i = static_cast<int>(threadIdx.x);
-  if (i >= list.size || list.layer[i] != layer) return 0;
-  return list.first_chunk[i + 1] - list.first_chunk[i];
-}
+/// This thread's elements of a chunk: packs of 16 bytes, between those of neighbouring threads.
+/// What lies beyond the end of the piece is zero, which adds nothing to any moment.
+template <typename Stored>
+struct Lane {
+  using Word = typename Stored::Word;
+  static constexpr int kPack = 16 / sizeof(Word);
+  static constexpr int kPerRegister = 4 / sizeof(Word);
 
-/// All chunks of `layer`, in thread 0.
-__device__ LayerMoments sum_of_layer(const TensorList& list, std::int32_t layer,
-                                     const ChunkMoments* chunks) {
-  LayerMoments mine;
-  for (int i = 0; i < list.size; ++i) {
-    if (list.layer[i] != layer) continue;
-    const std::int32_t end = list.first_chunk[i + 1];
-    for (std::int32_t c = list.first_chunk[i] + threadIdx.x; c < end; c += kThreads)
-      add_moments(mine, chunks[c]);
+  const Word* first;
+  std::int32_t left;  // elements from there to the end of the piece
+  std::uint32_t registers[kElementsPerLane / kPerRegister];
+
+  __device__ static int offset(int i) { return i / kPack * kThreads * kPack + i % kPack; }
+
+  /// Whole packs only.
+  __device__ void load() {
+#pragma unroll
+    for (int i = 0; i < kElementsPerLane; i += kPack) {
+      uint4 pack = {};
+      if (offset(i) < left) pack = *reinterpret_cast<const uint4*>(first + offset(i));
+      std::uint32_t* to = registers + i / kPerRegister;
+      to[0] = pack.x;
+      to[1] = pack.y;
+      to[2] = pack.z;
+      to[3] = pack.w;
+    }
   }
-  return reduce_block<kThreads>(mine, AddMoments{});
+
+  __device__ float in_register(int i) const {
+    const std::uint32_t bits = registers[i / kPerRegister];
+    if constexpr (kPerRegister == 1)
+      return float_from_bits(bits);
+    else
+      return Stored::value(static_cast<Word>(bits >> i % 2 * 16));
+  }
+
+  __device__ float in_memory(int i) const {
+    return offset(i) < left ? Stored::value(first[offset(i)]) : 0.0f;
+  }
+
+  __device__ void next_chunk() {
+    first += kChunk;
+    left -= kChunk;
+  }
+};
+
+/// What one thread sums over its chunks.
+struct ThreadMoments {
+  double sum = 0;
+  double sum_of_squares = 0;
+  float absolute_maximum = 0;
+  float fp16_zeros = 0;
+  float fp16_subnormals = 0;
+  std::int32_t nonfinite = 0;
+};
+
+__device__ void add_lane(ThreadMoments& mine, const LaneMoments& lane) {
+  mine.sum += double{lane.sum};
+  mine.sum_of_squares += double{lane.sum_of_squares};
+  mine.absolute_maximum = fmaxf(mine.absolute_maximum, lane.absolute_maximum);
+  mine.fp16_zeros += lane.fp16_zeros;
+  mine.fp16_subnormals += lane.fp16_subnormals;
+  mine.nonfinite += lane.nonfinite;
 }
 
-/// One block a chunk; the last block of a layer adds its chunks up.
-__global__ void __launch_bounds__(kThreads)
-    moments_kernel(const __grid_constant__ TensorList list, MomentsScales scales,
-                   MomentsScratch scratch, LayerMoments* layers) {
-  const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
-  const FloatType type = list.gradient_type[range.index];
-  const std::int32_t layer = list.layer[range.index];
-  const GradientScales factors = gradient_scales(scales, layer, type);
-  float sum = 0;
-  float sum_of_squares = 0;
-  ChunkMoments mine;
-  const auto add = [&](float stored) {
-    add_element(stored, factors, sum, sum_of_squares, mine.absolute_maximum, mine.nonfinite,
-                mine.fp16_zeros, mine.fp16_subnormals);
+/// The scales are read while the first loads are under way.
+template <typename Stored>
+__device__ ThreadMoments thread_moments(const MomentsTensor& tensor, const MomentsPiece& piece,
+                                        MomentsScales scales) {
+  constexpr int kPack = Lane<Stored>::kPack;
+  const auto* from = static_cast<const typename Stored::Word*>(tensor.gradient) + piece.begin;
+  const auto ahead = static_cast<std::int32_t>(threadIdx.x) * kPack;
+  Lane<Stored> lane = {.first = from + ahead, .left = piece.count - ahead, .registers = {}};
+  const auto in_register = [&](int i) { return lane.in_register(i); };
+  const auto in_memory = [&](int i) { return lane.in_memory(i); };
+  const auto read_scales = [&] { return gradient_scales(scales, tensor.layer, tensor.type); };
+  ThreadMoments mine;
+  if (aligned_for_vectors(from) && piece.count % kPack == 0) {
+    lane.load();
+    const GradientScales factors = read_scales();
+    for (std::int32_t done = 0; done < piece.count; done += kChunk) {
+      add_lane(mine, lane_moments(in_register, in_memory, factors));
+      lane.next_chunk();
+      lane.load();  // reads nothing beyond the last
+    }
+  } else {
+    const GradientScales factors = read_scales();
+    for (std::int32_t done = 0; done < piece.count; done += kChunk) {
+      add_lane(mine, lane_moments(in_memory, in_memory, factors));
+      lane.next_chunk();
+    }
+  }
+  return mine;
+}
+
+/// The moments of a warp, in its lane 0. Only the sums take a tree of shuffles; a maximum of
+/// magnitudes is one of their bits.
+__device__ ChunkMoments moments_of_warp(const ThreadMoments& mine) {
+  const auto add = [](double& all, double part) { all += part; };
+  ChunkMoments all;
+  all.sum = reduce_warp(mine.sum, add);
+  all.sum_of_squares = reduce_warp(mine.sum_of_squares, add);
+  all.absolute_maximum = float_from_bits(maximum_of_warp(bits_of_float(mine.absolute_maximum)));
+  const auto sum = [](auto count) {
+    return static_cast<std::int32_t>(sum_of_warp(static_cast<std::uint32_t>(count)));
   };
-  with_stored_type(type, [&]<typename Stored>(Stored) {
-    const auto* g = static_cast<const typename Stored::Word*>(list.gradient[range.index]);
-    for_each_element(
-        range, aligned_for_vectors(g),
-        [&](std::int64_t i) {
-          const float4 four = load4<Stored>(g + i);
-          add(four.x);
-          add(four.y);
-          add(four.z);
-          add(four.w);
-        },
-        [&](std::int64_t i) { add(Stored::value(g[i])); });
+  all.nonfinite = sum(mine.nonfinite);
+  all.fp16_zeros = sum(mine.fp16_zeros);
+  all.fp16_subnormals = sum(mine.fp16_subnormals);
+  return all;
+}
+
+/// One block a piece; the last block of a layer adds its pieces up.
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    moments_kernel(const __grid_constant__ MomentsList list, MomentsScales scales,
+                   MomentsScratch scratch, LayerMoments* layers) {
+  const MomentsPiece piece = locate_piece(list, static_cast<std::int32_t>(blockIdx.x));
+  const MomentsTensor& tensor = list.tensors[piece.index];
+  ThreadMoments mine;
+  with_stored_type(tensor.type, [&]<typename Stored>(Stored) {
+    mine = thread_moments<Stored>(tensor, piece, scales);
   });
-  mine.sum = sum;
-  mine.sum_of_squares = sum_of_squares;
-  mine.count = my_chunks_of_layer(list, layer);  // rides along in the sum over the block
-  ChunkMoments all = reduce_block<kThreads>(mine, AddMoments{});
-  const auto layer_chunks = static_cast<std::uint32_t>(all.count);
+  ChunkMoments all = join_warps<kThreads>(moments_of_warp(mine), AddMoments{});
   if (threadIdx.x == 0) {
-    all.count = static_cast<std::int32_t>(range.end - range.begin);
+    all.count = piece.count;
     scratch.chunks[blockIdx.x] = all;
   }
-  if (!is_last_block(scratch.tickets + layer, layer_chunks)) return;
-  const LayerMoments total = sum_of_layer(list, layer, scratch.chunks);
-  if (threadIdx.x == 0) add_moments(layers[layer], total);
+  const auto pieces = static_cast<std::uint32_t>(tensor.layer_end - tensor.layer_begin);
+  if (!is_last_block(scratch.tickets + tensor.layer, pieces)) return;
+  LayerMoments total;
+  for (std::int32_t i = tensor.layer_begin + threadIdx.x; i < tensor.layer_end; i += kThreads)
+    add_moments(total, scratch.chunks[i]);
+  total = reduce_block<kThreads>(total, AddMoments{});
+  if (threadIdx.x == 0) add_moments(layers[tensor.layer], total);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -98,10 +179,11 @@ void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t laye
 
 void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
                           MomentsScratch scratch, LayerMoments* layers, cudaStream_t stream) {
-  launch_lists("add_gradient_moments", tensors,
-               [&](const TensorList& list, unsigned blocks, std::int64_t) {
-                 moments_kernel<<<blocks, kThreads, 0, stream>>>(list, scales, scratch, layers);
-               });
+  for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t pieces) {
+    moments_kernel<<<static_cast<unsigned>(pieces), kThreads, 0, stream>>>(list, scales, scratch,
+                                                                           layers);
+    check_launch("add_gradient_moments");
+  });
 }
 
 }  // namespace triaccel::kernels::cuda
