@@ -134,6 +134,38 @@ void measure_mapped(RateMeter& meter, at::IntArrayRef sizes, at::ScalarType type
   }
 }
 
+/// Tokens of 384 channels that follow from coded ones by a layer norm or GELU, likewise.
+void measure_rows(RateMeter& meter, at::ScalarType type) {
+  const kernels::GroupCoding groups{.eighths = 24};
+  const at::Tensor like =
+      at::randn({256, 196, 384}, at::TensorOptions(at::kFloat).device(meter.device())).to(type);
+  const auto row = [&](std::int64_t count) {
+    return at::rand({count}, like.options().dtype(at::kFloat));
+  };
+  CodecMap norm{.mean = row(256 * 196),
+                .inverse_deviation = row(256 * 196),
+                .weight = row(384),
+                .bias = row(384)};
+  norm.by_rows = true;
+  CodecMap gelu, tanh;
+  gelu.gelu = kernels::Gelu::Erf;
+  tanh.gelu = kernels::Gelu::Tanh;
+  const at::Tensor codes = encode_groups(like, groups);
+  const std::pair<std::string, CodecMap> kinds[] = {
+      {"layer norm", norm}, {"GELU", gelu}, {"GELU by tanh", tanh}};
+  for (const auto& [name, map] : kinds)
+    meter.measure({.family = "codecs",
+                   .kernel = "groups 3 decode, " + name,
+                   .shape = std::string("256 x 196 x 384 ") + (type == at::kFloat ? "f32" : "bf16"),
+                   .bytes = static_cast<std::int64_t>(codes.nbytes() + like.nbytes())},
+                  [&, map = map]() -> Call {
+                    return [=, own = codes.clone()] {
+                      return std::vector<at::Tensor>{decode_groups(
+                          own, like.sizes(), like.strides(), like.scalar_type(), groups, map)};
+                    };
+                  });
+}
+
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
@@ -181,8 +213,11 @@ void codec_rates(RateMeter& meter) {
     measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::ChannelsLast, at::kBFloat16);
     measure(meter, codec, {256, 64, 56, 56}, at::MemoryFormat::Contiguous, at::kBFloat16);
   }
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     measure_mapped(meter, {256, 64, 56, 56}, type);
+    measure_mapped(meter, {64, 256, 56, 56}, type);
+    measure_rows(meter, type);
+  }
 }
 
 }  // namespace triaccel::bench

@@ -65,6 +65,8 @@ void bench_step(const BenchArguments& arguments) {
       json["activations"] = config.activations.keep;
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
+      json["code_allocations"] = timing.saved->allocations;
+      json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
     }
     if (forwards) {
       json["two_forwards_ms"] = forwards->ms;

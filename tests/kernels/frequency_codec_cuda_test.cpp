@@ -75,6 +75,22 @@ TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereRowsAreMovedInPiecesOfAnyW
         }
 }
 
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereABlockTakesTileAfterTile) {
+  // 512 tiles and more: a chip of 132 multiprocessors has room for 396 at once. Rows of 2, 4 and 16
+  // bytes' alignment, whole blocks and not.
+  for (const int block : {8, 7, 4})
+    for (const FloatType type : {FloatType::F32, FloatType::Bf16})
+      for (const std::int64_t side : {29, 30, 32}) {
+        const FrequencyCoding coding = {.map = dense_map(64, 128, side, side, MapOrder::Nchw),
+                                        .type = type,
+                                        .block = block,
+                                        .bits = coefficient_bits(block, {56, 36, 25, 17, 9}),
+                                        .key = {.seed = 8, .tensor = 5}};
+        ASSERT_GE(layout_of(coding).tiles, 512);
+        expect_oracle(coding, noisy_map(coding.map));
+      }
+}
+
 TEST_F(FrequencyCodecOnCuda, WritesWhatAMapMakesOfItsElements) {
   for (const int block : {8, 7, 4})
     for (const MapOrder order : {MapOrder::Nchw, MapOrder::Nhwc})

@@ -79,8 +79,8 @@ TEST_F(GroupCodecOnCuda, WritesWhatAMapMakesOfItsElements) {
   struct Sizes {
     std::int64_t images, channels, pixels;
   };
-  for (const Sizes s :
-       {Sizes{3, 36, 35}, Sizes{2, 33, 30}, Sizes{5, 128, 49}, Sizes{3, 64, 35}, Sizes{5, 8, 63}})
+  for (const Sizes s : {Sizes{3, 36, 35}, Sizes{2, 33, 30}, Sizes{5, 128, 49}, Sizes{3, 64, 35},
+                        Sizes{5, 8, 63}, Sizes{2, 24, 64}, Sizes{2, 300, 14}})
     for (const FloatType type : {FloatType::F32, FloatType::Bf16, FloatType::F16})
       for (const std::int64_t channel_stride : {std::int64_t{1}, s.pixels})
         for (const map_cases::MapKind kind : map_cases::kMapKinds) {

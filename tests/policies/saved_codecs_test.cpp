@@ -81,6 +81,46 @@ TEST(HeldBytes, AreThoseOfTheFormats) {
   EXPECT_EQ(bytes_of(norm, {}), 0);
 }
 
+SavedStatistics small_norm_input(std::int64_t channels, std::int64_t side) {
+  return {.kind = SavedClass::NormInput, .sizes = {1, channels, side, side}};
+}
+
+TEST(LevelsChannels, OfSmallMapsBeforeANormWithEnoughSamples) {
+  EXPECT_TRUE(levels_channels(small_norm_input(64, 1), 32));
+  EXPECT_FALSE(levels_channels(small_norm_input(64, 1), 31));
+  EXPECT_TRUE(levels_channels(small_norm_input(64, 2), 8));
+  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64)) << "a transform codes channels apart";
+  SavedStatistics other = small_norm_input(64, 1);
+  other.kind = SavedClass::Factor;
+  EXPECT_FALSE(levels_channels(other, 64));
+  other = small_norm_input(64, 1);
+  other.sizes = {1, 197, 64};
+  EXPECT_FALSE(levels_channels(other, 64));
+}
+
+TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
+  SavedStatistics tensor = small_norm_input(512, 1);
+  const SavedPlan levelled{.codec = SavedCodec::Levelled, .eighths = 24};
+  EXPECT_EQ(bytes_of(tensor, levelled), group_bytes(512 * kCodedSamples, 24) + 8 * 512);
+  const auto codec_of_three_bits = [&] {
+    const RateCurve curve(tensor, kCodedSamples, {}, {});
+    for (const RatePoint& point : curve.points())
+      if (point.plan.eighths == 24) return point.plan.codec;
+    return SavedCodec::Raw;
+  };
+  EXPECT_EQ(codec_of_three_bits(), SavedCodec::Levelled);
+  tensor.kind = SavedClass::Factor;
+  EXPECT_EQ(codec_of_three_bits(), SavedCodec::Groups);
+  tensor.kind = SavedClass::NormInput;
+  const std::vector<SavedPlan> plans = {levelled};
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 32 * code_error(3));
+  tensor.levelled_squared_range = 40;
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * code_error(3));
+  const std::vector<SavedPlan> groups = {{.codec = SavedCodec::Groups, .eighths = 24}};
+  tensor.unevenness = 50;
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0], 50 * 32 * code_error(3));
+}
+
 TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
   const SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::int64_t elements = tensor.elements(kCodedSamples);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,16 @@ inline std::vector<SavedPlan> plans_by_tensor(const std::vector<SavedStatistics>
 inline std::vector<SavedPlan> planned(const SavedCensus& census, const SavedPlan& values) {
   const std::vector<SavedStatistics> tensors = tensors_of(census);
   return plans_by_entry(census, tensors, plans_by_tensor(tensors, values));
+}
+
+/// A store that follows `values` for what `forward` saves.
+inline std::unique_ptr<SavedStore> store_for(const Forward& forward,
+                                             std::vector<at::Tensor> constants,
+                                             const SavedPlan& values, std::int64_t samples = 2) {
+  auto store = std::make_unique<SavedStore>(SavedStoreOptions{.seed = 5}, constants, at::kCPU);
+  const SavedCensus census = census_of(forward, std::move(constants), samples);
+  store->follow(census, planned(census, values));
+  return store;
 }
 
 /// A forward pass under the store.

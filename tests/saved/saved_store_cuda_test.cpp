@@ -77,6 +77,44 @@ TEST_F(SavedStoreOnCuda, KeepsNothingOfWhatIsReadForItsSizesOnly) {
     }
 }
 
+// What a captured pass writes in every replay is in nobody else's pages.
+TEST_F(SavedStoreOnCuda, SharesNoPageBetweenACapturedPassAndAnEagerOne) {
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  const SlimRun run = on_device("resnet18");
+  const SavedPlan plan{.codec = SavedCodec::Groups, .eighths = 24};
+  const auto parameters = run.network.module->parameters();
+  const Forward forward = [&] { return run.network.forward(run.input); };
+  const auto gradients = [&](const at::Tensor& logits) {
+    return torch::autograd::grad({logits.square().sum()}, parameters);
+  };
+  SavedStore store({.seed = 3}, run.constants, device_);
+  SavedStore alone({.seed = 3}, run.constants, device_);
+  follow(store, run, plan);
+  follow(alone, run, plan);
+  for (const at::Tensor& parameter : parameters)
+    parameter.mutable_grad() = torch::zeros_like(parameter);
+  const auto step = [&] {
+    for (const at::Tensor& parameter : parameters) parameter.grad().zero_();
+    kept(store, forward).square().sum().backward();
+    store.end_pass();
+  };
+  step();
+  const std::int64_t records = store.counts().allocations;
+  step();
+  EXPECT_LT(store.counts().allocations, records);
+  WorkPool pool;
+  CapturedWork work(pool, step);
+  EXPECT_LT(store.counts().allocations, records);
+  const at::Tensor eager = kept(store, forward);
+  EXPECT_LT(store.counts().allocations, records);
+  work.replay();
+  const std::vector<at::Tensor> found = gradients(eager);
+  for (int pass = 0; pass < 2; ++pass) kept(alone, [] { return at::Tensor(); });
+  const std::vector<at::Tensor> wanted = gradients(kept(alone, forward));
+  EXPECT_EQ(alone.counts().allocations, records);
+  EXPECT_GT(cosine(found, wanted), 0.99999);
+}
+
 class CapturedPass : public SavedStoreOnCuda, public testing::WithParamInterface<SavedPlan> {};
 
 TEST_P(CapturedPass, MovesOnWithEveryReplay) {
@@ -108,6 +146,7 @@ TEST_P(CapturedPass, MovesOnWithEveryReplay) {
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CapturedPass,
                          testing::Values(SavedPlan{.codec = SavedCodec::Groups, .eighths = 16},
+                                         SavedPlan{.codec = SavedCodec::Levelled, .eighths = 24},
                                          SavedPlan{.codec = SavedCodec::Frequency,
                                                    .block = 4,
                                                    .band_eighths = {56, 48, 40, 40, 40},

@@ -20,15 +20,6 @@ namespace {
 
 const SavedPlan kRounded{.codec = SavedCodec::Bf16};
 
-/// A store that follows `values` for what `forward` saves.
-std::unique_ptr<SavedStore> store_for(const Forward& forward, std::vector<at::Tensor> constants,
-                                      const SavedPlan& values, std::int64_t samples = 2) {
-  auto store = std::make_unique<SavedStore>(SavedStoreOptions{.seed = 5}, constants, at::kCPU);
-  const SavedCensus census = census_of(forward, std::move(constants), samples);
-  store->follow(census, planned(census, values));
-  return store;
-}
-
 TEST(SavedStore, LeavesEveryBitOfEveryGradientWithoutLoss) {
   for (const std::string& name : model_names()) {
     const SlimRun run(name);

@@ -28,6 +28,11 @@ constexpr std::int64_t group_bytes(std::int64_t elements, int eighths) {
   return group_tiles(elements) * (1 + eighths) * 16;
 }
 
+/// SavedCodec::Levelled of [N, C, H, W]: also the least value and the range of every channel.
+constexpr std::int64_t levelled_bytes(std::span<const std::int64_t> sizes, int eighths) {
+  return group_bytes(sizes[0] * sizes[1] * sizes[2] * sizes[3], eighths) + 8 * sizes[1];
+}
+
 /// Groups of a tensor whose `samples` parts start a group each; the last of a part is filled up.
 constexpr std::int64_t sample_groups(std::int64_t samples, std::int64_t elements) {
   if (elements == 0) return 0;
@@ -80,6 +85,7 @@ constexpr std::int64_t baseline_bytes(SavedCodec codec, std::span<const std::int
     case SavedCodec::Mask:
     case SavedCodec::Window:
     case SavedCodec::Groups:
+    case SavedCodec::Levelled:
     case SavedCodec::NonZeros:
     case SavedCodec::Frequency:
     case SavedCodec::Derived:

@@ -13,6 +13,7 @@ enum class SavedCodec : std::uint8_t {
   Mask,       // one bit an element: backward reads its sign, or two values occur
   Window,     // places of maxima, within their pooling windows
   Groups,     // codes of a few bits, a range for every 256 elements
+  Levelled,   // the same of maps whose channels are brought to 0 … 1 before
   NonZeros,   // a mask, and codes of those elements that are not zero
   Frequency,  // codes of its blocks' cosine transform, with bits by band
   Derived,    // rebuilt from another stored tensor by an elementwise map
@@ -23,7 +24,7 @@ enum class SavedCodec : std::uint8_t {
   LowHighSplit,  // DIVISION's: 8 x 8 means in BF16, the rest in 2 bits
 };
 
-inline constexpr int kSavedCodecs = 12;
+inline constexpr int kSavedCodecs = 13;
 
 constexpr std::string_view name_of(SavedCodec codec) {
   switch (codec) {
@@ -37,6 +38,8 @@ constexpr std::string_view name_of(SavedCodec codec) {
       return "window";
     case SavedCodec::Groups:
       return "groups";
+    case SavedCodec::Levelled:
+      return "levelled";
     case SavedCodec::NonZeros:
       return "nonzeros";
     case SavedCodec::Frequency:
@@ -62,8 +65,8 @@ inline constexpr int kFrequencyBands = 5;
 struct SavedPlan {
   SavedCodec codec = SavedCodec::Raw;
   std::uint8_t block = 0;    // Frequency: 8, 7 or 4 elements a side
-  std::uint8_t eighths = 0;  // Groups: of each element's code. NonZeros: the room for codes, spread
-                             // over all elements, zeros too
+  std::uint8_t eighths = 0;  // Groups, Levelled: of each element's code. NonZeros: the room for
+                             // codes, spread over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
   std::uint8_t predicted = 0;  // Frequency: 256ths of its codes that it does without, since blocks
                                // are predicted from similar ones; 0: none is

@@ -14,8 +14,14 @@ enum class Gelu : std::uint8_t { None, Erf, Tanh };
 ///
 ///   activation((x - mean) * (weight * inverse_deviation) + bias) * scale
 ///
-/// All pointers null and no activation: x itself. Layer norms and GELU are for the group codec.
+/// All pointers null and no activation: x itself. Layer norms, GELU and levels are for the group
+/// codec.
 struct CodecMap {
+  // What channels were levelled by (Note [Levelled channels]), F32 [channels], both or none, not
+  // with a layer norm or GELU: x is lowest + range * what was coded.
+  const float* lowest = nullptr;
+  const float* range = nullptr;
+
   // Of a norm, F32 [channels]; all four or none. Where it goes by rows (a layer norm), mean and
   // inverse deviation are F32 [image], each of which is one row of channels.
   const float* mean = nullptr;
@@ -32,8 +38,8 @@ struct CodecMap {
   const float* scales = nullptr;  // F32 [image][channel]; null: 1
 
   bool changes() const {
-    return mean != nullptr || gelu != Gelu::None || activation != Activation::None ||
-           scales != nullptr;
+    return lowest != nullptr || mean != nullptr || gelu != Gelu::None ||
+           activation != Activation::None || scales != nullptr;
   }
 };
 

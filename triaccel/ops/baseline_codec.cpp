@@ -53,15 +53,15 @@ at::Tensor scratch_for(const at::Tensor& values, std::int64_t numbers) {
 }  // namespace
 
 at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& coding,
-                           const at::Tensor& not_finite) {
+                           const at::Tensor& not_finite, const CodeRoom& room) {
   constexpr std::string_view who = "encode_baseline";
   check_codec(who, coding.codec);
   check_dense(who, values);
   const at::NoGradGuard no_gradient;
   const at::IntArrayRef sizes = values.sizes();
   const kernels::FloatType type = float_type_of(who, "values", values.scalar_type());
-  const at::Tensor codes =
-      empty_codes(values, baseline_bytes(coding.codec, {sizes.data(), sizes.size()}));
+  const at::Tensor codes = empty_codes(
+      values, baseline_bytes(coding.codec, {sizes.data(), sizes.size()}), at::kByte, room);
   if (coding.codec == SavedCodec::Bf16) {
     codes.view(at::kBFloat16).as_strided(sizes, values.strides()).copy_(values);
     return codes;

@@ -27,14 +27,13 @@ kernels::MaskElement mask_element_of(std::string_view who, at::ScalarType type) 
 
 }  // namespace
 
-at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test) {
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const CodeRoom& room) {
   constexpr std::string_view who = "encode_mask";
   check_dense(who, values);
   const at::NoGradGuard no_gradient;
   const kernels::MaskedArray array = {.type = mask_element_of(who, values.scalar_type()),
                                       .count = values.numel()};
-  const at::Tensor words =
-      at::empty({mask_bytes(array.count) / 4}, values.options().dtype(at::kInt));
+  const at::Tensor words = empty_codes(values, mask_bytes(array.count) / 4, at::kInt, room);
   const void* from = values.const_data_ptr();
   auto* to = static_cast<std::uint32_t*>(words.mutable_data_ptr());
   dispatch(

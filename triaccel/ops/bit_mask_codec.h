@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/bit_mask_codec.h"
+#include "triaccel/ops/code_room.h"
 
 namespace triaccel {
 
@@ -10,7 +11,7 @@ namespace triaccel {
 /// bool, F32, BF16 or F16 and dense in any order of dimensions.
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
-at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test);
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const CodeRoom& room = {});
 
 /// A tensor of the sizes and strides that were coded: of bool, true where the bit is set, or of
 /// another type, with the value there (its memory lies on the device of `words`) and zero

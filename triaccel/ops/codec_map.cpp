@@ -38,6 +38,13 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
   require(
       !map.is_of_rows() || (map.activation == kernels::Activation::None && !map.scales.defined()),
       who, "layer norms and GELU go with no other activation and no scales");
+  if (map.lowest.defined()) {
+    require(!map.is_of_rows(), who, "levels go with no layer norm and no GELU");
+    check_contiguous(who, "lowest", map.lowest, device, at::kFloat, {sizes[1]});
+    check_contiguous(who, "range", map.range, device, at::kFloat, {sizes[1]});
+    found.lowest = map.lowest.const_data_ptr<float>();
+    found.range = map.range.const_data_ptr<float>();
+  }
   if (map.mean.defined()) {
     const std::int64_t channels = map.by_rows ? sizes.back() : sizes[1];
     const std::int64_t statistics =

@@ -17,6 +17,8 @@ struct CodecMap {
   kernels::Activation activation = kernels::Activation::None;
   at::Tensor gate = {};    // with Relu: encode_mask of a tensor that lies as the decoded one
   at::Tensor scales = {};  // F32 [N * C]
+  at::Tensor lowest = {},
+             range = {};  // F32 [C], both or none: of level_channels, for decode_groups
 
   // For decode_groups of rows, see row_order: a layer norm, whose mean and inverse deviation are
   // F32 [rows], and GELU.

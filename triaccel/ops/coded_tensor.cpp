@@ -14,8 +14,9 @@ void check_dense(std::string_view who, const at::Tensor& values) {
           "; call contiguous() on them");
 }
 
-at::Tensor empty_codes(const at::Tensor& values, std::int64_t bytes) {
-  return at::empty({bytes}, values.options().dtype(at::kByte));
+at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                       const CodeRoom& room) {
+  return room ? room(count, type) : at::empty({count}, values.options().dtype(type));
 }
 
 at::Tensor empty_values(std::string_view who, const at::Tensor& codes, std::int64_t bytes,

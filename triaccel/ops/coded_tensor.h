@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "triaccel/ops/code_room.h"
+
 namespace triaccel {
 
 // What the operations that code dense tensors have in common.
@@ -13,8 +15,9 @@ namespace triaccel {
 /// dimensions.
 void check_dense(std::string_view who, const at::Tensor& values);
 
-/// Room for codes on the tensor's device.
-at::Tensor empty_codes(const at::Tensor& values, std::int64_t bytes);
+/// `count` elements for codes of `values`.
+at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                       const CodeRoom& room);
 
 /// The tensor that codes on their device are decoded to; throws UsageError unless they are U8 of
 /// `bytes` and sizes and strides leave no gaps.

@@ -66,14 +66,14 @@ bool codes_frequency(const at::Tensor& values) {
 }
 
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,
-                            const at::Tensor& not_finite) {
+                            const at::Tensor& not_finite, const CodeRoom& room) {
   constexpr std::string_view who = "encode_frequency";
   require(values.defined() && values.layout() == at::kStrided, who,
           "values must be a strided tensor");
   const at::NoGradGuard no_gradient;
   const at::Tensor held = strides_fit(values) ? values : values.contiguous();
   const CodedMaps coded = coded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
-  const at::Tensor codes = empty_codes(held, coded.bytes);
+  const at::Tensor codes = empty_codes(held, coded.bytes, at::kByte, room);
   const void* from = held.const_data_ptr();
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   std::int32_t* counter = counter_of(who, not_finite, held.device());

@@ -20,14 +20,15 @@ void check_width(std::string_view who, int eighths) {
 }  // namespace
 
 at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
-                         const at::Tensor& not_finite) {
+                         const at::Tensor& not_finite, const CodeRoom& room) {
   constexpr std::string_view who = "encode_groups";
   check_dense(who, values);
   check_width(who, coding.eighths);
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
-  const at::Tensor codes = empty_codes(values, group_bytes(coding.count, coding.eighths));
+  const at::Tensor codes =
+      empty_codes(values, group_bytes(coding.count, coding.eighths), at::kByte, room);
   const void* from = values.const_data_ptr();
   void* to = codes.mutable_data_ptr();
   std::int32_t* counter = counter_of(who, not_finite, values.device());

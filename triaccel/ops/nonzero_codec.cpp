@@ -26,7 +26,8 @@ void check_mask(std::string_view who, const at::Tensor& mask, const at::Device& 
 }  // namespace
 
 NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
-                             const at::Tensor& mask, const at::Tensor& not_finite) {
+                             const at::Tensor& mask, const at::Tensor& not_finite,
+                             const CodeRoom& room) {
   constexpr std::string_view who = "encode_nonzeros";
   check_dense(who, values);
   check_room(who, coding.eighths);
@@ -34,13 +35,14 @@ NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding co
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
   NonZeroCodes codes = {
-      .mask = mask, .records = empty_codes(values, nonzero_bytes(coding.count, coding.eighths))};
+      .mask = mask,
+      .records = empty_codes(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, room)};
   kernels::NonZeroMask bits = {};
   if (mask.defined()) {
     check_mask(who, mask, values.device(), coding.count);
     bits.given = static_cast<const std::uint32_t*>(mask.const_data_ptr());
   } else {
-    codes.mask = at::empty({mask_bytes(coding.count) / 4}, values.options().dtype(at::kInt));
+    codes.mask = empty_codes(values, mask_bytes(coding.count) / 4, at::kInt, room);
     bits.written = static_cast<std::uint32_t*>(codes.mask.mutable_data_ptr());
   }
   const void* from = values.const_data_ptr();

@@ -48,7 +48,8 @@ bool codes_predicted(const at::Tensor& values) {
 }
 
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
-                            const at::Tensor& counts, const at::Tensor& not_finite) {
+                            const at::Tensor& counts, const at::Tensor& not_finite,
+                            const CodeRoom& room) {
   constexpr std::string_view who = "encode_predicted";
   require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
   const at::NoGradGuard no_gradient;
@@ -60,7 +61,7 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
     counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
   }
   std::int32_t* lost = counter_of(who, not_finite, values.device());
-  const at::Tensor codes = empty_codes(values, bytes_of(how));
+  const at::Tensor codes = empty_codes(values, bytes_of(how), at::kByte, room);
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
   dispatch(

@@ -6,6 +6,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/kernels/window_codec.h"
+#include "triaccel/ops/coded_tensor.h"
 #include "triaccel/ops/dispatch.h"
 #include "triaccel/ops/tensor_check.h"
 
@@ -53,13 +54,14 @@ std::int64_t word_count(const kernels::WindowPlaces& places) {
 
 }  // namespace
 
-at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry) {
+at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
+                          const CodeRoom& room) {
   constexpr std::string_view who = "encode_windows";
   require(indices.defined(), who, "indices is an undefined tensor");
   check_tensor(who, "indices", indices, indices.device(), at::kLong);
   const at::NoGradGuard no_gradient;
   const kernels::WindowPlaces places = places_of(who, indices, geometry);
-  const at::Tensor taps = at::empty({word_count(places)}, indices.options().dtype(at::kInt));
+  const at::Tensor taps = empty_codes(indices, word_count(places), at::kInt, room);
   const auto* from = indices.const_data_ptr<std::int64_t>();
   auto* to = static_cast<std::uint32_t*>(taps.mutable_data_ptr());
   dispatch(

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "triaccel/ops/code_room.h"
+
 namespace triaccel {
 
 /// The windows of a pooling and the map that they lie on, (rows, columns) each.
@@ -21,7 +23,8 @@ struct WindowGeometry {
 /// that its window sees.
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
-at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry);
+at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
+                          const CodeRoom& room = {});
 
 /// The indices again, with the sizes and strides that they had.
 at::Tensor decode_windows(const at::Tensor& taps, at::IntArrayRef sizes, at::IntArrayRef strides,

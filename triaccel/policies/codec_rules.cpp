@@ -22,6 +22,15 @@ bool can_code(const SavedStatistics& tensor, std::int64_t samples) {
   return floating && keeps_values(tensor.kind) && tensor.raw_bytes(samples) >= kSmallBytes;
 }
 
+bool levels_channels(const SavedStatistics& tensor, std::int64_t samples) {
+  constexpr std::int64_t most_positions = 15;  // from 4 x 4 on a transform codes channels apart
+  constexpr std::int64_t fewest_of_channel = 32;
+  if (tensor.kind != SavedClass::NormInput || tensor.sizes.size() != 4) return false;
+  const std::int64_t positions = tensor.sizes[2] * tensor.sizes[3];
+  return positions <= most_positions &&
+         tensor.elements(samples) >= fewest_of_channel * tensor.sizes[1];
+}
+
 SavedPlan lossless_plan(const SavedStatistics& tensor) {
   switch (tensor.kind) {
     case SavedClass::Sizes:
@@ -67,6 +76,7 @@ bool is_lossy(SavedCodec codec) {
     case SavedCodec::Window:
       return false;
     case SavedCodec::Groups:
+    case SavedCodec::Levelled:
     case SavedCodec::NonZeros:
     case SavedCodec::Frequency:
     case SavedCodec::Derived:
@@ -96,6 +106,7 @@ double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
     case SavedCodec::Raw:
       return 32;
     case SavedCodec::Groups:
+    case SavedCodec::Levelled:
       return plan.eighths / 8.0;
     case SavedCodec::NonZeros:
       return std::min(8.0, plan.eighths / 8.0 / std::max(tensor.nonzero_share, 1.0 / 64));

@@ -13,6 +13,10 @@ namespace triaccel {
 /// Whether a tensor may be kept as codes. What is small is not worth it.
 bool can_code(const SavedStatistics& tensor, std::int64_t samples);
 
+/// Whether a tensor may be kept as SavedCodec::Levelled: small maps before a norm, with enough
+/// elements in a channel to be worth its range.
+bool levels_channels(const SavedStatistics& tensor, std::int64_t samples);
+
 /// How a tensor is kept so that every gradient stays the same to the bit.
 SavedPlan lossless_plan(const SavedStatistics& tensor);
 std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors);

@@ -41,6 +41,8 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
       return window_bytes(elements_, window_taps_);
     case SavedCodec::Groups:
       return mask + group_bytes(elements_, plan.eighths);
+    case SavedCodec::Levelled:
+      return mask + levelled_bytes(sizes_, plan.eighths);
     case SavedCodec::NonZeros:
       return mask_bytes_ + nonzero_bytes(elements_, plan.eighths);
     case SavedCodec::Frequency:

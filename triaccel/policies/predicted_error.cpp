@@ -46,6 +46,8 @@ double band_error(const BandStatistics& band, double bits, double drop_price) {
 ErrorModel::ErrorModel(const SavedStatistics& tensor)
     : transforms_(tensor.transforms),
       variance_(tensor.variance),
+      unevenness_(tensor.unevenness),
+      levelled_squared_range_(std::max(tensor.levelled_squared_range, kNormal.squared_range)),
       nonzero_share_(tensor.nonzero_share),
       nonzero_squared_range_(tensor.nonzero_squared_range) {
   TransformStatistics& plain = transforms_[0];
@@ -101,7 +103,9 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
     case SavedCodec::Derived:
       return 0;
     case SavedCodec::Groups:
-      return of_band(0, 0, plan.eighths, drop_price);
+      return unevenness_ * of_band(0, 0, plan.eighths, drop_price);
+    case SavedCodec::Levelled:
+      return levelled_squared_range_ * code_error(plan.eighths / 8.0);
     case SavedCodec::NonZeros:
       return nonzeros(plan.eighths);
     case SavedCodec::Frequency: {

@@ -73,9 +73,10 @@ std::vector<BandStep> band_steps(const ErrorModel& model, std::uint8_t block, do
 /// All ways a codec has, unsifted.
 class Ways {
  public:
-  Ways(const SavedStatistics& tensor, const HeldBytes& held, const RateQuestion& question,
-       const CodecOptions& options, std::vector<RatePoint>& points)
+  Ways(const SavedStatistics& tensor, std::int64_t samples, const HeldBytes& held,
+       const RateQuestion& question, const CodecOptions& options, std::vector<RatePoint>& points)
       : tensor_(tensor),
+        groups_(levels_channels(tensor, samples) ? SavedCodec::Levelled : SavedCodec::Groups),
         held_(held),
         model_(tensor),
         question_(question),
@@ -84,7 +85,7 @@ class Ways {
 
   void add_groups() {
     for (int bits = question_.least_bits; bits <= kMostWidth; ++bits)
-      add({.codec = SavedCodec::Groups, .eighths = static_cast<std::uint8_t>(8 * bits)});
+      add({.codec = groups_, .eighths = static_cast<std::uint8_t>(8 * bits)});
   }
 
   void add_nonzeros() {
@@ -132,12 +133,12 @@ class Ways {
  private:
   bool in_use(const SavedPlan& plan) const {
     const SavedPlan& before = question_.previous;
-    const bool had_codes = before.codec == SavedCodec::Groups ||
-                           before.codec == SavedCodec::NonZeros ||
-                           before.codec == SavedCodec::Frequency;
+    const bool had_codes =
+        before.codec == SavedCodec::Groups || before.codec == SavedCodec::Levelled ||
+        before.codec == SavedCodec::NonZeros || before.codec == SavedCodec::Frequency;
     if (had_codes) return plan.codec == before.codec && plan.block == before.block;
     const bool nonzeros = tensor_.kind == SavedClass::Positive && options_.nonzeros;
-    return plan.codec == (nonzeros ? SavedCodec::NonZeros : SavedCodec::Groups);
+    return plan.codec == (nonzeros ? SavedCodec::NonZeros : groups_);
   }
 
   void add(const SavedPlan& plan) { add(plan, model_.of(plan, question_.drop_price)); }
@@ -149,6 +150,7 @@ class Ways {
   }
 
   const SavedStatistics& tensor_;
+  SavedCodec groups_;  // by what name
   const HeldBytes& held_;
   ErrorModel model_;
   const RateQuestion& question_;
@@ -163,7 +165,7 @@ RateCurve::RateCurve(const SavedStatistics& tensor, std::int64_t samples,
     : held_(tensor, samples) {
   points_.reserve(kMostWays);
   points_.push_back({{}, held_.under({}), 0});
-  Ways ways(tensor, held_, question, options, points_);
+  Ways ways(tensor, samples, held_, question, options, points_);
   ways.add_groups();
   if (tensor.kind == SavedClass::Positive) {
     if (options.nonzeros) ways.add_nonzeros();

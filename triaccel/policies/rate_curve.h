@@ -28,8 +28,9 @@ struct RateQuestion {
 /// each step buys less per byte than the one before. Never empty.
 ///
 /// Codecs by kind: non-zeros or groups for what a ReLU made, groups or a transform of 8, 7 or 4
-/// where it was measured for the rest. One that is not in use has its error divided by
-/// 1 - hysteresis; without codes before, the plain one (non-zeros, groups) is taken as in use.
+/// where it was measured for the rest; groups of small maps before a norm are levelled. One that is
+/// not in use has its error divided by 1 - hysteresis; without codes before, the plain one
+/// (non-zeros, groups) is taken as in use.
 class RateCurve {
  public:
   RateCurve(const SavedStatistics& tensor, std::int64_t samples, const RateQuestion& question,

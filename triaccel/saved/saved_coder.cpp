@@ -10,6 +10,7 @@
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/ops/baseline_codec.h"
 #include "triaccel/ops/bit_mask_codec.h"
+#include "triaccel/ops/channel_levels.h"
 #include "triaccel/ops/frequency_codec.h"
 #include "triaccel/ops/group_codec.h"
 #include "triaccel/ops/nonzero_codec.h"
@@ -37,10 +38,27 @@ SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Co
   return record;
 }
 
+SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding& coding,
+                            const at::Tensor& step, const at::Tensor& not_finite,
+                            const CodeRoom& room) {
+  const LevelledMap levelled = level_channels(dense, room);
+  const at::Tensor codes = encode_groups(levelled.values, coding, not_finite, room);
+  const auto mapped = [codes, lowest = levelled.lowest, range = levelled.range,
+                       layout = TensorLayout(dense), coding,
+                       step](CodecMap map, at::ScalarType type) {
+    map.lowest = lowest;
+    map.range = range;
+    return decode_groups(codes, layout.sizes, layout.strides, type, coding, map);
+  };
+  return {.bytes = static_cast<std::int64_t>(codes.nbytes() + 2 * levelled.lowest.nbytes()),
+          .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); },
+          .decode_mapped = mapped};
+}
+
 SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding, int saved,
                              const at::Tensor& step, const at::Tensor& counts,
-                             const at::Tensor& not_finite) {
-  const at::Tensor codes = encode_predicted(dense, coding, saved, counts, not_finite);
+                             const at::Tensor& not_finite, const CodeRoom& room) {
+  const at::Tensor codes = encode_predicted(dense, coding, saved, counts, not_finite, room);
   return {
       .bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, saved, step] {
         return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding, saved);
@@ -49,7 +67,7 @@ SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& cod
 
 }  // namespace
 
-SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued) {
+SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const CodeRoom& room) {
   double value = 1;
   if (two_valued) {
     if (!dense.is_cpu()) return nullptr;
@@ -57,7 +75,7 @@ SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued) {
     if (!dense.eq(0).logical_or_(dense.eq(value)).all().item<bool>()) return nullptr;
   }
   return std::make_shared<SavedMask>(
-      SavedMask{.words = encode_mask(dense, kernels::MaskTest::NotZero), .value = value});
+      SavedMask{.words = encode_mask(dense, kernels::MaskTest::NotZero, room), .value = value});
 }
 
 at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, bool as_bool) {
@@ -67,7 +85,7 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 }
 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
-                                 std::int64_t rows, std::int64_t columns) {
+                                 std::int64_t rows, std::int64_t columns, const CodeRoom& room) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   constexpr std::int64_t most_taps = 256;
   if (windows.taps() < 1 || windows.taps() > most_taps || indices.numel() >= most ||
@@ -82,7 +100,7 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
                                 .stride = windows.stride,
                                 .padding = windows.padding,
                                 .dilation = windows.dilation};
-  const at::Tensor taps = encode_windows(dense, geometry);
+  const at::Tensor taps = encode_windows(dense, geometry, room);
   return {.bytes = static_cast<std::int64_t>(taps.nbytes()),
           .decode = [taps, layout = TensorLayout(dense), geometry] {
             return decode_windows(taps, layout.sizes, layout.strides, geometry);
@@ -96,7 +114,8 @@ bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Ro
 
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite, const at::Tensor& predictions) {
+                                const at::Tensor& not_finite, const at::Tensor& predictions,
+                                const CodeRoom& room) {
   const kernels::DitherKey key{.seed = offsets.seed,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
@@ -104,14 +123,20 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
     case SavedCodec::Groups: {
       const kernels::GroupCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      const at::Tensor codes = encode_groups(dense, coding, not_finite);
+      const at::Tensor codes = encode_groups(dense, coding, not_finite, room);
       return record_of(codes, dense, coding, offsets.step, &decode_groups);
+    }
+    case SavedCodec::Levelled: {
+      if (!channel_order(dense.sizes(), dense.strides())) return {};
+      const kernels::GroupCoding coding{
+          .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
+      return levelled_record(dense, coding, offsets.step, not_finite, room);
     }
     case SavedCodec::NonZeros: {
       const kernels::NonZeroCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
       const NonZeroCodes codes =
-          encode_nonzeros(dense, coding, mask ? mask->words : at::Tensor(), not_finite);
+          encode_nonzeros(dense, coding, mask ? mask->words : at::Tensor(), not_finite, room);
       if (!mask) mask = std::make_shared<SavedMask>(SavedMask{.words = codes.mask});
       return {.bytes = codes.records.numel(),
               .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
@@ -124,7 +149,7 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
     case SavedCodec::GroupsGact:
     case SavedCodec::LowHighSplit: {
       const BaselineCoding coding{.codec = plan.codec, .key = key};
-      const at::Tensor codes = encode_baseline(dense, coding, not_finite);
+      const at::Tensor codes = encode_baseline(dense, coding, not_finite, room);
       return {.bytes = codes.numel(),
               .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
                          step = offsets.step] {
@@ -139,8 +164,8 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                    .key = key};
       if (predicts_blocks(dense, plan, offsets.rounding))
         return predicted_record(dense, coding, plan.predicted, offsets.step, predictions,
-                                not_finite);
-      const at::Tensor codes = encode_frequency(dense, coding, not_finite);
+                                not_finite, room);
+      const at::Tensor codes = encode_frequency(dense, coding, not_finite, room);
       return record_of(codes, dense, coding, offsets.step, &decode_frequency);
     }
     case SavedCodec::Raw:

@@ -7,6 +7,7 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/dither.h"
+#include "triaccel/ops/code_room.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 
@@ -29,7 +30,7 @@ using SharedMask = std::shared_ptr<const SavedMask>;
 
 /// `two_valued`: the elements that are not zero are all alike, which is looked at; null where they
 /// are not, or do not lie on the CPU.
-SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued);
+SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const CodeRoom& room);
 
 /// The elements as `layout` says, or as bool: true where a bit is set.
 at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, bool as_bool);
@@ -37,17 +38,18 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 /// The places of maxima in a map of `rows` x `columns`. No decode function: there is no code for
 /// such windows.
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
-                                 std::int64_t rows, std::int64_t columns);
+                                 std::int64_t rows, std::int64_t columns, const CodeRoom& room);
 
 /// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its codes
 /// are dithered.
 bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding);
 
 /// A dense tensor by one of the codecs that keep values. NonZeros codes what `mask` has bits for,
-/// and makes it where it is null. No decode function: the tensor has no maps to transform. Where
-/// blocks are predicted, what is found is added to `predictions`, see encode_predicted.
+/// and makes it where it is null. No decode function: the tensor has no maps to transform or level.
+/// Where blocks are predicted, what is found is added to `predictions`, see encode_predicted.
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite, const at::Tensor& predictions = {});
+                                const at::Tensor& not_finite, const at::Tensor& predictions,
+                                const CodeRoom& room);
 
 }  // namespace triaccel

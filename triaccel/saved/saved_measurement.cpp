@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
 
 #include "triaccel/core/frequency_bands.h"
@@ -30,21 +31,52 @@ Channels channels_of(const std::vector<std::int64_t>& sizes) {
   return channels;
 }
 
-/// Mean square of the elements about their channel's mean.
-double variance_of(const SavedSample& sample) {
+/// Of one channel's elements.
+struct ChannelMeasure {
+  double variance = 0;
+  float lowest = std::numeric_limits<float>::infinity();
+  float highest = -std::numeric_limits<float>::infinity();
+};
+
+std::vector<ChannelMeasure> measure_channels(const SavedSample& sample) {
   const Channels channels = channels_of(sample.sizes);
+  std::vector<ChannelMeasure> measures(channels.count);
   std::vector<double> sums(channels.count), squares(channels.count);
   for (std::size_t i = 0; i < sample.values.size(); ++i) {
     const std::size_t channel = i / channels.inner % channels.count;
     const auto value = static_cast<double>(sample.values[i]);
     sums[channel] += value;
     squares[channel] += value * value;
+    ChannelMeasure& measure = measures[channel];
+    measure.lowest = std::min(measure.lowest, sample.values[i]);
+    measure.highest = std::max(measure.highest, sample.values[i]);
   }
   const double each =
       static_cast<double>(sample.values.size()) / static_cast<double>(channels.count);
-  double all = 0;
-  for (std::size_t c = 0; c < channels.count; ++c) all += squares[c] - sums[c] * sums[c] / each;
-  return std::max(0.0, all / static_cast<double>(sample.values.size()));
+  for (std::size_t c = 0; c < channels.count; ++c)
+    measures[c].variance = std::max(0.0, (squares[c] - sums[c] * sums[c] / each) / each);
+  return measures;
+}
+
+double mean_variance(const std::vector<ChannelMeasure>& channels) {
+  double sum = 0;
+  for (const ChannelMeasure& channel : channels) sum += channel.variance;
+  return sum / static_cast<double>(channels.size());
+}
+
+/// What a norm that divides each channel by its deviation makes of codes that do not.
+void measure_unevenness(SavedStatistics& tensor, const std::vector<ChannelMeasure>& channels) {
+  constexpr double norm_epsilon = 1e-5;  // what norms add to a variance
+  double inverses = 0, squared_ranges = 0;
+  for (const ChannelMeasure& channel : channels) {
+    const double inverse = 1 / (channel.variance + norm_epsilon);
+    const auto range = static_cast<double>(channel.highest - channel.lowest);
+    inverses += inverse;
+    squared_ranges += range * range * inverse;
+  }
+  const auto count = static_cast<double>(channels.size());
+  tensor.unevenness = std::max(1.0, tensor.variance * inverses / count);
+  tensor.levelled_squared_range = squared_ranges / count;
 }
 
 /// Mean squared range of groups of neighbours that are not zero.
@@ -70,7 +102,10 @@ double nonzero_squared_range(const std::vector<float>& values) {
 
 void measure(SavedStatistics& tensor, const SavedSample& sample) {
   if (!std::ranges::all_of(sample.values, [](float v) { return std::isfinite(v); })) return;
-  tensor.variance = variance_of(sample);
+  const std::vector<ChannelMeasure> channels = measure_channels(sample);
+  tensor.variance = mean_variance(channels);
+  if (tensor.kind == SavedClass::NormInput && tensor.sizes.size() == 4)
+    measure_unevenness(tensor, channels);
   tensor.nonzero_squared_range = nonzero_squared_range(sample.values);
   const auto zeros = std::ranges::count(sample.values, 0.0f);
   tensor.nonzero_share = 1 - static_cast<double>(zeros) / static_cast<double>(sample.values.size());

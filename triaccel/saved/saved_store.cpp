@@ -72,7 +72,8 @@ SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor>
       not_finite_(at::zeros({1}, at::TensorOptions(at::kInt).device(device))),
       predictions_(prediction_counts(device)),
       decoded_(std::make_shared<DecodedTensor>()),
-      sources_(decoded_) {}
+      sources_(decoded_),
+      arena_(device) {}
 SavedStore::~SavedStore() = default;
 
 void SavedStore::follow(SavedCensus census, std::vector<SavedPlan> plans) {
@@ -89,6 +90,7 @@ void SavedStore::begin_pass() {
   const at::NoGradGuard no_grad;
   counts_ = {};
   decoded_->reset_counts();
+  arena_.begin_pass();
   constants_.look();
   passes_.add_(1);
   pass_ = passes_.clone();
@@ -113,11 +115,17 @@ SavedCounts SavedStore::counts() const {
   const DecodedTensor::Counts decoded = decoded_->counts();
   counts.decodes = decoded.decodes;
   counts.shared_decodes = decoded.shared;
+  counts.allocations = arena_.allocations();
+  counts.allocated_bytes = arena_.allocated_bytes();
   return counts;
 }
 
 void SavedStore::count(SavedCodec codec, std::int64_t bytes) {
   counts_.held_bytes[static_cast<std::size_t>(codec)] += bytes;
+}
+
+CodeRoom SavedStore::room() {
+  return [this](std::int64_t count, at::ScalarType type) { return arena_.room(count, type); };
 }
 
 std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
@@ -197,7 +205,7 @@ SharedMask SavedStore::mask_of(const at::Tensor& dense, bool two_valued, Held& h
     ++counts_.shared;
     return mask;
   }
-  mask = encode_saved_mask(dense, two_valued);
+  mask = encode_saved_mask(dense, two_valued, room());
   note_mask(mask, held);
   return mask;
 }
@@ -239,8 +247,8 @@ SavedStore::GiveBack SavedStore::keep_windows(const at::Tensor& tensor, const Sa
   // The map that was pooled is what the same node saved just before.
   if (node_before_ != node_under_construction() || sizes_before_.size() < 2) return {};
   const at::Tensor dense = dense_of(tensor);
-  SavedRecord record =
-      encode_saved_windows(dense, entry.windows, sizes_before_.end()[-2], sizes_before_.end()[-1]);
+  SavedRecord record = encode_saved_windows(dense, entry.windows, sizes_before_.end()[-2],
+                                            sizes_before_.end()[-1], room());
   if (!record.decode) return {};
   count(SavedCodec::Window, record.bytes);
   return [record = std::move(record)] {
@@ -281,7 +289,8 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
                              .tensor = static_cast<std::uint32_t>(next_ - 1),
                              .step = pass_};
   const bool had_mask = mask != nullptr;
-  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_, predictions_);
+  SavedRecord record =
+      encode_saved_values(dense, plan, offsets, mask, not_finite_, predictions_, room());
   if (predicts_blocks(dense, plan, options_.rounding)) {
     SavedPlan alone = plan;
     alone.predicted = 0;

@@ -13,6 +13,7 @@
 #include "triaccel/saved/constant_tensors.h"
 #include "triaccel/saved/decoded_tensor.h"
 #include "triaccel/saved/derived_tensor.h"
+#include "triaccel/saved/record_arena.h"
 #include "triaccel/saved/saved_coder.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/saved/tensor_identity.h"
@@ -34,8 +35,9 @@ struct SavedStoreOptions {
 ///   store.end_pass();
 ///
 /// Nothing here waits for the device, so a pass may be captured; records lie in the memory that is
-/// current when they are made. A record lives as long as the graph that it was saved for, whatever
-/// becomes of the store. Differentiating twice through a record that is not raw is a UsageError.
+/// current when they are made, several to a page of their pass: see RecordArena. A record lives as
+/// long as the graph that it was saved for, whatever becomes of the store. Differentiating twice
+/// through a record that is not raw is a UsageError.
 class SavedStore final : public SavedTensorKeeper {
  public:
   /// `constants`: parameters and buffers, which are never coded.
@@ -92,6 +94,7 @@ class SavedStore final : public SavedTensorKeeper {
   SharedMask mask_of(const at::Tensor& dense, bool two_valued, Held& held);
   void note_mask(const SharedMask& mask, Held& held);
   void count(SavedCodec codec, std::int64_t bytes);
+  CodeRoom room();
   void note_source(const SharedRecord& record, const at::Tensor& decoded_like);
 
   SavedStoreOptions options_;
@@ -111,6 +114,7 @@ class SavedStore final : public SavedTensorKeeper {
   SavedCounts counts_;
   std::shared_ptr<DecodedTensor> decoded_;
   DerivationSources sources_;
+  RecordArena arena_;
 };
 
 }  // namespace triaccel

@@ -38,7 +38,8 @@ std::optional<std::uint8_t> eighths_from(std::string_view word) {
 constexpr std::string_view kPredicted = "predicted";  // and 256ths
 
 bool has_one_width(SavedCodec codec) {
-  return codec == SavedCodec::Groups || codec == SavedCodec::NonZeros;
+  return codec == SavedCodec::Groups || codec == SavedCodec::Levelled ||
+         codec == SavedCodec::NonZeros;
 }
 
 }  // namespace

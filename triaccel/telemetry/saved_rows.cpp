@@ -20,6 +20,7 @@ std::string shape_text(const SavedStatistics& tensor) {
 std::vector<double> bits_of(const SavedPlan& plan) {
   switch (plan.codec) {
     case SavedCodec::Groups:
+    case SavedCodec::Levelled:
     case SavedCodec::NonZeros:
       return {plan.eighths / 8.0};
     case SavedCodec::Frequency: {

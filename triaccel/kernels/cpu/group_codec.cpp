@@ -217,6 +217,13 @@ TRIACCEL_WIDE_VECTORS void gelu_run(std::int64_t count, float* __restrict values
 template <bool follow>
 TRIACCEL_WIDE_VECTORS void map_run(const CodecMap& map, std::int64_t channel, const float* scales,
                                    std::int64_t count, float* __restrict values) {
+  if (map.lowest != nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t c = follow ? channel + i : channel;
+      values[i] = unlevelled(values[i], map.lowest[c], map.range[c]);
+    }
+  }
   if (map.mean != nullptr && !map.by_rows) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {

@@ -26,6 +26,16 @@ struct TileWork {
                                 // an argument, since as a constant it takes the selector's place
 };
 
+inline TileWork work_of(const GroupCoding& coding, const void* values) {
+  return {.count = coding.count,
+          .tiles = group_tiles(coding.count),
+          .aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0,
+          .rounding = coding.rounding,
+          .draws = DitherDraws(coding.key),
+          .widths = group_widths(coding.eighths),
+          .above_16_bits = 0x4b00u};
+}
+
 /// What a lane knows of its place.
 struct Lane {
   std::int64_t tile;
@@ -36,8 +46,8 @@ struct Lane {
   __device__ std::int64_t row_begin(int k) const { return group_begin() + k * 32 + lane % 8 * 4; }
 };
 
-__device__ inline Lane this_lane() {
-  return {std::int64_t{blockIdx.x} * kBlockTiles + threadIdx.x / kGroupLanes,
+__device__ inline Lane this_lane(std::int64_t first_tile = 0) {
+  return {first_tile + std::int64_t{blockIdx.x} * kBlockTiles + threadIdx.x / kGroupLanes,
           static_cast<int>(threadIdx.x % kGroupLanes)};
 }
 
@@ -183,6 +193,29 @@ struct LaneBits {
 /// Sixteen bits as the lower part of a float of 2^23 and more: exact, and without a conversion.
 __device__ inline float bits_above_2_to_23(std::uint32_t word, int half, std::uint32_t above) {
   return __uint_as_float(__byte_perm(word, above, half == 0 ? 0x5410 : 0x5432));
+}
+
+/// body<bits> for the run-time bits of a code: one branch for all lanes, and shifts by constants.
+template <typename Body>
+__device__ inline void with_bits(int bits, Body body) {
+  switch (bits) {
+    case 1:
+      return body.template operator()<1>();
+    case 2:
+      return body.template operator()<2>();
+    case 3:
+      return body.template operator()<3>();
+    case 4:
+      return body.template operator()<4>();
+    case 5:
+      return body.template operator()<5>();
+    case 6:
+      return body.template operator()<6>();
+    case 7:
+      return body.template operator()<7>();
+    default:  // a number, not an enum
+      return body.template operator()<8>();
+  }
 }
 
 }  // namespace triaccel::kernels::cuda::groups

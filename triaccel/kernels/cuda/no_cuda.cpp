@@ -7,6 +7,7 @@
 #include "triaccel/kernels/bias.h"
 #include "triaccel/kernels/bit_mask_codec.h"
 #include "triaccel/kernels/channel_gate.h"
+#include "triaccel/kernels/channel_levels.h"
 #include "triaccel/kernels/cross_entropy.h"
 #include "triaccel/kernels/depthwise.h"
 #include "triaccel/kernels/even_pixels.h"
@@ -114,6 +115,10 @@ void take_even_pixels(const EvenPixels&, std::int64_t, const void*, void*, cudaS
 
 void spread_even_pixels(const EvenPixels&, std::int64_t, const void*, void*, cudaStream_t) {
   no_cuda("spread_even_pixels");
+}
+
+void level_channels(const MapsToLevel&, const void*, void*, float*, float*, cudaStream_t) {
+  no_cuda("level_channels");
 }
 
 void augment(const ImageBatch&, Augmentation, bool, float*, cudaStream_t) { no_cuda("augment"); }
