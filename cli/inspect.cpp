@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -58,6 +60,30 @@ void inspect_tensors(const fs::path& path, bool json) {
   }
 }
 
+/// What codes of saved activations do to the gradient, and what predicting blocks saves; nothing
+/// where neither was measured.
+void print_compression(const RunRecord& record, const RunSummary& outcome) {
+  const std::vector<double>& layers = outcome.code_noise_by_layer;
+  if (!layers.empty()) {
+    const auto worst = std::ranges::max_element(
+        layers, {}, [](double share) { return std::isfinite(share) ? share : -1; });
+    const auto place = static_cast<std::size_t>(worst - layers.begin());
+    const std::vector<std::string>& names = record.metrics.info.layer_names;
+    fmt::print(
+        "codes add {:.3g} % to the mini-batch's noise; most in {}: {:.3g} % of its gradient's "
+        "square\n",
+        100 * outcome.code_noise,
+        place < names.size() ? names[place] : fmt::format("layer {}", place), 100 * *worst);
+  }
+  const PredictionCounts& blocks = outcome.predictions;
+  if (blocks.blocks > 0)
+    fmt::print("{:.1f} % of {} blocks predicted, {} less a pass, {:.2f} ms {}\n",
+               100 * static_cast<double>(blocks.predicted) / static_cast<double>(blocks.blocks),
+               blocks.blocks, byte_text(outcome.predicted_away_bytes),
+               1e3 * std::abs(outcome.prediction_seconds),
+               outcome.prediction_seconds > 0 ? "less" : "more");
+}
+
 /// What a checkpoint says when every byte of it is verified: nothing when it is sound.
 std::string damage_of(const CheckpointStore& store, std::int64_t step) {
   try {
@@ -83,9 +109,11 @@ void inspect_run(const fs::path& directory, bool json) {
     fmt::print("{}\n", all.dump());
     return;
   }
-  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n\ncheckpoints\n",
-             directory.string(), outcome.status, outcome.model, outcome.data, outcome.method,
-             outcome.steps, outcome.accuracy, byte_text(outcome.peak_bytes));
+  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n", directory.string(),
+             outcome.status, outcome.model, outcome.data, outcome.method, outcome.steps,
+             outcome.accuracy, byte_text(outcome.peak_bytes));
+  print_compression(record, outcome);
+  fmt::print("\ncheckpoints\n");
   for (const Json& checkpoint : checkpoints) {
     const auto damage = checkpoint["damage"].get<std::string>();
     fmt::print("  step {:>8}  {}\n", checkpoint["step"].get<std::int64_t>(),

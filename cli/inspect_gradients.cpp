@@ -35,12 +35,16 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   for (const char* keep : {"lossless", "bf16", "gact", "actnn", "division"}) add(keep, keep);
   const auto& prices = LoopOptions{}.drop_prices;
   for (const double ratio : wanted.ratios)
-    for (const double price : {prices.back(), prices.front()}) {
-      SavedSettings& ours = add(fmt::format("coded {:g}x, drop price {:g}", ratio, price), "coded");
-      ours.activations.ratio = ratio;
-      ours.activations.rounding = wanted.rounding;
-      ours.drop_price = price;
-    }
+    for (const double price : {prices.back(), prices.front()})
+      for (const bool by_layer : {false, true}) {
+        SavedSettings& ours = add(fmt::format("coded {:g}x, drop price {:g}{}", ratio, price,
+                                              by_layer ? ", by layer" : ""),
+                                  "coded");
+        ours.activations.ratio = ratio;
+        ours.activations.rounding = wanted.rounding;
+        ours.drop_price = price;
+        ours.by_layer = by_layer;
+      }
   return all;
 }
 
@@ -67,20 +71,21 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
   Json rows = Json::array();
   if (!json)
     fmt::print(
-        "{}, step {}: gradient of {} samples of {}, {} draws of offsets, {}\n\n{:<28} {:>7} "
+        "{}, step {}: gradient of {} samples of {}, {} draws of offsets, {}\n\n{:<38} {:>7} "
         "{:>10} {:>10} {:>9}\n",
         run.string(), stored.front().step, wanted.samples, config.data.name, wanted.draws, device,
         "activations", "ratio", "error^2", "bias^2", "cosine");
   for (const Question& question : all_questions(wanted)) {
     const GradientQuality quality = judge.judge(question.settings, wanted.draws);
     if (!json)
-      fmt::print("{:<28} {:>7.2f} {:>10.3g} {:>10.2g} {:>9.6f}\n", question.label,
+      fmt::print("{:<38} {:>7.2f} {:>10.3g} {:>10.2g} {:>9.6f}\n", question.label,
                  quality.held_ratio, quality.error, quality.bias, quality.cosine);
     const bool ours = question.settings.activations.keep == "coded";
     rows.push_back({{"model", config.model.name},
                     {"activations", question.settings.activations.keep},
                     {"target_ratio", ours ? Json(question.settings.activations.ratio) : Json()},
                     {"drop_price", ours ? Json(question.settings.drop_price) : Json()},
+                    {"by_layer", ours ? Json(question.settings.by_layer) : Json()},
                     {"held_ratio", quality.held_ratio},
                     {"error", quality.error},
                     {"bias", quality.bias},

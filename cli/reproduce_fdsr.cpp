@@ -180,7 +180,9 @@ class FdsrTable {
     RunConfig config = plan.config;
     config.model.init_from = (stored.front().path / kWeightsFile).string();
     const GradientQuality quality =
-        GradientJudge(config).judge({.activations = plan.config.activations}, wanted_.draws);
+        GradientJudge(config).judge({.activations = plan.config.activations,
+                                     .by_layer = plan.config.activations.keep == "coded"},
+                                    wanted_.draws);
     row.gradient_error = quality.error;
     row.gradient_bias = quality.bias;
     row.gradient_cosine = quality.cosine;

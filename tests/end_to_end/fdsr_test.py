@@ -59,11 +59,14 @@ class Comparison(unittest.TestCase):
             gradients = run("inspect", next((folder / "runs").glob("*fp32-1")), "--gradients", "--ratios", 12,
                             "--samples", 16, "--draws", 2, "--json")
             self.assertEqual(gradients.returncode, 0, gradients.stderr)
-            by_name = {(row["activations"], row["drop_price"]): row for row in json.loads(gradients.stdout)}
-            self.assertEqual(by_name["lossless", None]["error"], 0)
-            coded = by_name["coded", 16]
-            self.assertGreaterEqual(coded["held_ratio"], 12)
-            self.assertLess(coded["error"], by_name["actnn", None]["error"] / 4)
+            by_name = {(row["activations"], row["drop_price"], row["by_layer"]): row for row in json.loads(gradients.stdout)}
+            self.assertEqual(by_name["lossless", None, None]["error"], 0)
+            for by_layer in (False, True):
+                coded = by_name["coded", 16, by_layer]
+                self.assertGreaterEqual(coded["held_ratio"], 12)
+                self.assertLess(coded["error"], by_name["actnn", None, None]["error"] / 4)
+            looked = run("inspect", next((folder / "runs").glob("*fdsr*-1")))
+            self.assertRegex(looked.stdout, r"codes add .* % to the mini-batch's noise; most in \S+: ")
 
     def test_what_it_does_not_know_is_refused_before_anything_is_made(self):
         with scratch_folder() as folder:

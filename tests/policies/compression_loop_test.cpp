@@ -8,6 +8,7 @@
 #include "tests/policies/saved_network.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
+#include "triaccel/policies/codec_rules.h"
 #include "triaccel/policies/compression_policy.h"
 #include "triaccel/policies/held_bytes.h"
 
@@ -376,10 +377,48 @@ TEST(CompressionPolicy, SpendsMoreWhereTheMeasuredErrorIsAboveItsBound) {
   EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Ratio}).correct(1, true));
 }
 
-TEST(CompressionPolicy, GoesOnFromItsState) {
+/// Nearly all of the noise in the gradient of layer 0, which reads as many tensors as layer 1.
+void learn_one_layer(CompressionPolicy& policy, std::vector<SavedStatistics>& tensors,
+                     const std::vector<SavedPlan>& plans) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].layer = tensors[i].kind == SavedClass::Positive ? (i > 5 ? 0 : 1) : -1;
+  policy.learn({.layers = {{.variance = 1, .square = 1}, {.variance = 0.01, .square = 1}}}, tensors,
+               plans);
+}
+
+TEST(CompressionPolicy, PlansByTheNoiseOfLayersOnceItIsToldTo) {
   CompressionPolicy policy({.mode = CompressionMode::Ratio});
   std::vector<SavedStatistics> tensors = saved_resnet(4);
   const SavedDecision first = policy.plan(tensors, 64, {});
+  learn_one_layer(policy, tensors, first.plans);
+  const CompressionPolicy before = policy;
+  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "not yet";
+  policy.calibrate();
+  const SavedDecision second = policy.plan(tensors, 64, first.plans);
+  EXPECT_FALSE(policy.outdated());
+  EXPECT_LE(second.bytes, budget_for(tensors, 10.2, 64));
+  int more = 0, less = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const double change =
+        mean_bits(tensors[i], second.plans[i]) - mean_bits(tensors[i], first.plans[i]);
+    more += tensors[i].layer == 0 && change > 0 ? 1 : 0;
+    less += tensors[i].layer == 1 && change < 0 ? 1 : 0;
+    EXPECT_FALSE(tensors[i].layer == 0 && change < 0) << i;
+    EXPECT_FALSE(tensors[i].layer == 1 && change > 0) << i;
+  }
+  EXPECT_GT(more, 0);
+  EXPECT_GT(less, 0);
+  policy = before;
+  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "as if not tried";
+}
+
+TEST(CompressionPolicy, GoesOnFromItsState) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  std::vector<SavedStatistics> tensors = saved_resnet(4);
+  SavedDecision first = policy.plan(tensors, 64, {});
+  learn_one_layer(policy, tensors, first.plans);
+  policy.calibrate();
+  first = policy.plan(tensors, 64, first.plans);
   PolicyEvents events;
   policy.tick({.step = 200, .loss = 2, .progress = 0.5}, events);
   CompressionPolicy restored({.mode = CompressionMode::Ratio});
@@ -388,7 +427,13 @@ TEST(CompressionPolicy, GoesOnFromItsState) {
   tensors[0].transforms[0].bands[0].squared_range *= 3;
   EXPECT_EQ(restored.plan(tensors, 64, first.plans).plans,
             policy.plan(tensors, 64, first.plans).plans);
+  restored.calibrate();
+  policy.calibrate();
+  EXPECT_EQ(restored.plan(tensors, 64, {}).plans, policy.plan(tensors, 64, {}).plans);
   EXPECT_THROW(restored.restore({}), StorageError);
+  StateMap older = as_map(policy.state());
+  older.erase("compression/layers");
+  EXPECT_THROW(restored.restore(older), StorageError) << "from before noise was told by layer";
 }
 
 }  // namespace

@@ -84,6 +84,53 @@ TEST(CodeNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
   EXPECT_LT(eight.code_variance, 1e-3 * eight.batch_variance);
 }
 
+TEST(CodeNoise, IsToldLayerByLayer) {
+  LookedAt run;
+  const CodeNoise noise = run.noise(groups_of(2));
+  ASSERT_EQ(noise.layers.size(), run.plan.layers.size());
+  double variance = 0;
+  for (const LayerCodeNoise& layer : noise.layers) {
+    variance += layer.variance;
+    EXPECT_GT(layer.square, 0);
+  }
+  EXPECT_NEAR(variance, noise.code_variance, 1e-9 * variance);
+  EXPECT_GT(noise.layers.front().variance, 0);
+}
+
+// Codes of one layer's tensors show in its gradient, and in those before it through the norm.
+TEST(CodeNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
+  LookedAt run;
+  const std::int64_t middle = run.network.layers.layer_of("layer2.1.conv2.weight");
+  std::vector<SavedPlan> plans(run.tensors.size());
+  for (std::size_t i = 0; i < run.tensors.size(); ++i)
+    if (run.tensors[i].layer == middle && keeps_values(run.tensors[i].kind))
+      plans[i] = groups_of(2);
+  run.plan.saved = plans_by_entry(run.runner->census(), run.tensors, plans);
+  const CodeNoise noise = run.runner->code_noise(run.plan, synthetic_samples(), run.ids);
+  const auto place = static_cast<std::size_t>(middle);
+  EXPECT_GT(noise.layers[place].variance, 0);
+  for (std::size_t l = place + 1; l < noise.layers.size(); ++l)
+    EXPECT_EQ(noise.layers[l].variance, 0) << l;
+}
+
+TEST(SavedProbe, KnowsTheLayersThatReadWhatIsSaved) {
+  for (const bool ours : {false, true}) {
+    const LookedAt run = ours ? LookedAt(LayerOptions{}) : LookedAt();
+    std::vector<int> norms(run.plan.layers.size()), products(run.plan.layers.size());
+    std::int64_t last = 0;
+    for (const SavedEntry& entry : run.runner->census().entries) {
+      const bool product = entry.kind == SavedClass::Factor || entry.kind == SavedClass::Positive;
+      if (!product && entry.kind != SavedClass::NormInput) continue;
+      ASSERT_GE(entry.layer, 0) << entry.consumer << ", ours " << ours;
+      ASSERT_LT(entry.layer, static_cast<std::int64_t>(norms.size()));
+      ++(product ? products : norms)[static_cast<std::size_t>(entry.layer)];
+      if (product) last = std::max(last, entry.layer);
+    }
+    for (std::size_t l = 0; l + 1 < norms.size(); ++l) EXPECT_EQ(norms[l], 1) << l << ours;
+    EXPECT_GE(last, static_cast<std::int64_t>(norms.size()) - 2);
+  }
+}
+
 TEST(CodeNoise, IsNoneWithoutLoss) {
   LookedAt run;
   const CodeNoise none = run.noise({});

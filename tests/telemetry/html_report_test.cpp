@@ -73,6 +73,18 @@ TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCoded) {
   EXPECT_NE(page.find("10.2x less"), std::string::npos);
 }
 
+TEST(HtmlReport, DrawsTheNoiseOfCodesWhereItWasMeasured) {
+  RunRecord run = sample_record(4);
+  const std::string title = "Noise of codes over each layer";
+  EXPECT_EQ(report_of(run).find(title), std::string::npos);
+  run.metrics.intervals[1].report.code_noise = CodeNoise{.layers = {{0.5, 2}, {0, 0}}};
+  run.metrics.intervals[3].report.code_noise = CodeNoise{.layers = {{0.125, 2}, {0.5, 1}}};
+  const std::string page = report_of(run);
+  EXPECT_EQ(first_fault(page), "");
+  EXPECT_NE(page.find(title), std::string::npos);
+  EXPECT_NE(page.find("0.25 at first, 0.0625 at last"), std::string::npos);
+}
+
 TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
   RunRecord run = sample_record(4);
   EXPECT_EQ(report_of(run).find("predicted blocks"), std::string::npos);
@@ -261,6 +273,22 @@ TEST(OutcomeOf, TakesTheLastMeasurementsOfARunWithoutSummary) {
   EXPECT_EQ(outcome.steps, 200);
   EXPECT_EQ(outcome.peak_bytes, 212 << 20);
   EXPECT_NEAR(outcome.seconds, 2.0, 1e-9);
+}
+
+TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
+  RunRecord run = sample_record(3);
+  run.summary.reset();
+  run.metrics.intervals[0].report.code_noise =
+      CodeNoise{.code_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
+  for (std::size_t i : {0, 2}) {
+    run.metrics.intervals[i].report.saved = SavedCounts{.predicted_away_bytes = 30};
+    run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};
+  }
+  const RunSummary outcome = outcome_of(run);
+  EXPECT_EQ(outcome.code_noise, 0.125);
+  EXPECT_EQ(outcome.code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
+  EXPECT_EQ(outcome.predictions, (PredictionCounts{.blocks = 20, .predicted = 6}));
+  EXPECT_EQ(outcome.predicted_away_bytes, 30);
 }
 
 TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {

@@ -96,7 +96,11 @@ TEST(MetricsFiles, ReadBackWhatTheControlLoopMeasuredAndDecided) {
 
 TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
   StepReport report = sample_report(10);
-  report.saved = SavedCounts{.saved = 5, .fp32_bytes = 1000, .predicted_away_bytes = 30};
+  report.saved = SavedCounts{.saved = 5,
+                             .fp32_bytes = 1000,
+                             .predicted_away_bytes = 30,
+                             .allocations = 2,
+                             .allocated_bytes = 256};
   report.predictions = {.blocks = 100, .candidates = 40, .predicted = 31, .saved_bits = 900};
   report.prediction_seconds = -0.25;
   const auto read =
@@ -104,6 +108,17 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
   EXPECT_EQ(read.report.saved, report.saved);
   EXPECT_EQ(read.report.predictions, report.predictions);
   EXPECT_EQ(read.report.prediction_seconds, -0.25);
+}
+
+TEST(MetricsFiles, ReadBackTheNoiseOfCodesByLayer) {
+  StepReport report = sample_report(10);
+  report.code_noise = CodeNoise{
+      .code_variance = 0.3, .batch_variance = 4, .error = 0.01, .layers = {{0.1, 2}, {0.2, 0.5}}};
+  const std::string line = to_jsonl(interval_record(report, sample_plan()));
+  const auto read = std::get<IntervalRecord>(from_jsonl(line, "t"));
+  EXPECT_EQ(read.report.code_noise, report.code_noise);
+  const std::string damaged = "{\"kind\":\"interval\",\"code_noise\":{\"layers\":[[0.1]]}}";
+  EXPECT_THROW(from_jsonl(damaged, "t"), StorageError);
 }
 
 TEST(MetricsFiles, SayWhyThereWasNoProbe) {

@@ -17,6 +17,8 @@ TEST(Summary, ReadsBackEveryField) {
   write_summary(path, sample_summary(30));
   EXPECT_EQ(to_json(read_summary(path)), to_json(sample_summary(30)));
   EXPECT_EQ(read_summary(path).memory_retries, 2);
+  EXPECT_EQ(read_summary(path).predictions, sample_summary(30).predictions);
+  EXPECT_EQ(read_summary(path).code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
 }
 
 TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
@@ -24,6 +26,7 @@ TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
   EXPECT_EQ(old.accuracy, 87.5);
   EXPECT_EQ(old.score, 0);
   EXPECT_EQ(old.plan_changes, 0);
+  EXPECT_TRUE(old.code_noise_by_layer.empty());
 }
 
 TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
@@ -52,7 +55,15 @@ TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
                           "layers_bf16",
                           "layers_fp32",
                           "batch_largest",
-                          "rollbacks"})
+                          "rollbacks",
+                          "code_noise",
+                          "code_noise_by_layer",
+                          "prediction_blocks",
+                          "prediction_candidates",
+                          "prediction_hits",
+                          "prediction_saved_bits",
+                          "prediction_saved_bytes",
+                          "prediction_saved_seconds"})
     EXPECT_NE(json.find(text("\"", key, "\":")), std::string::npos) << key;
   EXPECT_EQ(json.find('\n'), std::string::npos);
 }

@@ -188,6 +188,37 @@ TEST(ABrokenWeight, IsNamedAndTheRunGoesBackToItsLastCheckpoint) {
   EXPECT_LE(run.latest, 1) << "steps between the fault and the way back";
 }
 
+/// A run whose weights all grow beyond what a loss can be computed with, and stay numbers.
+struct BlownUpRun : WatchedRun {
+  using WatchedRun::WatchedRun;
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    WatchedRun::interval(report, plan);
+    if (report.step < blow_up_at || std::exchange(blown_up, true)) return;
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& weight : parts.network.module->parameters()) weight.mul_(1e15);
+  }
+  std::int64_t blow_up_at = 0;
+  bool blown_up = false;
+};
+
+TEST(WeightsThatGiveNoFiniteLoss, TakeTheRunBackToItsLastCheckpoint) {
+  const ScratchFolder scratch;
+  RunConfig config = faulty_run();
+  config.train.epochs = 12;
+  config.run.checkpoint_every = 3;
+  config.train.control_interval = 4;
+  config.activations.keep = "coded";
+  BlownUpRun run(config);
+  run.blow_up_at = 8;
+  CheckpointStore store(scratch.path / "run");
+  const RunSummary summary = run.run(&store);
+  EXPECT_TRUE(run.blown_up);
+  EXPECT_EQ(summary.rollbacks, 1) << testing::PrintToString(run.notices);
+  EXPECT_TRUE(run.noticed("the weights have gone astray")) << testing::PrintToString(run.notices);
+  EXPECT_TRUE(run.noticed("lossless for")) << testing::PrintToString(run.notices);
+  EXPECT_TRUE(run.is_finite());
+}
+
 TEST(ABrokenWeight, EndsARunWithoutCheckpoints) {
   PokedRun run(faulty_run());
   run.poke = [](std::int64_t step) { return step == 4; };

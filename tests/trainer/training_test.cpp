@@ -9,6 +9,7 @@
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/telemetry/run_record.h"
 #include "triaccel/telemetry/summary.h"
 #include "triaccel/trainer/format_support.h"
 #include "triaccel/trainer/network_state.h"
@@ -216,9 +217,18 @@ INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
                                          std::tuple("amp", "sgd"),
                                          std::tuple("triaccel", "adamw")));
 
+/// What reports of a run tell of codes, in their order.
+std::vector<CodeNoise> noise_of(const Recorder& run) {
+  std::vector<CodeNoise> told;
+  for (const StepReport& report : run.reports)
+    if (report.code_noise) told.push_back(*report.code_noise);
+  return told;
+}
+
 TEST(ResumeExactly, AlsoWithCodedActivations) {
   RunConfig config = digits_run();
   config.model.name = "resnet18";
+  config.model.stem = "cifar";
   config.model.width = 8;
   config.data.train_samples = 48;
   config.train.batch = 12;
@@ -230,8 +240,11 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   config.device.threads = 1;
   const ScratchFolder scratch;
   Recorder whole;
-  start_run(config, scratch.path / "whole", {.sinks = {&whole}});
+  const RunSummary summary = start_run(config, scratch.path / "whole", {.sinks = {&whole}});
   EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
+  EXPECT_TRUE(whole.noticed("bits follow the noise of each layer"));
+  EXPECT_GE(noise_of(whole).size(), 2u);
+  EXPECT_EQ(summary.code_noise_by_layer, noise_of(whole).back().shares());
   for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet
     int steps = 0;
     const auto stop = [&] { return ++steps == last; };
@@ -239,6 +252,13 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
     EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
     EXPECT_EQ(resume_run(run).status, "finished");
     EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << last;
+    const RunRecord told = read_run_record(run);
+    EXPECT_EQ(told.summary->code_noise_by_layer, summary.code_noise_by_layer) << last;
+    EXPECT_EQ(told.summary->predictions, summary.predictions) << last;
+    std::vector<CodeNoise> noise;
+    for (const IntervalRecord& interval : told.metrics.intervals)
+      if (interval.report.code_noise) noise.push_back(*interval.report.code_noise);
+    EXPECT_EQ(noise, noise_of(whole)) << last;
   }
 }
 

@@ -76,6 +76,13 @@ struct PredictionCounts {
   std::int64_t candidates = 0;  // with an earlier block of the same hash
   std::int64_t predicted = 0;   // of them, those whose codes reach the difference with fewer bits
   std::int64_t saved_bits = 0;  // by these, what tells predictions taken off
+  PredictionCounts& operator+=(const PredictionCounts& more) {
+    blocks += more.blocks;
+    candidates += more.candidates;
+    predicted += more.predicted;
+    saved_bits += more.saved_bits;
+    return *this;
+  }
   bool operator==(const PredictionCounts&) const = default;
 };
 

@@ -104,6 +104,7 @@ struct SavedEntry {
   std::int64_t bytes = 0;                // of the whole tensor
   std::int64_t same_as = 0;              // number of the first entry that saved the same tensor
   std::int64_t parameter = -1;           // number of the constant that the consumer saved, too
+  std::int64_t layer = -1;               // LayerId of the consumer; -1: of none
   Derivation derivation = Derivation::None;
   std::int64_t source = -1;     // number of the first entry of what it can be computed from
   PoolingWindows windows = {};  // kind Window

@@ -73,6 +73,7 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
     if (first == i) {
       tensor_of[i] = tensors.size();
       tensors.push_back({.entry = entry.same_as,
+                         .layer = entry.layer,
                          .kind = entry.kind,
                          .type = entry.type,
                          .sizes = entry.sizes,
@@ -85,7 +86,9 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
     SavedStatistics& tensor = tensors[tensor_of[i] = tensor_of[first]];
     tensor.mask_too =
         tensor.mask_too || entry.kind == SavedClass::Sign || tensor.kind == SavedClass::Sign;
-    if (place_of(entry.kind) > place_of(tensor.kind)) tensor.kind = entry.kind;
+    if (place_of(entry.kind) <= place_of(tensor.kind)) continue;
+    tensor.kind = entry.kind;
+    tensor.layer = entry.layer;
   }
   // A mask, or the whole tensor, tells the zeros anyway.
   for (SavedStatistics& tensor : tensors)

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "triaccel/core/code_noise.h"
 #include "triaccel/core/curvature_report.h"
 #include "triaccel/core/memory_report.h"
 #include "triaccel/core/predicted_blocks.h"
@@ -55,8 +56,9 @@ struct StepReport {
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
   std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
-  std::int64_t saved_nonfinite = 0;       // ranges of the interval's codes that were not finite
-  PredictionCounts predictions = {};      // of the interval, where plans predict blocks
+  std::optional<CodeNoise> code_noise = {};  // when a look measured it since the last report
+  std::int64_t saved_nonfinite = 0;          // ranges of the interval's codes that were not finite
+  PredictionCounts predictions = {};         // of the interval, where plans predict blocks
   // What these predictions save of a pass, as last measured; negative: it takes that much longer.
   double prediction_seconds = 0;
 };

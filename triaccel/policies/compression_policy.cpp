@@ -6,12 +6,15 @@
 #include "triaccel/policies/codec_rules.h"
 #include "triaccel/policies/error_bound.h"
 #include "triaccel/policies/held_bytes.h"
+#include "triaccel/policies/predicted_error.h"
 
 namespace triaccel {
 namespace {
 
 constexpr const char* kPlanned = "compression/planned";
 constexpr const char* kTensorSketches = "compression/sketches";
+constexpr const char* kLearnt = "compression/layers_learnt";
+constexpr const char* kCalibration = "compression/layers";
 
 const CompressionOptions& checked(const CompressionOptions& options) {
   check_options(options);
@@ -46,6 +49,16 @@ bool CompressionPolicy::correct(double measured_error, bool may_grow) {
   return error_scale_ != before;
 }
 
+void CompressionPolicy::learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+                              std::span<const SavedPlan> plans) {
+  learnt_.add(measured, tensors, predicted_errors(tensors, plans, planned_.drop_price));
+}
+
+void CompressionPolicy::calibrate() {
+  calibration_ = learnt_;
+  planned_ = {};
+}
+
 CompressionPolicy::Planned CompressionPolicy::wanted() const {
   const CompressionOrders orders = this->orders();
   if (!codes() || orders.lossless) return {};
@@ -70,7 +83,7 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                       .error_bound = wanted.error_bound,
                       .previous = previous};
   if (wanted == planned_ && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
-  SavedDecision decision = plan_saved(tensors, request, options_.codecs);
+  SavedDecision decision = plan_saved(calibration_.calibrated(tensors), request, options_.codecs);
   sketches_.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
@@ -86,6 +99,8 @@ std::vector<StateView> CompressionPolicy::state() const {
   state.push_back(number_state(kTensorSketches, values));
   state.push_back(number_state<double>(
       kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
+  state.push_back(learnt_.state(kLearnt));
+  state.push_back(calibration_.state(kCalibration));
   return state;
 }
 
@@ -96,6 +111,11 @@ void CompressionPolicy::restore(const StateMap& saved) {
   constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
   if (values.size() % kPerSketch != 0)
     throw StorageError(text("the checkpoint's state '", kTensorSketches, "' has another size"));
+  NoiseCalibration learnt, calibration;
+  learnt.restore(saved, kLearnt);
+  calibration.restore(saved, kCalibration);
+  learnt_ = learnt;
+  calibration_ = calibration;
   loop_ = loop;
   planned_ = {planned[0], planned[1], planned[2]};
   error_scale_ = planned[3];

@@ -4,9 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "triaccel/core/code_noise.h"
 #include "triaccel/core/state_view.h"
 #include "triaccel/policies/compression_loop.h"
 #include "triaccel/policies/compression_options.h"
+#include "triaccel/policies/noise_calibration.h"
 #include "triaccel/policies/saved_planner.h"
 #include "triaccel/policies/similarity_meter.h"
 
@@ -40,6 +42,15 @@ class CompressionPolicy final : public Stateful {
   /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
   bool correct(double measured_error, bool may_grow);
 
+  /// Tells the noise of every layer that was measured under the last plans, which were made for
+  /// these tensors. Plans stay as they are until calibrate().
+  void learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+             std::span<const SavedPlan> plans);
+
+  /// Plans are made by that noise from now on, the next ones for all tensors. Where they are no
+  /// better, a copy from before goes on.
+  void calibrate();
+
   /// The error of the gradient that Error mode promises; 0 in other modes.
   double error_bound() const;
 
@@ -59,6 +70,8 @@ class CompressionPolicy final : public Stateful {
   CompressionOptions options_;
   CompressionState loop_;
   double error_scale_ = 1;             // of the planner's bound over error_bound()
+  NoiseCalibration learnt_;            // what the noise of layers says
+  NoiseCalibration calibration_;       // what plans are made by: the same, or as it once was
   Planned planned_;                    // what the last plans were made for
   std::vector<SavedSketch> sketches_;  // of the tensors when they last got a plan
 };

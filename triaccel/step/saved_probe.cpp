@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -13,6 +13,7 @@
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"
+#include "triaccel/step/saved_readers.h"
 #include "triaccel/step/step_runner.h"
 
 namespace triaccel {
@@ -35,15 +36,27 @@ class [[nodiscard]] DroppedGradients {
   const std::vector<ParameterRef>& parameters_;
 };
 
-/// |a * x - b * y|^2 over lists of tensors, some of which may be undefined in both; y may be in
-/// host memory.
-double squared_distance(const std::vector<at::Tensor>& x, double a,
-                        const std::vector<at::Tensor>& y, double b) {
+/// |a * x - b * y|^2 of each of two lists of tensors, 0 where either is undefined; y may be in host
+/// memory.
+std::vector<double> squared_distances(const std::vector<at::Tensor>& x, double a,
+                                      const std::vector<at::Tensor>& y, double b) {
   std::vector<at::Tensor> squares;
+  std::vector<std::size_t> places;
   for (std::size_t i = 0; i < x.size(); ++i)
-    if (x[i].defined() && y[i].defined())
+    if (x[i].defined() && y[i].defined()) {
       squares.push_back((x[i] * a - y[i].to(x[i].device()) * b).square_().sum(at::kDouble));
-  return squares.empty() ? 0 : at::stack(squares).sum().item<double>();
+      places.push_back(i);
+    }
+  std::vector<double> distances(x.size(), 0.0);
+  if (squares.empty()) return distances;
+  const at::Tensor on_host = at::stack(squares).cpu();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    distances[places[i]] = on_host.const_data_ptr<double>()[i];
+  return distances;
+}
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 /// Out of the way of the next pass.
@@ -106,9 +119,12 @@ SavedProbe::Gradients SavedProbe::take_gradients() const {
 SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
   SavedProfile profile(constants_of(network_));
   SavedSampler sampler(profile, {});
+  SavedReaders readers(sampler, network_.parameters);
   SavedCensus census;
-  pass(&sampler,
-       [&](const at::Tensor& logits) { census = profile.census(logits, batch_.inputs.size(0)); });
+  pass(&readers, [&](const at::Tensor& logits) {
+    census = profile.census(logits, batch_.inputs.size(0));
+    readers.put_layers(census, logits);
+  });
   samples = sampler.take_samples();
   return census;
 }
@@ -144,13 +160,15 @@ CodeNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<Sa
     // g = g_a + g_b are sums over a and b samples, divided by all of them. The means of the two
     // differ by (1/a + 1/b) times a sample's variance; the mean of all has 1/(a + b) of it.
     const auto a = static_cast<double>(half), b = static_cast<double>(all - half);
-    noise.batch_variance = a * b * squared_distance(take_gradients(), 1 / a + 1 / b, exact, 1 / b);
+    noise.batch_variance =
+        a * b * sum_of(squared_distances(take_gradients(), 1 / a + 1 / b, exact, 1 / b));
   });
   SavedStoreOptions other = options;
   other.seed ^= kProbeSeed;
   SavedStore store(other, constants_of(network_), batch_.inputs.device());
   store.follow(census, plans);
   Gradients first;
+  std::vector<double> variances;
   double error = 0;
   for (const bool again : {false, true}) {
     Gradients coded;
@@ -160,13 +178,21 @@ CodeNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<Sa
       coded = take_gradients();
     });
     store.end_pass();
-    error += squared_distance(coded, 1, exact, 1) / 2;
+    error += sum_of(squared_distances(coded, 1, exact, 1)) / 2;
     if (again)
-      noise.code_variance = squared_distance(coded, 1, first, 1) / 2;
+      variances = squared_distances(coded, 1, first, 1);
     else
       first = in_host_memory(std::move(coded));
   }
-  noise.error = error / squared_distance(exact, 1, exact, 0);
+  const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
+  noise.layers.resize(static_cast<std::size_t>(network_.layer_count));
+  for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+    LayerCodeNoise& layer = noise.layers.at(static_cast<std::size_t>(network_.parameters[i].layer));
+    layer.variance += variances[i] / 2;
+    layer.square += squares[i];
+  }
+  noise.code_variance = sum_of(variances) / 2;
+  noise.error = error / sum_of(squares);
   return noise;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "triaccel/core/code_noise.h"
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/data/dataset.h"
@@ -20,14 +21,6 @@ struct StepNetwork;
 
 /// Parameters and buffers: what a pass saves of them costs nothing.
 std::vector<at::Tensor> constants_of(const StepNetwork& network);
-
-/// What the codes of saved tensors add to the gradient of a few samples. Squared norms over all
-/// parameters; of different samples, and under a loss scale, only their ratios can be compared.
-struct CodeNoise {
-  double code_variance = 0;   // by the codes' random offsets
-  double batch_variance = 0;  // by the choice of samples
-  double error = 0;           // mean square of the difference from the exact gradient, over its own
-};
 
 /// How the passes of a probe compute.
 struct ProbeRules {
@@ -54,8 +47,9 @@ class SavedProbe {
   std::vector<ErrorGain> error_gains(const SavedCensus& census) const;
 
   /// The gradient under plans for the census, twice with other random offsets, beside the exact
-  /// one. Of the three gradients two are in host memory. The batch's variance is that of its two
-  /// halves' losses under one forward pass, so that norms see the same samples.
+  /// one, and the same layer by layer. Of the three gradients two are in host memory. The batch's
+  /// variance is that of its two halves' losses under one forward pass, so that norms see the same
+  /// samples.
   CodeNoise code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
                        const SavedStoreOptions& options) const;
 

@@ -55,6 +55,8 @@ void for_each_saved_field(Record& saved, Field&& field) {
   field("passed_bytes", saved.passed_bytes);
   field("unique_bytes", saved.unique_bytes);
   field("fp32_bytes", saved.fp32_bytes);
+  field("allocations", saved.allocations);
+  field("allocated_bytes", saved.allocated_bytes);
   field("shared", saved.shared);
   field("derived", saved.derived);
   field("mismatches", saved.mismatches);
@@ -70,6 +72,13 @@ void for_each_prediction_field(Record& report, Field&& field) {
   field("saved_bits", report.predictions.saved_bits);
   field("saved_bytes", report.saved->predicted_away_bytes);
   field("saved_seconds", report.prediction_seconds);
+}
+
+template <typename Record, typename Field>
+void for_each_noise_field(Record& noise, Field&& field) {
+  field("code_variance", noise.code_variance);
+  field("batch_variance", noise.batch_variance);
+  field("error", noise.error);
 }
 
 auto write_to(Json& target) {
@@ -151,6 +160,27 @@ void saved_from(const JsonFields& fields, StepReport& report) {
     by_codec.read(codec_key(i).c_str(), saved.held_bytes[i]);
 }
 
+Json noise_json(const CodeNoise& noise) {
+  Json json;
+  for_each_noise_field(noise, write_to(json));
+  Json& layers = json["layers"] = Json::array();
+  for (const LayerCodeNoise& layer : noise.layers)
+    layers.push_back(Json::array({layer.variance, layer.square}));
+  return json;
+}
+
+CodeNoise noise_from(const JsonFields& fields) {
+  CodeNoise noise;
+  for_each_noise_field(noise, read_from(fields));
+  for (const nlohmann::json& entry : fields.array("layers")) {
+    if (!entry.is_array() || entry.size() != 2)
+      fields.reject("layers", "a list of [variance, square]");
+    noise.layers.push_back(
+        {number_in(entry[0], "layers", fields), number_in(entry[1], "layers", fields)});
+  }
+  return noise;
+}
+
 Json signals_json(const LayerSignals& s) {
   return Json::array({s.count, s.sum, s.sum_of_squares, short_double(s.absolute_maximum),
                       s.nonfinite, s.fp16_zeros, s.fp16_subnormals, short_double(s.fp16_scale)});
@@ -219,6 +249,7 @@ Json interval_json(const IntervalRecord& record) {
       layers.push_back(signals_json(signals));
   }
   if (record.report.saved) json["saved"] = saved_json(record.report);
+  if (record.report.code_noise) json["code_noise"] = noise_json(*record.report.code_noise);
   if (record.report.curvature) json["curvature"] = curvature_json(*record.report.curvature);
   return json;
 }
@@ -249,6 +280,7 @@ IntervalRecord interval_from(const JsonFields& fields) {
   for (const nlohmann::json& entry : fields.array("layers"))
     record.report.layers.push_back(signals_from(entry, fields));
   if (fields.has("saved")) saved_from(fields.object("saved"), record.report);
+  if (fields.has("code_noise")) record.report.code_noise = noise_from(fields.object("code_noise"));
   if (fields.has("curvature")) record.report.curvature = curvature_from(fields.object("curvature"));
   return record;
 }

@@ -134,32 +134,54 @@ std::string rates_map(const ReportedRun& run) {
                    run, values, "0");
 }
 
-std::string curvature_map(const ReportedRun& run) {
+/// What some intervals measured of each layer, over the run; `measure` gives none for the others.
+template <typename Measure>
+std::string measured_map(const ReportedRun& run, const std::string& title,
+                         const std::string& unknown, Measure measure) {
   const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
   std::vector<std::vector<double>> values;
-  HeatMap map{.x_label = "epoch"};
-  const CurvatureReport* last = nullptr;
+  HeatMap map{.title = title_for(run, title), .x_label = "epoch"};
   for (const IntervalRecord& interval : all) {
-    const auto& probe = interval.report.curvature;
-    if (!probe || probe->layers.empty()) continue;
-    if (last != nullptr && probe->layers.size() != values.size()) continue;
+    const std::vector<double> measured = measure(interval.report);
+    if (measured.empty() || (!values.empty() && measured.size() != values.size())) continue;
     if (!map.edges.empty() && !(interval.report.epoch > map.edges.back())) continue;
-    values.resize(probe->layers.size());
-    for (std::size_t layer = 0; layer < values.size(); ++layer) {
-      const LayerCurvature& curvature = probe->layers[layer];
-      values[layer].push_back(curvature.eigenvalues.empty() ? std::nan("") : curvature.largest());
-    }
+    values.resize(measured.size());
+    for (std::size_t layer = 0; layer < values.size(); ++layer)
+      values[layer].push_back(measured[layer]);
     map.edges.push_back(interval.report.epoch);
-    last = &*probe;
   }
-  if (last == nullptr) return "";
-  // What a probe found holds until the next one.
+  if (values.empty()) return "";
+  // What was found holds until it is measured again.
   const double step = map.edges.size() > 1 ? map.edges.back() - map.edges[map.edges.size() - 2] : 0;
   map.edges.push_back(std::max(all.back().report.epoch, map.edges.back() + std::max(step, 1e-3)));
-  map.title = title_for(
-      run, fmt::format("Largest eigenvalue of each layer ({})",
-                       last->mode == CurvatureMode::Hessian ? "Hessian" : "empirical Fisher"));
-  return value_map(std::move(map), run, values, "none or ≤ 0");
+  return value_map(std::move(map), run, values, unknown);
+}
+
+std::string curvature_map(const ReportedRun& run) {
+  const CurvatureReport* last = nullptr;
+  for (const IntervalRecord& interval : run.record.metrics.intervals)
+    if (interval.report.curvature && !interval.report.curvature->layers.empty())
+      last = &*interval.report.curvature;
+  if (last == nullptr) return "";
+  return measured_map(
+      run,
+      fmt::format("Largest eigenvalue of each layer ({})",
+                  last->mode == CurvatureMode::Hessian ? "Hessian" : "empirical Fisher"),
+      "none or ≤ 0", [](const StepReport& report) {
+        std::vector<double> largest;
+        if (report.curvature)
+          for (const LayerCurvature& layer : report.curvature->layers)
+            largest.push_back(layer.eigenvalues.empty() ? std::nan("") : layer.largest());
+        return largest;
+      });
+}
+
+std::string noise_map(const ReportedRun& run) {
+  return measured_map(run, "Noise of codes over each layer's gradient, squared", "none",
+                      [](const StepReport& report) {
+                        return report.code_noise ? report.code_noise->shares()
+                                                 : std::vector<double>();
+                      });
 }
 
 }  // namespace
@@ -167,7 +189,7 @@ std::string curvature_map(const ReportedRun& run) {
 std::string layers_section(std::span<const ReportedRun> runs) {
   std::string figures;
   for (const ReportedRun& run : runs)
-    figures += precision_map(run) + curvature_map(run) + rates_map(run);
+    figures += precision_map(run) + curvature_map(run) + noise_map(run) + rates_map(run);
   return figures.empty() ? "" : "<section class=\"plots\">" + figures + "</section>\n";
 }
 

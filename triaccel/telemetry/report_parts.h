@@ -39,8 +39,8 @@ std::string precision_figure(const ReportedRun& run);
 /// The efficiency score of each epoch and whether it rises; "" when no run has two epochs.
 std::string score_figure(std::span<const ReportedRun> runs);
 
-/// Precision, curvature and learning-rate factor of each layer over time, for the runs in which
-/// they differ or change; "" when none does.
+/// Precision, curvature, noise of codes and learning-rate factor of each layer over time, for the
+/// runs in which they differ, change or were measured; "" when none is.
 std::string layers_section(std::span<const ReportedRun> runs);
 
 /// Notices, what was run on what, and configuration.

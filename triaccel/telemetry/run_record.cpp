@@ -59,6 +59,13 @@ RunSummary outcome_of(const RunRecord& run) {
     outcome.memory_retries += report.memory_retries;
     outcome.batch_largest = std::max(outcome.batch_largest, interval.batch_size);
     if (report.curvature && report.curvature->skipped.empty()) ++outcome.curvature_probes;
+    if (report.code_noise) {
+      outcome.code_noise = report.code_noise->code_variance / report.code_noise->batch_variance;
+      outcome.code_noise_by_layer = report.code_noise->shares();
+    }
+    outcome.predictions += report.predictions;
+    if (report.saved) outcome.predicted_away_bytes = report.saved->predicted_away_bytes;
+    outcome.prediction_seconds = report.prediction_seconds;
     outcome.layers_fp32 = interval.layers_by_precision[0];
     outcome.layers_bf16 = interval.layers_by_precision[1];
     outcome.layers_fp16 = interval.layers_by_precision[2];

@@ -73,6 +73,12 @@ struct RunSummary {
   // Of steps and evaluation passes on a GPU, in this session; a capture is a miss of the cache.
   std::int64_t graph_replays = 0;
   std::int64_t graph_captures = 0;
+  // Of codes of saved activations, as last measured; 0 and empty: not measured.
+  double code_noise = 0;  // variance of the gradient by their offsets, over that by the samples
+  std::vector<double> code_noise_by_layer = {};  // the same over the layer's gradient squared
+  PredictionCounts predictions = {};             // of blocks, over the run
+  std::int64_t predicted_away_bytes = 0;         // by them, of the last pass
+  double prediction_seconds = 0;                 // likewise, as last measured; negative: more
   // Of `seconds`: reading the measurements once an interval (without the wait for the steps that
   // are under way), curvature probes, and deciding. The statistics that every step gathers on the
   // device are part of the step.

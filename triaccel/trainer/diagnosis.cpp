@@ -25,26 +25,35 @@ bool all_finite(const at::Tensor& tensor) {
   return (least * 0 + most * 0).item<double>() == 0;
 }
 
-/// For each sample whether its input and its loss are finite. In evaluation mode, since batch
-/// statistics would spread one sample's fault over all.
-at::Tensor samples_in_order(const Network& network, const Batch& batch, const ForwardRules& rules) {
+/// For each sample whether its input is finite.
+at::Tensor sound_inputs(const Batch& batch) {
   const std::int64_t count = batch.inputs.size(0);
-  at::Tensor fine = at::ones({count}, batch.inputs.options().dtype(at::kBool));
-  if (batch.inputs.is_floating_point())
-    fine = at::isfinite(batch.inputs).reshape({count, -1}).all(1);
+  if (!batch.inputs.is_floating_point())
+    return at::ones({count}, batch.inputs.options().dtype(at::kBool));
+  return at::isfinite(batch.inputs).reshape({count, -1}).all(1);
+}
+
+/// For each sample whether its loss is finite. In evaluation mode, since batch statistics would
+/// spread one sample's fault over all.
+at::Tensor finite_losses(const Network& network, const Batch& batch, const ForwardRules& rules) {
+  const std::int64_t count = batch.inputs.size(0);
   const at::Tensor logits = forward_pass(network.forward, batch.inputs, rules).to(at::kFloat);
   const at::Tensor losses = at::cross_entropy_loss(
       logits.reshape({-1, logits.size(-1)}), batch.targets.reshape({-1}), {}, at::Reduction::None);
-  return fine.logical_and(at::isfinite(losses).reshape({count, -1}).all(1));
+  return at::isfinite(losses).reshape({count, -1}).all(1);
 }
 
-/// Appends the numbers of those among `ids` that give no finite loss.
+/// Adds those among `ids` that give no finite loss.
 void find_bad_samples(const Network& network, const Dataset& data, const at::Tensor& ids,
-                      const ForwardRules& rules, std::vector<std::int64_t>& found) {
-  const at::Tensor fine = samples_in_order(network, data.gather(ids, {}), rules);
+                      const ForwardRules& rules, Diagnosis& found) {
+  const Batch batch = data.gather(ids, {});
+  const at::Tensor sound = sound_inputs(batch);
+  const at::Tensor fine = sound.logical_and(finite_losses(network, batch, rules));
   const at::Tensor bad = ids.masked_select(fine.logical_not()).cpu();
-  found.insert(found.end(), bad.const_data_ptr<std::int64_t>(),
-               bad.const_data_ptr<std::int64_t>() + bad.numel());
+  found.samples.insert(found.samples.end(), bad.const_data_ptr<std::int64_t>(),
+                       bad.const_data_ptr<std::int64_t>() + bad.numel());
+  found.looked_at += ids.numel();
+  found.bad_inputs += ids.numel() - sound.sum().item<std::int64_t>();
 }
 
 template <typename Values>
@@ -60,6 +69,9 @@ std::string listed(const Values& values) {
 
 std::string Diagnosis::text() const {
   if (!tensors.empty()) return "the weights themselves are not finite: " + listed(tensors);
+  if (weights_astray())
+    return triaccel::text("none of ", looked_at,
+                          " samples gives a finite loss: the weights have gone astray");
   if (!samples.empty()) return "training samples " + listed(samples) + " give no finite loss";
   return "weights and data are finite: the gradients overflowed";
 }
@@ -87,9 +99,8 @@ Diagnosis diagnose(const Network& network, const Dataset& data, std::span<const 
     for (std::int64_t first = 0; first < step.numel();) {
       const std::int64_t count = std::min(batch, step.numel() - first);
       try {
-        catching_out_of_memory([&] {
-          find_bad_samples(network, data, step.narrow(0, first, count), rules, found.samples);
-        });
+        catching_out_of_memory(
+            [&] { find_bad_samples(network, data, step.narrow(0, first, count), rules, found); });
         first += count;
       } catch (const OutOfMemory&) {
         if (batch == 1) return found;

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,13 @@ namespace triaccel {
 struct Diagnosis {
   std::vector<std::string> tensors = {};   // parameters and buffers that hold some
   std::vector<std::int64_t> samples = {};  // ids whose input holds some, or whose loss is none
+  std::int64_t looked_at = 0;              // samples
+  std::int64_t bad_inputs = 0;             // of them
+
+  /// Whether weights that are all numbers are to blame: no sample has a finite loss, however sound.
+  bool weights_astray() const {
+    return looked_at > 1 && bad_inputs == 0 && std::ssize(samples) == looked_at;
+  }
 
   /// In words, with at most a few of each.
   std::string text() const;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/epoch_order.h"
@@ -56,7 +57,6 @@ at::Tensor GradientJudge::gradient(SavedStore* store) {
   at::manual_seed(
       static_cast<std::uint64_t>(config_.train.seed));  // what is dropped stays the same
   const std::vector<ParameterRef> parameters = parameters_of(parts_.network);
-  for (const ParameterRef& parameter : parameters) parameter.tensor.mutable_grad().reset();
   at::Tensor logits;
   {
     std::optional<SavedTensorScope> scope;
@@ -73,9 +73,10 @@ at::Tensor GradientJudge::gradient(SavedStore* store) {
                              config_.train.label_smoothing, /*weight=*/1, /*loss_scale=*/{}));
   if (store != nullptr) store->end_pass();
   std::vector<at::Tensor> parts;
-  for (const ParameterRef& parameter : parameters)
-    if (parameter.tensor.grad().defined())
-      parts.push_back(parameter.tensor.grad().reshape({-1}).to(at::kDouble));
+  for (const ParameterRef& parameter : parameters) {
+    const at::Tensor gradient = std::exchange(parameter.tensor.mutable_grad(), at::Tensor());
+    if (gradient.defined()) parts.push_back(gradient.reshape({-1}).to(at::kDouble));
+  }
   return at::cat(parts);
 }
 
@@ -86,8 +87,9 @@ GradientQuality GradientJudge::judge(const SavedSettings& settings, std::int64_t
   SavedStore store(saved_store_options(config), constants_of(parts_.network), parts_.on.device);
   SavedSettings whole_batch = settings;
   whole_batch.samples = config.train.batch;
-  store.follow(survey_.census,
-               plans_by_entry(survey_.census, survey_.tensors, plans_of(survey_, whole_batch)));
+  const SavedSurvey survey = settings.by_layer ? calibrated(survey_, parts_, whole_batch) : survey_;
+  store.follow(survey.census,
+               plans_by_entry(survey.census, survey.tensors, plans_of(survey, whole_batch)));
   const double exact_square = squared(exact_);
   at::Tensor sum = at::zeros_like(exact_);
   double squares = 0;

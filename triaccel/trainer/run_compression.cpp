@@ -16,7 +16,9 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kPasses = "saved.passes";
-constexpr const char* kPending = "saved.pending";  // highest rate, noise of codes and of batches
+constexpr const char* kPending = "saved.pending";  // highest rate, whom the noise is for
+constexpr const char* kNoise = "saved.noise";      // as noise_numbers() has it
+constexpr const char* kPredictions = "saved.predictions";
 
 constexpr std::array<std::int64_t, 4> kSampleCounts = {RunCompression::kSamples, 7, 5, 3};
 
@@ -37,6 +39,27 @@ CompressionOptions compression_options(const RunConfig::Activations& wanted) {
 
 bool are_lossy(const std::vector<SavedPlan>& plans) {
   return std::ranges::any_of(plans, [](const SavedPlan& plan) { return is_lossy(plan.codec); });
+}
+
+/// Codes, batches, error, and for every layer variance and square.
+std::vector<double> noise_numbers(const CodeNoise& noise) {
+  std::vector<double> numbers = {noise.code_variance, noise.batch_variance, noise.error};
+  for (const LayerCodeNoise& layer : noise.layers)
+    numbers.insert(numbers.end(), {layer.variance, layer.square});
+  return numbers;
+}
+
+CodeNoise noise_from(const std::vector<double>& numbers) {
+  if (numbers.size() < 3 || numbers.size() % 2 == 0)
+    throw StorageError(text("the checkpoint's state '", kNoise, "' has another size"));
+  CodeNoise noise{.code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+  for (std::size_t i = 3; i < numbers.size(); i += 2)
+    noise.layers.push_back({numbers[i], numbers[i + 1]});
+  return noise;
+}
+
+bool is_finite(const CodeNoise& noise) {
+  return std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
 }
 
 }  // namespace
@@ -106,26 +129,64 @@ at::Tensor RunCompression::measure(const at::Tensor& ids, const StepPlan& plan) 
   return {};
 }
 
+std::optional<CodeNoise> RunCompression::measure_noise(const at::Tensor& ids, const StepPlan& plan,
+                                                       PolicyEvents& events) {
+  try {
+    return parts_.runner->code_noise(plan, *parts_.data.train, ids);
+  } catch (const OutOfMemory& error) {
+    parts_.on.gauge.release_cache();
+    events.push_back(text("what codes add to the gradient was not measured: ", error.what()));
+    return {};
+  }
+}
+
 void RunCompression::probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events) {
   for (int corrections = 0; are_lossy(plans_); ++corrections) {
-    CodeNoise noise;
-    try {
-      noise = parts_.runner->code_noise(plan, *parts_.data.train, ids);
-    } catch (const OutOfMemory& error) {
-      parts_.on.gauge.release_cache();
-      events.push_back(text("what codes add to the gradient was not measured: ", error.what()));
-      return;
-    }
-    const bool finite = std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
-    code_noise_ = finite ? noise.code_variance : kUnmeasured;
-    batch_noise_ = finite ? noise.batch_variance : kUnmeasured;
+    const std::optional<CodeNoise> noise = measure_noise(ids, plan, events);
+    if (!noise) return;
+    noise_ = *noise;
+    noise_unheard_ = noise_untold_ = true;
+    if (policy_.error_bound() == 0) return try_calibration(ids, plan, events);
     if (corrections == kMostCorrections)
-      events.push_back(text("codes add ", noise.error, " of its square to the gradient; the bound ",
-                            policy_.error_bound(), " is not met"));
-    if (corrections == kMostCorrections || !policy_.correct(noise.error, corrections == 0)) return;
+      events.push_back(text("codes add ", noise_.error,
+                            " of its square to the gradient; the bound ", policy_.error_bound(),
+                            " is not met"));
+    if (corrections == kMostCorrections || !policy_.correct(noise_.error, corrections == 0)) return;
     events.clear();
     put(plan, events);
   }
+}
+
+void RunCompression::try_calibration(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events) {
+  if (!is_finite(noise_)) return;
+  policy_.learn(noise_, tensors_, plans_);
+  const CompressionPolicy policy = policy_;
+  const std::optional<BlockPrediction> prediction = prediction_;
+  const std::vector<SavedPlan> plans = plans_;
+  const StepPlan step = plan;
+  policy_.calibrate();
+  PolicyEvents told;
+  put(plan, told);
+  std::optional<CodeNoise> tried;
+  if (plans_ != plans) tried = measure_noise(ids, plan, events);
+  if (tried && NoiseCalibration::pays(noise_, *tried)) {
+    events.push_back(text("bits follow the noise of each layer: the gradient's error falls from ",
+                          noise_.error, " to ", tried->error, " of its square"));
+    std::ranges::move(told, std::back_inserter(events));
+    noise_ = *tried;
+    return;
+  }
+  policy_ = policy;
+  prediction_ = prediction;
+  plans_ = plans;
+  plan = step;
+}
+
+void RunCompression::complete(StepReport& report) {
+  report.prediction_seconds = prediction_seconds_;
+  if (std::exchange(noise_untold_, false)) report.code_noise = noise_;
+  predictions_ += report.predictions;
+  if (report.saved) predicted_away_bytes_ = report.saved->predicted_away_bytes;
 }
 
 void RunCompression::meet(const at::Tensor& ids, const StepPlan& plan) {
@@ -200,9 +261,10 @@ void RunCompression::after(const StepReport& report, double progress, StepPlan& 
     events.push_back(text(report.saved->mismatches,
                           " saved tensors are not those that were planned, and stay raw"));
   if (!policy_.codes()) return;
+  const bool measured = std::exchange(noise_unheard_, false) && is_finite(noise_);
   policy_.tick({.step = report.step,
-                .code_noise = std::exchange(code_noise_, kUnmeasured),
-                .batch_noise = std::exchange(batch_noise_, kUnmeasured),
+                .code_noise = measured ? noise_.code_variance : kUnmeasured,
+                .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
                 .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
                 .progress = progress,
@@ -213,6 +275,12 @@ void RunCompression::after(const StepReport& report, double progress, StepPlan& 
   if (policy_.outdated() && policy_.orders().lossless) put(plan, events);
 }
 
+void RunCompression::after_rollback(std::int64_t step, StepPlan& plan, PolicyEvents& events) {
+  if (!policy_.codes()) return;
+  policy_.tick({.step = step, .nonfinite = true}, events);
+  if (policy_.outdated() && policy_.orders().lossless) put(plan, events);
+}
+
 void RunCompression::after_epoch(double accuracy, PolicyEvents& events) {
   if (policy_.codes()) policy_.epoch({.accuracy = accuracy}, events);
 }
@@ -220,7 +288,12 @@ void RunCompression::after_epoch(double accuracy, PolicyEvents& events) {
 std::vector<StateView> RunCompression::state() const {
   std::vector<StateView> all = policy_.state();
   if (prediction_) std::ranges::move(prediction_->state(), std::back_inserter(all));
-  all.push_back(number_state<double>(kPending, {highest_rate_, code_noise_, batch_noise_}));
+  all.push_back(number_state<double>(
+      kPending, {highest_rate_, noise_unheard_ ? 1.0 : 0.0, noise_untold_ ? 1.0 : 0.0}));
+  all.push_back(number_state(kNoise, noise_numbers(noise_)));
+  all.push_back(number_state<std::int64_t>(
+      kPredictions, {predictions_.blocks, predictions_.candidates, predictions_.predicted,
+                     predictions_.saved_bits, predicted_away_bytes_}));
   all.push_back(
       number_state<std::int64_t>(kPasses, {parts_.runner->saved()->passes().item<std::int64_t>()}));
   return all;
@@ -229,11 +302,16 @@ std::vector<StateView> RunCompression::state() const {
 void RunCompression::restore(const StateMap& saved) {
   const auto passes = numbers_from<std::int64_t>(saved, kPasses, 1);
   const auto pending = numbers_from<double>(saved, kPending, 3);
+  const CodeNoise noise = noise_from(numbers_from<double>(saved, kNoise));
+  const auto predictions = numbers_from<std::int64_t>(saved, kPredictions, 5);
   policy_.restore(saved);
   if (prediction_) prediction_->restore(saved);
   highest_rate_ = pending[0];
-  code_noise_ = pending[1];
-  batch_noise_ = pending[2];
+  noise_unheard_ = pending[1] != 0;
+  noise_untold_ = pending[2] != 0;
+  noise_ = noise;
+  predictions_ = {predictions[0], predictions[1], predictions[2], predictions[3]};
+  predicted_away_bytes_ = predictions[4];
   parts_.runner->saved()->passes().fill_(passes.front());
 }
 

@@ -45,7 +45,19 @@ class RunCompression final : public Stateful {
   void after(const StepReport& report, double progress, StepPlan& plan, PolicyEvents& events);
   void after_epoch(double accuracy, PolicyEvents& events);
 
-  /// What predicting blocks saves of a pass, as last measured; negative: it takes that much longer.
+  /// The run went back to this step, with what it knew then: what broke it may have been codes.
+  void after_rollback(std::int64_t step, StepPlan& plan, PolicyEvents& events);
+
+  /// Adds to the report of an interval what looks have measured since the last one, and counts what
+  /// it says of predicted blocks.
+  void complete(StepReport& report);
+
+  /// The noise of codes as last measured; without layers: never.
+  const CodeNoise& noise() const { return noise_; }
+  /// Over the whole run, and what they save of a pass, as last measured; negative seconds: it takes
+  /// that much longer.
+  const PredictionCounts& predictions() const { return predictions_; }
+  std::int64_t predicted_away_bytes() const { return predicted_away_bytes_; }
   double prediction_seconds() const { return prediction_seconds_; }
 
   /// What the tensors looked like, and how they are kept; index as tensors_of(census).
@@ -62,9 +74,14 @@ class RunCompression final : public Stateful {
   void test_prediction(const at::Tensor& ids, const StepPlan& plan);
   void put_predictions(StepPlan& plan, PolicyEvents& events);
   void time_prediction(std::int64_t samples, PolicyEvents& events);
+  /// What codes add to the gradient; nothing, and an event, where memory is short.
+  std::optional<CodeNoise> measure_noise(const at::Tensor& ids, const StepPlan& plan,
+                                         PolicyEvents& events);
   /// Measures the codes of `plan`, and plans anew while they break their bound; `events` are those
   /// of the plan.
   void probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
+  /// Plans by the noise of each layer, and goes back where that does not pay.
+  void try_calibration(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
 
   RunParts& parts_;
   SavedCodec others_;  // Raw: none of theirs, and the policy decides
@@ -75,8 +92,11 @@ class RunCompression final : public Stateful {
   std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
   double prediction_seconds_ = 0;
   double highest_rate_ = 0;
-  double code_noise_ = kUnmeasured;  // of the last look, until the next tick
-  double batch_noise_ = kUnmeasured;
+  CodeNoise noise_;             // of the last look that measured it
+  bool noise_unheard_ = false;  // no tick has seen it yet
+  bool noise_untold_ = false;   // nor any report
+  PredictionCounts predictions_;
+  std::int64_t predicted_away_bytes_ = 0;
   std::vector<SavedStatistics> tensors_;
   std::vector<SavedPlan> plans_;  // by tensor
 };

@@ -43,6 +43,7 @@ class RunControl final : public Stateful {
 
   /// How saved tensors are kept, decided while the run trains; null: as autograd does.
   RunCompression* compression() { return compression_.get(); }
+  const RunCompression* compression() const { return compression_.get(); }
 
   /// The plan that a replayed file brings into force once `step` steps are done; empty elsewhere,
   /// so that what memory made smaller since the last one stays.

@@ -13,7 +13,7 @@
 namespace triaccel {
 
 RunSummary run_summary(const RunConfig& config, const RunParts& parts, const RunProgress& progress,
-                       const StepPlan& plan, std::string status,
+                       const RunCompression* compression, const StepPlan& plan, std::string status,
                        const std::optional<EvaluationReport>& last) {
   const std::vector<double>& epochs = progress.last_epoch_seconds;
   const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
@@ -58,6 +58,14 @@ RunSummary run_summary(const RunConfig& config, const RunParts& parts, const Run
   if (const GraphCache* graphs = parts.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;
     summary.graph_captures = graphs->counts().captures;
+  }
+  if (compression != nullptr) {
+    const CodeNoise& noise = compression->noise();
+    if (!noise.layers.empty()) summary.code_noise = noise.code_variance / noise.batch_variance;
+    summary.code_noise_by_layer = noise.shares();
+    summary.predictions = compression->predictions();
+    summary.predicted_away_bytes = compression->predicted_away_bytes();
+    summary.prediction_seconds = compression->prediction_seconds();
   }
   summary.score = efficiency_score(summary);
   return summary;

@@ -5,6 +5,7 @@
 
 #include "triaccel/core/step_plan.h"
 #include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/run_compression.h"
 #include "triaccel/trainer/run_config.h"
 #include "triaccel/trainer/run_parts.h"
 #include "triaccel/trainer/run_progress.h"
@@ -12,9 +13,9 @@
 namespace triaccel {
 
 /// What a run has come to. `last` is its last evaluation; without one accuracy and loss are not
-/// known.
+/// known. `compression`: null where autograd keeps what it saves.
 RunSummary run_summary(const RunConfig& config, const RunParts& parts, const RunProgress& progress,
-                       const StepPlan& plan, std::string status,
+                       const RunCompression* compression, const StepPlan& plan, std::string status,
                        const std::optional<EvaluationReport>& last);
 
 }  // namespace triaccel

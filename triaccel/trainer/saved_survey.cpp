@@ -7,22 +7,45 @@
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/policies/codec_rules.h"
 #include "triaccel/policies/held_bytes.h"
+#include "triaccel/policies/noise_calibration.h"
 #include "triaccel/policies/predicted_error.h"
 #include "triaccel/policies/saved_planner.h"
 #include "triaccel/saved/saved_measurement.h"
 #include "triaccel/trainer/run_compression.h"
 
 namespace triaccel {
+namespace {
 
-SavedSurvey survey_saved(RunParts& parts) {
+at::Tensor surveyed_ids(const RunParts& parts) {
   const std::span<const std::int64_t> all(parts.data.training_ids);
   const auto few = std::min(all.size(), static_cast<std::size_t>(RunCompression::kSamples));
-  const std::vector<SavedSample> samples = parts.runner->take_census(
-      parts.plan, *parts.data.train, ids_on_device(all.first(few), parts.on.device));
+  return ids_on_device(all.first(few), parts.on.device);
+}
+
+}  // namespace
+
+SavedSurvey survey_saved(RunParts& parts) {
+  const std::vector<SavedSample> samples =
+      parts.runner->take_census(parts.plan, *parts.data.train, surveyed_ids(parts));
   SavedSurvey survey{.census = parts.runner->census()};
   survey.tensors = tensors_of(survey.census);
   measure_saved(survey.tensors, samples);
   return survey;
+}
+
+SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSettings& settings) {
+  const auto noise_of = [&](const SavedSurvey& one, const std::vector<SavedPlan>& plans) {
+    StepPlan step = parts.plan;
+    put_saved_plans(step, one.census, one.tensors, plans);
+    return parts.runner->code_noise(step, *parts.data.train, surveyed_ids(parts));
+  };
+  const std::vector<SavedPlan> plans = plans_of(survey, settings);
+  const CodeNoise noise = noise_of(survey, plans);
+  NoiseCalibration calibration;
+  calibration.add(noise, survey.tensors,
+                  predicted_errors(survey.tensors, plans, settings.drop_price));
+  SavedSurvey tried{.census = survey.census, .tensors = calibration.calibrated(survey.tensors)};
+  return calibration.pays(noise, noise_of(tried, plans_of(tried, settings))) ? tried : survey;
 }
 
 std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& settings) {

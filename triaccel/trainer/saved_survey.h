@@ -25,7 +25,13 @@ struct SavedSettings {
   RunConfig::Activations activations = {};
   std::int64_t samples = 1;  // of a pass
   double drop_price = 16;    // of a dropped band, over its energy: what the last steps of a run pay
+  bool by_layer = false;     // coded: by the measured noise of each layer, see calibrated()
 };
+
+/// The survey with bits where they show, as a run has them: the noise that codes add to each
+/// layer's gradient is measured on the samples that were surveyed, and tensors become as sensitive
+/// as that tells, where it pays.
+SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSettings& settings);
 
 /// A plan for each of the survey's tensors: raw, without loss, coded at a ratio, or as another
 /// system does.

@@ -113,11 +113,12 @@ RunSummary TrainingLoop::run() {
     one_step();
     const Due due = due_after_step(sampler_.epoch() != epoch);
     if (!due.look && !due.decide && !due.save && !finished()) continue;
-    if (!look_at_interval(due)) continue;  // back at an earlier step
-    if (due.decide) decide_next_plan();
+    if (!look_at_interval(due)) continue;             // back at an earlier step
+    if (due.decide && !decide_next_plan()) continue;  // likewise
     if (due.end_of_epoch) end_epoch();
     if (finished()) break;  // saved below, once evaluated
-    if (due.save) save();
+    // Weights that are of no use must not take the place of those to go back to.
+    if (due.save && (due.stop || !weights_astray_)) save();
     if (due.stop) return summary("interrupted", {});
   }
   // Where samples are held out they alone choose; a run that stopped early has just seen them.
@@ -212,8 +213,7 @@ StepReport TrainingLoop::interval_report() {
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
   report.learning_rate = parts_.method.backprop ? learning_rate_ : zeroth_order_rate_;
-  if (const RunCompression* compression = control_.compression())
-    report.prediction_seconds = compression->prediction_seconds();
+  if (RunCompression* compression = control_.compression()) compression->complete(report);
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
   return report;
 }
@@ -244,14 +244,17 @@ bool TrainingLoop::look_at_interval(const Due& due) {
   return sound;
 }
 
-void TrainingLoop::decide_next_plan() {
+bool TrainingLoop::decide_next_plan() {
   const Stopwatch watch;
   const StepReport report = pending_.take();
   Decision decision = control_.next(report, plan_);
   progress_.look_again_at = report.consecutive_skips > 0 ? progress_.step + kStepsWhileSkipping : 0;
   // As long as a layer can still be lifted, that may mend it.
-  if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan))
-    give_up(report);
+  if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan)) {
+    if (!weights_astray_) give_up(report);
+    roll_back(text(report.consecutive_skips, " steps in a row were skipped", last_skips_));
+    return false;
+  }
   if (RunCompression* compression = control_.compression())
     compression->after(report, schedule_progress(), decision.plan, decision.events);
   for (const std::string& event : decision.events) note(event);
@@ -260,6 +263,7 @@ void TrainingLoop::decide_next_plan() {
   change_plan(std::move(decision.plan));
   look_at_saved(/*first=*/false);
   progress_.control_seconds += watch.seconds();
+  return true;
 }
 
 double TrainingLoop::schedule_progress() const {
@@ -311,6 +315,7 @@ void TrainingLoop::tell_plan() {
 
 bool TrainingLoop::is_sound(const StepReport& report, bool look_at_weights) {
   if (report.skipped_steps == 0) {
+    weights_astray_ = false;
     if (!look_at_weights) return true;
     // The last update itself may have gone wrong; what is evaluated and saved must be numbers.
     const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
@@ -327,6 +332,7 @@ bool TrainingLoop::is_sound(const StepReport& report, bool look_at_weights) {
                                    expected ? std::span<const at::Tensor>() : interval_ids_,
                                    parts_.runner->forward_rules(), plan_.micro_batch_size);
   last_skips_ = text(layer, ": ", found.text());
+  weights_astray_ = found.weights_astray();
   if (!expected || !found.tensors.empty())
     note(text(report.skipped_steps, " step(s) up to step ", report.step,
               " skipped for gradients that are not finite", last_skips_));
@@ -351,7 +357,8 @@ void TrainingLoop::roll_back(const std::string& why) {
   if (!checkpoint)
     throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
                                 rollbacks_to_checkpoint_,
-                                " return(s) to an earlier state; lower --lr"));
+                                " return(s) to an earlier state; lower --lr",
+                                control_.compression() ? " or --activation-ratio" : ""));
   ++progress_.rollbacks;
   const RunProgress before = progress_;
   restore(*checkpoint);
@@ -359,6 +366,13 @@ void TrainingLoop::roll_back(const std::string& why) {
   ++rollbacks_to_checkpoint_;
   tell_plan();
   note(text("back to step ", progress_.step, ", the last checkpoint: ", why));
+  if (RunCompression* compression = control_.compression()) {
+    PolicyEvents events;
+    StepPlan careful = plan_;
+    compression->after_rollback(progress_.step, careful, events);
+    for (const std::string& event : events) note(event);
+    change_plan(std::move(careful));
+  }
 }
 
 void TrainingLoop::end_epoch() {
@@ -415,7 +429,8 @@ void TrainingLoop::note(const std::string& message) {
 
 RunSummary TrainingLoop::summary(std::string status,
                                  const std::optional<EvaluationReport>& last) const {
-  return run_summary(config_, parts_, progress_, plan_, std::move(status), last);
+  return run_summary(config_, parts_, progress_, control_.compression(), plan_, std::move(status),
+                     last);
 }
 
 void TrainingLoop::save() {

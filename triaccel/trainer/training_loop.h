@@ -65,7 +65,7 @@ class TrainingLoop {
   void look_at_saved(bool first);
   bool look_at_interval(const Due& due);
   StepReport interval_report();
-  void decide_next_plan();
+  bool decide_next_plan();  // false: the run went back to an earlier step
   void change_plan(StepPlan next);
   void tell_plan();
   bool is_sound(const StepReport& report, bool look_at_weights);
@@ -107,6 +107,7 @@ class TrainingLoop {
   std::int64_t interval_retries_ = 0;
   std::int64_t rollbacks_to_checkpoint_ = 0;  // the newest one
   std::string last_skips_;                    // where they came from, in words
+  bool weights_astray_ = false;               // what the last look at them found
 };
 
 }  // namespace triaccel
