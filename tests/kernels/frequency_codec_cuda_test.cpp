@@ -75,9 +75,8 @@ TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereRowsAreMovedInPiecesOfAnyW
         }
 }
 
-TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuWhereABlockTakesTileAfterTile) {
-  // 512 tiles and more: a chip of 132 multiprocessors has room for 396 at once. Rows of 2, 4 and 16
-  // bytes' alignment, whole blocks and not.
+TEST_F(FrequencyCodecOnCuda, GivesTheBitsOfTheCpuOfMoreTilesThanRunAtOnce) {
+  // Rows of 2, 4 and 16 bytes' alignment, whole blocks and not.
   for (const int block : {8, 7, 4})
     for (const FloatType type : {FloatType::F32, FloatType::Bf16})
       for (const std::int64_t side : {29, 30, 32}) {

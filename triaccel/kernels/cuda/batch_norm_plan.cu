@@ -1,7 +1,5 @@
 #include "triaccel/kernels/cuda/batch_norm_plan.cuh"
 
-#include "triaccel/kernels/cuda/device_attribute.cuh"
-
 namespace triaccel::kernels::cuda {
 namespace {
 
@@ -11,6 +9,14 @@ constexpr std::int64_t kMostRowBlocks = 256;
 constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
 
 __global__ void compiled_for() {}
+
+int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  static_cast<void>(cudaGetDevice(&device));
+  static_cast<void>(cudaDeviceGetAttribute(&value, attribute, device));
+  check_launch("batch_norm");
+  return value;
+}
 
 /// Whether this build's code, not only the chip, knows clusters: PTX of an older chip does not.
 bool built_with_clusters() {
@@ -23,9 +29,8 @@ bool built_with_clusters() {
 }
 
 int largest_cluster() {
-  return device_attribute(cudaDevAttrClusterLaunch, "batch_norm") != 0 && built_with_clusters()
-             ? kMostCluster
-             : 1;
+  return device_attribute(cudaDevAttrClusterLaunch) != 0 && built_with_clusters() ? kMostCluster
+                                                                                  : 1;
 }
 
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
@@ -44,7 +49,7 @@ NormPlan unplanned(const NormMap& map, bool aligned) {
   NormPlan plan;
   plan.pack = pack_of(map, aligned);
   plan.rows = map.rows;
-  plan.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount, "batch_norm");
+  plan.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   return plan;
 }
 

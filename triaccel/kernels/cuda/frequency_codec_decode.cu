@@ -1,7 +1,6 @@
 #include <bit>
 
 #include "triaccel/kernels/codec_map_math.h"
-#include "triaccel/kernels/cuda/async_copy.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_blocks.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_channels.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_stage.cuh"
@@ -137,6 +136,24 @@ __device__ __forceinline__ void gate_block(const BlockGeometry& geometry, const 
 /// Words of the gate for the elements of a warp's chunk, whose lanes each have a bit of them.
 using GateWords = std::uint32_t[kMostCodes];
 
+/// Begins to copy a word to shared memory; wait_for_words waits for all of the thread's.
+__device__ __forceinline__ void copy_word(std::uint32_t* to, const std::uint32_t* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))), "l"(from)
+               : "memory");
+#else
+  *to = *from;
+#endif
+}
+
+__device__ __forceinline__ void wait_for_words() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /// Begins to fetch them: every lane two, for all.
 template <int block>
 __device__ __forceinline__ void fetch_gate(const BlockGeometry& geometry, std::int32_t unit,
@@ -153,7 +170,7 @@ __device__ __forceinline__ void fetch_gate(const BlockGeometry& geometry, std::i
     const BlockSteps<false> steps = {geometry.row_stride, geometry.column_stride, place.rows - 1,
                                      place.columns - 1};
     const std::int64_t row = (place.offset + steps.row(in_block / block)) >> shift;
-    copy_async(shared_address(&words[i]), gate + ((row + steps.column(in_block % block)) >> 5));
+    copy_word(&words[i], gate + ((row + steps.column(in_block % block)) >> 5));
   });
 }
 
@@ -161,7 +178,7 @@ __device__ __forceinline__ void fetch_gate(const BlockGeometry& geometry, std::i
 /// warp come here.
 template <int block>
 __device__ __forceinline__ void gate_chunk(const GateWords& words, ChunkFloats<block>& x) {
-  wait_for_copies();
+  wait_for_words();
   __syncwarp();
   const std::uint32_t own = 1u << threadIdx.x;
   for_constants<(codes_of_chunk(block) + 3) / 4>([&](auto four) {

@@ -1,4 +1,3 @@
-#include "triaccel/kernels/cuda/device_attribute.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_blocks.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_channels.cuh"
 #include "triaccel/kernels/cuda/frequency_codec_stage.cuh"
@@ -46,7 +45,6 @@ struct SharedRanges {
   float middle[kTileUnits];
   std::uint32_t fraction_inverse[32];  // bits of 1 / width, times 2^127, by the range's fraction
   std::uint32_t exponent;  // kOffsetExponent, where nvcc does not know it: it stays in a register
-  std::uint64_t high;      // of the draws
 };
 
 __device__ float largest_of(const float (&chunks)[kUnitChunks][kTileUnits], std::int32_t lane) {
@@ -67,22 +65,17 @@ struct UnitScales {
   float inverse[kFrequencyBands];
 };
 
-/// What does not depend on the tile; joined() waits for it.
-__device__ __forceinline__ void fill_constants(const OffsetSource& offsets, std::int32_t lane,
-                                               std::int32_t chunk, SharedRanges& shared) {
-  if (chunk != kUnitChunks - 1) return;
-  shared.high = offsets.draws.high();
-  shared.fraction_inverse[lane] =
-      bits_of_float(inverse_width(float_from_bits(0x3f800000u | lane << kRangeShift))) +
-      0x3f800000u;
-  shared.exponent = kOffsetExponent;
-}
-
 /// From the extremes of the unit's eight chunks; each band is joined by one warp.
 __device__ __forceinline__ UnitScales joined(const ChunkExtremes& own, std::int32_t lane,
                                              std::int32_t chunk, SharedRanges& shared) {
 #pragma unroll
   for (int i = 0; i < kExtremes; ++i) shared.extremes[i][chunk][lane] = own.values[i];
+  if (chunk == kUnitChunks - 1) {
+    shared.fraction_inverse[lane] =
+        bits_of_float(inverse_width(float_from_bits(0x3f800000u | lane << kRangeShift))) +
+        0x3f800000u;
+    shared.exponent = kOffsetExponent;
+  }
   __syncthreads();
   if (chunk < kFrequencyBands) {
     float range;
@@ -177,19 +170,32 @@ __device__ __forceinline__ void store_codes(const EncodeWork& work, const ChunkF
 }
 
 template <int block, Access access>
-inline constexpr int kLoadBytes = access == Access::Channels
+inline constexpr int kLoadBytes = access == Access::Rows ? kStageBytes<block>
+                                  : access == Access::Channels
                                       ? static_cast<int>(sizeof(ChannelStage<block>)) * kUnitChunks
                                       : 16;  // not needed
 
-constexpr int kResidentBlocks = 3;  // that a multiprocessor has registers for
-
-/// Codes a tile from its elements.
-template <int block>
-__device__ __forceinline__ void encode_tile(const EncodeWork& work, std::int32_t tile,
-                                            std::int32_t lane, std::int32_t chunk,
-                                            ChunkFloats<block>& x, SharedRanges& shared,
-                                            std::uint8_t* codes, std::int32_t* not_finite) {
+template <int block, Access access>
+__global__ void __launch_bounds__(kTileThreads, 3)
+    encode_kernel(const char* values, std::uint8_t* codes, std::int32_t* not_finite,
+                  const __grid_constant__ EncodeWork work) {
+  __shared__ alignas(16) char stage[kLoadBytes<block, access>];
+  __shared__ SharedRanges shared;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x);
+  const auto chunk = static_cast<std::int32_t>(threadIdx.y);
+  const auto tile = static_cast<std::int32_t>(blockIdx.x);
   const std::int32_t unit = tile * kTileUnits + lane;
+  ChunkFloats<block> x;
+  if constexpr (access == Access::Rows)
+    with_stored_type(work.geometry.type, [&](auto stored) {
+      load_staged<block>(stored, work.geometry, values, tile, chunk, stage, x);
+    });
+  else if constexpr (access == Access::Channels)
+    load_channels<block>(work.geometry, values, unit, chunk,
+                         reinterpret_cast<ChannelStage<block>*>(stage)[chunk], x);
+  else
+    load_chunk<block>(work.geometry, values, unit, chunk, x);
+  const std::uint64_t high = work.offsets.draws.high();  // long before it is needed
   transform_chunk<block, true>(x);
   UnitScales scales = joined(extremes_of<block>(x), lane, chunk, shared);
   const bool finite = is_finite(scales.ranges);
@@ -207,94 +213,8 @@ __device__ __forceinline__ void encode_tile(const EncodeWork& work, std::int32_t
     for_constants<kFrequencyBands>(
         [&](auto band) { scales.inverse[band] = finite ? scales.inverse[band] : 0.0f; });
   }
-  const OffsetWords offsets = first_offsets(work.offsets, shared.high, unit, chunk);
-  store_codes<block>(work, x, scales.inverse, offsets, lane, shared.exponent,
-                     codes + chunk_offset(work.geometry, tile, chunk));
-}
-
-/// A tile for every block.
-template <int block, Access access>
-__global__ void __launch_bounds__(kTileThreads, kResidentBlocks)
-    encode_kernel(const char* values, std::uint8_t* codes, std::int32_t* not_finite,
-                  const __grid_constant__ EncodeWork work) {
-  __shared__ alignas(16) char stage[kLoadBytes<block, access>];
-  __shared__ SharedRanges shared;
-  const auto lane = static_cast<std::int32_t>(threadIdx.x);
-  const auto chunk = static_cast<std::int32_t>(threadIdx.y);
-  const auto tile = static_cast<std::int32_t>(blockIdx.x);
-  ChunkFloats<block> x;
-  if constexpr (access == Access::Channels)
-    load_channels<block>(work.geometry, values, tile * kTileUnits + lane, chunk,
-                         reinterpret_cast<ChannelStage<block>*>(stage)[chunk], x);
-  else
-    load_chunk<block>(work.geometry, values, tile * kTileUnits + lane, chunk, x);
-  fill_constants(work.offsets, lane, chunk, shared);
-  encode_tile<block>(work, tile, lane, chunk, x, shared, codes, not_finite);
-}
-
-/// Access::Rows: a block takes tile after tile, and loads the next one while it codes. Tiles lie in
-/// two stages by turns; a block that has one tile needs but one.
-template <int block>
-__global__ void __launch_bounds__(kTileThreads, kResidentBlocks)
-    encode_rows_kernel(const char* values, std::uint8_t* codes, std::int32_t* not_finite,
-                       std::int32_t tiles, const __grid_constant__ EncodeWork work) {
-  extern __shared__ uint4 stages[];
-  __shared__ SharedRanges shared;
-  const auto blocks = static_cast<std::int32_t>(gridDim.x);
-  auto tile = static_cast<std::int32_t>(blockIdx.x);
-  std::int32_t stage = 0;  // where it begins
-  const auto at = [&](std::int32_t begin) { return reinterpret_cast<char*>(stages) + begin; };
-  with_stored_type(work.geometry.type, [&](auto stored) {
-    begin_load<block>(stored, work.geometry, values, tile, at(stage));
-  });
-  fill_constants(work.offsets, static_cast<std::int32_t>(threadIdx.x),
-                 static_cast<std::int32_t>(threadIdx.y), shared);
-  for (; tile < tiles; tile += blocks, stage = kStageBytes<block> - stage) {
-    auto lane = static_cast<std::int32_t>(threadIdx.x);
-    auto chunk = static_cast<std::int32_t>(threadIdx.y);
-    asm volatile("" : "+r"(lane), "+r"(chunk));  // what follows from them is not kept for all tiles
-    ChunkFloats<block> x;
-    const auto load = [&](auto stored) {
-      const auto begin_next = [&] {
-        if (tile + blocks < tiles)
-          begin_load<block>(stored, work.geometry, values, tile + blocks,
-                            at(kStageBytes<block> - stage));
-      };
-      load_staged<block>(stored, work.geometry, values, tile, lane, chunk, at(stage), begin_next,
-                         x);
-    };
-    // Not by with_stored_type: on a path that none of its cases takes, ptxas would see all elements
-    // of the last tile stay in their registers.
-    if (work.geometry.type == FloatType::F32)
-      load(StoredAs<FloatType::F32>{});
-    else if (work.geometry.type == FloatType::Bf16)
-      load(StoredAs<FloatType::Bf16>{});
-    else
-      load(StoredAs<FloatType::F16>{});
-    encode_tile<block>(work, tile, lane, chunk, x, shared, codes, not_finite);
-  }
-}
-
-/// As many blocks as the chip has room for where their two stages fit it, else one for each tile.
-template <int block>
-void launch_rows(const EncodeWork& work, std::int32_t tiles, const char* values,
-                 std::uint8_t* codes, std::int32_t* not_finite, cudaStream_t stream) {
-  const auto kernel = encode_rows_kernel<block>;
-  const auto attribute = [](cudaDeviceAttr of) { return device_attribute(of, "encode_frequency"); };
-  constexpr int two_stages = 2 * kStageBytes<block>;
-  const int resident = kResidentBlocks * attribute(cudaDevAttrMultiProcessorCount);
-  const int room = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kResidentBlocks -
-                   attribute(cudaDevAttrReservedSharedMemoryPerBlock) -
-                   static_cast<int>(sizeof(SharedRanges));
-  const bool by_turns = tiles > resident && two_stages <= room;
-  if (by_turns) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, two_stages);
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                         cudaSharedmemCarveoutMaxShared);
-  }
-  kernel<<<static_cast<unsigned>(by_turns ? resident : tiles), dim3(kTileUnits, kUnitChunks),
-           by_turns ? two_stages : kStageBytes<block>, stream>>>(values, codes, not_finite, tiles,
-                                                                 work);
+  store_codes<block>(work, x, scales.inverse, first_offsets(work.offsets, high, unit, chunk), lane,
+                     shared.exponent, codes + chunk_offset(work.geometry, tile, chunk));
 }
 
 template <int block>
@@ -305,11 +225,9 @@ void launch(const EncodeWork& work, std::int64_t tiles, const char* values, std:
   // Rows of floats that may be read by vectors go straight to registers, not by the stage.
   const bool direct = geometry.type == FloatType::F32 && geometry.whole_rows;
   const Access access = direct ? Access::Elements : geometry.access;
-  if (access == Access::Rows)
-    return launch_rows<block>(work, static_cast<std::int32_t>(tiles), values, codes, not_finite,
-                              stream);
-  const auto kernel = access == Access::Channels ? encode_kernel<block, Access::Channels>
-                                                 : encode_kernel<block, Access::Elements>;
+  const auto kernel = access == Access::Rows       ? encode_kernel<block, Access::Rows>
+                      : access == Access::Channels ? encode_kernel<block, Access::Channels>
+                                                   : encode_kernel<block, Access::Elements>;
   kernel<<<static_cast<unsigned>(tiles), threads, 0, stream>>>(values, codes, not_finite, work);
 }
 

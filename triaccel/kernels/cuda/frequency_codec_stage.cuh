@@ -1,6 +1,5 @@
 #pragma once
 
-#include "triaccel/kernels/cuda/async_copy.cuh"
 #include "triaccel/kernels/cuda/frequency_codec.cuh"
 #include "triaccel/kernels/cuda/stored_quad.cuh"
 
@@ -95,8 +94,7 @@ __device__ __forceinline__ StagedColumns locate_columns(const BlockGeometry& geo
 template <int block, typename Word, int bytes, typename Body>
 __device__ __forceinline__ void for_each_columns(Body body) {
   constexpr int count = kTileUnits * TileStage<block, Word>::kRowBytes / bytes;
-  int thread = static_cast<int>(threadIdx.y * kTileUnits + threadIdx.x);
-  asm volatile("" : "+r"(thread));  // what follows from it is not to stay in registers meanwhile
+  const int thread = static_cast<int>(threadIdx.y * kTileUnits + threadIdx.x);
   if constexpr (count <= 2 * kTileThreads) {
 #pragma unroll
     for (int number = 0; number < count; number += kTileThreads)
@@ -107,7 +105,7 @@ __device__ __forceinline__ void for_each_columns(Body body) {
   }
 }
 
-/// Begins to copy rows from `first` on of a tile's blocks from the map to shared memory.
+/// Rows from `first` on of a tile's blocks, from the map to shared memory.
 template <int block, typename Word, int first>
 __device__ __forceinline__ void fetch_rows(const BlockGeometry& geometry, const char* values,
                                            std::int32_t tile, char* stage) {
@@ -118,22 +116,14 @@ __device__ __forceinline__ void fetch_rows(const BlockGeometry& geometry, const 
     for_each_columns<block, Word, bytes>([&](int number) {
       const StagedColumns at = locate_columns<block, Word, bytes>(geometry, tile, number, first);
       const char* from = values + at.offset;
-      if constexpr (kCopiesAsync<Type>) {
-        const std::uint32_t to = shared_address(stage + at.stage);
+      Type fetched[rows];
 #pragma unroll
-        for (int r = 0; r < rows; ++r, from += geometry.row_stride)
-          if (r < at.rows)
-            copy_async(to + r * Stage::kRowBytes, reinterpret_cast<const Type*>(from));
-      } else {  // all loads before the first store has to wait
-        Type fetched[rows];
+      for (int r = 0; r < rows; ++r, from += geometry.row_stride)
+        if (r < at.rows) fetched[r] = *reinterpret_cast<const Type*>(from);
 #pragma unroll
-        for (int r = 0; r < rows; ++r, from += geometry.row_stride)
-          if (r < at.rows) fetched[r] = *reinterpret_cast<const Type*>(from);
-#pragma unroll
-        for (int r = 0; r < rows; ++r)
-          if (r < at.rows)
-            *reinterpret_cast<Type*>(stage + at.stage + r * Stage::kRowBytes) = fetched[r];
-      }
+      for (int r = 0; r < rows; ++r)
+        if (r < at.rows)
+          *reinterpret_cast<Type*>(stage + at.stage + r * Stage::kRowBytes) = fetched[r];
     });
   });
 }
@@ -227,39 +217,27 @@ __device__ __forceinline__ void repeat_edges(const LaneBlock& place, float* x) {
       if (r >= place.rows) x[r * block + c] = x[(r - 1) * block + c];
 }
 
-/// Begins to load a tile: as much of it as the stage has room for. It must be free by then.
+/// A tile's elements as floats. All threads of the block come here.
 template <int block, typename Stored>
-__device__ __forceinline__ void begin_load(Stored, const BlockGeometry& geometry,
-                                           const char* values, std::int32_t tile, char* stage) {
-  fetch_rows<block, WordOf<Stored>, 0>(geometry, values, tile, stage);
-}
-
-/// The elements of a tile that begin_load began with, as floats. All threads of the block come
-/// here, and once they have, each calls meanwhile().
-template <int block, typename Stored, typename Meanwhile>
 __device__ __forceinline__ void load_staged(Stored, const BlockGeometry& geometry,
                                             const char* values, std::int32_t tile,
-                                            std::int32_t lane, std::int32_t chunk, char* stage,
-                                            Meanwhile meanwhile, ChunkFloats<block>& x) {
+                                            std::int32_t chunk, char* stage,
+                                            ChunkFloats<block>& x) {
   using Stage = TileStage<block, WordOf<Stored>>;
   constexpr int blocks = blocks_of_chunk(block);
-  const std::int32_t unit = tile * kTileUnits + lane;
+  const std::int32_t unit = tile * kTileUnits + static_cast<std::int32_t>(threadIdx.x);
   LaneBlock places[blocks];
   for_constants<blocks>([&](auto i) {
     places[i] = {.number = chunk * blocks + i, .rows = block, .columns = block};
     if (!geometry.whole_blocks) places[i] = locate_block<block>(geometry, unit, chunk * blocks + i);
   });
-  const char* own = stage + lane * Stage::kLaneBytes;
+  const char* own = stage + threadIdx.x * Stage::kLaneBytes;
   for_constants<Stage::kPasses>([&](auto pass) {
     constexpr int first = pass * Stage::kRows, left = block - first;
     constexpr int rows = left < Stage::kRows ? left : Stage::kRows;
-    if (pass > 0) {
-      __syncthreads();
-      fetch_rows<block, WordOf<Stored>, first>(geometry, values, tile, stage);
-    }
-    wait_for_copies();
+    if (pass > 0) __syncthreads();
+    fetch_rows<block, WordOf<Stored>, first>(geometry, values, tile, stage);
     __syncthreads();
-    if (pass == 0) meanwhile();
     for_constants<blocks>([&](auto i) {
       const auto read = [&](auto odd) {
 #pragma unroll
