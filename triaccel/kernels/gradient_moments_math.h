@@ -69,15 +69,19 @@ TRIACCEL_HOST_DEVICE inline void add_element(float stored, GradientScales scales
              sum_of_squares, absolute_maximum, fp16_zeros, fp16_subnormals);
 }
 
-/// What one lane sums in FP32.
-struct LaneMoments {
-  float sum = 0;
-  float sum_of_squares = 0;
+/// What one thread knows of its elements.
+template <typename Sum>
+struct ThreadMoments {
+  Sum sum = 0;
+  Sum sum_of_squares = 0;
   float absolute_maximum = 0;
   float fp16_zeros = 0;
   float fp16_subnormals = 0;
   std::int32_t nonfinite = 0;
 };
+
+/// What one lane sums in FP32.
+using LaneMoments = ThreadMoments<float>;
 
 /// Of kElementsPerLane elements. Any that is not finite shows in their sum, so nothing else looks
 /// for it as long as there is none. held(i) and again(i) are the same element: a GPU has registers

@@ -72,16 +72,9 @@ struct Lane {
 };
 
 /// What one thread sums over its chunks.
-struct ThreadMoments {
-  double sum = 0;
-  double sum_of_squares = 0;
-  float absolute_maximum = 0;
-  float fp16_zeros = 0;
-  float fp16_subnormals = 0;
-  std::int32_t nonfinite = 0;
-};
+using PieceMoments = ThreadMoments<double>;
 
-__device__ void add_lane(ThreadMoments& mine, const LaneMoments& lane) {
+__device__ void add_lane(PieceMoments& mine, const LaneMoments& lane) {
   mine.sum += double{lane.sum};
   mine.sum_of_squares += double{lane.sum_of_squares};
   mine.absolute_maximum = fmaxf(mine.absolute_maximum, lane.absolute_maximum);
@@ -92,8 +85,8 @@ __device__ void add_lane(ThreadMoments& mine, const LaneMoments& lane) {
 
 /// The scales are read while the first loads are under way.
 template <typename Stored>
-__device__ ThreadMoments thread_moments(const MomentsTensor& tensor, const MomentsPiece& piece,
-                                        MomentsScales scales) {
+__device__ PieceMoments piece_moments(const MomentsTensor& tensor, const MomentsPiece& piece,
+                                      MomentsScales scales) {
   constexpr int kPack = Lane<Stored>::kPack;
   const auto* from = static_cast<const typename Stored::Word*>(tensor.gradient) + piece.begin;
   const auto ahead = static_cast<std::int32_t>(threadIdx.x) * kPack;
@@ -101,7 +94,7 @@ __device__ ThreadMoments thread_moments(const MomentsTensor& tensor, const Momen
   const auto in_register = [&](int i) { return lane.in_register(i); };
   const auto in_memory = [&](int i) { return lane.in_memory(i); };
   const auto read_scales = [&] { return gradient_scales(scales, tensor.layer, tensor.type); };
-  ThreadMoments mine;
+  PieceMoments mine;
   if (aligned_for_vectors(from) && piece.count % kPack == 0) {
     lane.load();
     const GradientScales factors = read_scales();
@@ -122,7 +115,7 @@ __device__ ThreadMoments thread_moments(const MomentsTensor& tensor, const Momen
 
 /// The moments of a warp, in its lane 0. Only the sums take a tree of shuffles; a maximum of
 /// magnitudes is one of their bits.
-__device__ ChunkMoments moments_of_warp(const ThreadMoments& mine) {
+__device__ ChunkMoments moments_of_warp(const PieceMoments& mine) {
   const auto add = [](double& all, double part) { all += part; };
   ChunkMoments all;
   all.sum = reduce_warp(mine.sum, add);
@@ -143,9 +136,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
                    MomentsScratch scratch, LayerMoments* layers) {
   const MomentsPiece piece = locate_piece(list, static_cast<std::int32_t>(blockIdx.x));
   const MomentsTensor& tensor = list.tensors[piece.index];
-  ThreadMoments mine;
+  PieceMoments mine;
   with_stored_type(tensor.type, [&]<typename Stored>(Stored) {
-    mine = thread_moments<Stored>(tensor, piece, scales);
+    mine = piece_moments<Stored>(tensor, piece, scales);
   });
   ChunkMoments all = join_warps<kThreads>(moments_of_warp(mine), AddMoments{});
   if (threadIdx.x == 0) {
