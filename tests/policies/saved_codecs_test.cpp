@@ -147,6 +147,7 @@ TEST(HeldBytes, OfATransformAreThoseOfItsFormatForEveryPlan) {
       }
   tokens.sizes = {1, 24};
   EXPECT_THROW(bytes_of(tokens, {.codec = SavedCodec::Frequency, .block = 8}), UsageError);
+  EXPECT_THROW(bytes_of(tokens, {.codec = SavedCodec::Levelled, .eighths = 16}), UsageError);
 }
 
 TEST(HeldBytes, OfAPassAddUpWithoutConstants) {

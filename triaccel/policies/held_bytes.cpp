@@ -42,6 +42,8 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
     case SavedCodec::Groups:
       return mask + group_bytes(elements_, plan.eighths);
     case SavedCodec::Levelled:
+      require(sizes_.size() == 4, "held_bytes", "a tensor of ", sizes_.size(),
+              " dimensions has no channels to level");
       return mask + levelled_bytes(sizes_, plan.eighths);
     case SavedCodec::NonZeros:
       return mask_bytes_ + nonzero_bytes(elements_, plan.eighths);
