@@ -63,7 +63,7 @@ TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
   config.model.name = "resnet18";
   config.train.batch = 256;
   config.train.epochs = 1;
-  config.data.train_samples = 256;
+  config.data.train_samples = 512;
   config.device.budget = "70MiB";
   Recorder recorder;
   torch::manual_seed(1);
@@ -72,7 +72,7 @@ TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
   EXPECT_GT(summary.memory_retries, 0);
   EXPECT_FALSE(recorder.notices.empty());
   EXPECT_LE(summary.peak_bytes, summary.budget_bytes);
-  EXPECT_EQ(summary.samples, 256);
+  EXPECT_EQ(summary.samples, 512);
   EXPECT_EQ(summary.batch_final, 256);
 }
 
