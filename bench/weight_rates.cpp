@@ -36,12 +36,13 @@ std::vector<at::Tensor> copied_weights(const std::string& model, c10::Device dev
   return weights;
 }
 
-/// A network's parameters with gradients, its optimizer, and torch's own momentum.
+/// A network's parameters with gradients, its optimizer, and torch's own state.
 struct Update {
-  Update(const std::string& model, at::ScalarType gradient_type, c10::Device device)
+  Update(const std::string& model, at::ScalarType gradient_type, const OptimizerOptions& options,
+         c10::Device device)
       : refs(parameters_with_gradients(model, gradient_type, device)),
         gradients(GradientControlOptions{}, refs, layer_count(refs)),
-        optimizer(make_optimizer(OptimizerOptions{}, refs)),
+        optimizer(make_optimizer(options, refs)),
         learning_rates(
             at::full({layer_count(refs)}, 1e-4, at::TensorOptions(at::kFloat).device(device))),
         found_nonfinite(at::zeros({1}, learning_rates.options())),
@@ -50,6 +51,9 @@ struct Update {
       parameters.push_back(ref.tensor);
       torch_gradients.push_back(ref.tensor.grad());
       torch_momentum.push_back(at::zeros_like(ref.tensor));
+      if (options.kind != OptimizerKind::AdamW) continue;
+      torch_squares.push_back(at::zeros_like(ref.tensor));
+      torch_steps.push_back(one.squeeze(0).clone());
     }
   }
 
@@ -80,18 +84,24 @@ struct Update {
                     /*momentum=*/0.9, /*lr=*/1e-4, /*dampening=*/0.0, /*nesterov=*/false,
                     /*maximize=*/false, /*is_first_step=*/false);
   }
+  void torch_adamw_update() {
+    at::_fused_adamw_(parameters, torch_gradients, torch_momentum, torch_squares, {}, torch_steps,
+                      /*lr=*/1e-4, /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/5e-4,
+                      /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
+  }
 
   std::vector<ParameterRef> refs;
   GradientControl gradients;
   std::unique_ptr<Optimizer> optimizer;
   at::Tensor learning_rates, found_nonfinite, one;
-  std::vector<at::Tensor> parameters, torch_gradients, torch_momentum;
+  std::vector<at::Tensor> parameters, torch_gradients, torch_momentum, torch_squares, torch_steps;
 };
 
 void update_rates_at(RateMeter& meter, const std::string& model, at::ScalarType gradient_type) {
-  const auto calling = [&](void (*body)(Update&), at::ScalarType type) -> MakeCall {
+  const auto calling = [&](void (*body)(Update&), at::ScalarType type,
+                           const OptimizerOptions& options = {}) -> MakeCall {
     return [=, device = meter.device()]() -> Call {
-      const auto update = std::make_shared<Update>(model, type, device);
+      const auto update = std::make_shared<Update>(model, type, options, device);
       return [=]() -> std::vector<at::Tensor> {
         body(*update);
         return {};
@@ -106,10 +116,19 @@ void update_rates_at(RateMeter& meter, const std::string& model, at::ScalarType 
   // Torch's optimizer takes gradients in the type of the weights only.
   meter.measure(what, calling([](Update& u) { u.measure(); }, gradient_type),
                 calling([](Update& u) { u.torch_check(); }, at::kFloat));
-  what.kernel = "SGD";
-  what.bytes = (16 + gradient_bytes) * count;
-  meter.measure(what, calling([](Update& u) { u.update(); }, gradient_type),
-                calling([](Update& u) { u.torch_update(); }, at::kFloat));
+  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
+    for (const StateFormat state : {StateFormat::Fp32, StateFormat::Fp8}) {
+      const bool sgd = kind == OptimizerKind::Sgd;
+      const std::int64_t state_bytes = (sgd ? 2 : 4) * (state == StateFormat::Fp32 ? 4 : 1);
+      what.kernel = text(sgd ? "SGD" : "AdamW", state == StateFormat::Fp32 ? "" : ", FP8 state");
+      what.bytes = (8 + state_bytes + gradient_bytes) * count;
+      const OptimizerOptions options{.kind = kind, .state = state};
+      meter.measure(
+          what, calling([](Update& u) { u.update(); }, gradient_type, options),
+          calling(
+              sgd ? [](Update& u) { u.torch_update(); } : [](Update& u) { u.torch_adamw_update(); },
+              at::kFloat, options));
+    }
 }
 
 void cross_entropy_rates_at(RateMeter& meter, std::int64_t rows, std::int64_t classes) {

@@ -13,7 +13,7 @@
 namespace triaccel {
 namespace {
 
-class CapturedUpdate : public testing::TestWithParam<OptimizerKind> {
+class CapturedUpdate : public testing::TestWithParam<OptimizerOptions> {
  protected:
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
@@ -26,9 +26,9 @@ TEST_P(CapturedUpdate, ReplaysAsTheEagerStep) {
   const at::Device device(at::kCUDA, 0);
   OptimizerCase eager(device), captured(device);
   struct Side {
-    explicit Side(OptimizerCase& c, OptimizerKind kind)
+    Side(OptimizerCase& c, const OptimizerOptions& options)
         : control({.clip_norm = 1, .loss_scaling = true, .initial_loss_scale = 1024}, c.ours, 2),
-          optimizer(make_optimizer({.kind = kind}, c.ours)),
+          optimizer(make_optimizer(options, c.ours)),
           average({}, c.ours),
           test(c) {}
     void step() {
@@ -78,8 +78,8 @@ TEST_P(CapturedUpdate, ReplaysUpdatesDuringBackwardAsTheEagerStep) {
   OptimizerCase eager(device), captured(device);
   const GradientControlOptions options = {.loss_scaling = true, .initial_loss_scale = 1024};
   GradientControl control(options, eager.ours, 2), captured_control(options, captured.ours, 2);
-  const auto optimizer = make_optimizer({.kind = GetParam()}, eager.ours);
-  const auto captured_optimizer = make_optimizer({.kind = GetParam()}, captured.ours);
+  const auto optimizer = make_optimizer(GetParam(), eager.ours);
+  const auto captured_optimizer = make_optimizer(GetParam(), captured.ours);
   captured.draw_gradients();
   std::vector<at::Tensor> gradients;  // at the addresses the graph will read
   for (const ParameterRef& parameter : captured.ours) gradients.push_back(parameter.tensor.grad());
@@ -135,7 +135,7 @@ TEST_P(CapturedUpdate, AllocatesNothing) {
   const at::Device device(at::kCUDA, 0);
   OptimizerCase test(device);
   GradientControl control({}, test.ours, 2);
-  const auto optimizer = make_optimizer({.kind = GetParam()}, test.ours);
+  const auto optimizer = make_optimizer(GetParam(), test.ours);
   test.draw_gradients();
   const auto allocations = [] {
     return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocation[0].allocated;
@@ -151,8 +151,8 @@ TEST_P(CapturedUpdate, MatchesTheCpu) {
   OptimizerCase host, device(at::Device(at::kCUDA, 0));
   GradientControl host_control({.clip_norm = 1}, host.ours, 2);
   GradientControl device_control({.clip_norm = 1}, device.ours, 2);
-  const auto on_host = make_optimizer({.kind = GetParam()}, host.ours);
-  const auto on_device = make_optimizer({.kind = GetParam()}, device.ours);
+  const auto on_host = make_optimizer(GetParam(), host.ours);
+  const auto on_device = make_optimizer(GetParam(), device.ours);
   for (int step = 0; step < 10; ++step) {
     host.draw_gradients();
     for (std::size_t i = 0; i < host.ours.size(); ++i)
@@ -166,9 +166,8 @@ TEST_P(CapturedUpdate, MatchesTheCpu) {
     EXPECT_TRUE(at::allclose(device.ours[i].tensor.cpu(), host.ours[i].tensor, 1e-5, 1e-5));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CapturedUpdate,
-                         testing::Values(OptimizerKind::Sgd, OptimizerKind::AdamW),
-                         [](const auto& which) { return std::string(name_of(which.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CapturedUpdate, testing::ValuesIn(every_optimizer()),
+                         [](const auto& which) { return optimizer_text(which.param); });
 
 }  // namespace
 }  // namespace triaccel

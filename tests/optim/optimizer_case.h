@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,20 @@
 #include "triaccel/optim/optimizer.h"
 
 namespace triaccel {
+
+/// Every optimizer, its state in every format.
+inline std::vector<OptimizerOptions> every_optimizer() {
+  std::vector<OptimizerOptions> all;
+  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
+    for (const StateFormat state : {StateFormat::Fp32, StateFormat::Fp8})
+      all.push_back({.kind = kind, .state = state});
+  return all;
+}
+
+/// For the name of a test.
+inline std::string optimizer_text(const OptimizerOptions& options) {
+  return std::string(name_of(options.kind)) + "_" + std::string(name_of(options.state));
+}
 
 /// A few parameters in two layers, one of them channels-last, and a copy for a reference to train.
 struct OptimizerCase {

@@ -48,11 +48,11 @@ TEST(AdamW, FollowsTorchStepByStep) {
   expect_same_path(test, {.kind = OptimizerKind::AdamW, .weight_decay = 0.05}, reference);
 }
 
-class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {
+class EveryOptimizer : public testing::TestWithParam<OptimizerOptions> {
  protected:
   OptimizerCase test_;
   GradientControl control_ = GradientControl({}, test_.ours, 2);
-  std::unique_ptr<Optimizer> optimizer_ = make_optimizer({.kind = GetParam()}, test_.ours);
+  std::unique_ptr<Optimizer> optimizer_ = make_optimizer(GetParam(), test_.ours);
 
   void step() {
     test_.draw_gradients();
@@ -74,7 +74,7 @@ class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {
 TEST_P(EveryOptimizer, TakesTheSameStepsDuringBackward) {
   OptimizerCase other;
   GradientControl other_control({}, other.ours, 2);
-  const auto other_optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  const auto other_optimizer = make_optimizer(GetParam(), other.ours);
   for (int i = 0; i < 3; ++i) {
     test_.draw_gradients();
     for (std::size_t p = 0; p < test_.ours.size(); ++p)
@@ -122,7 +122,7 @@ TEST_P(EveryOptimizer, GoesOnFromItsStateAsIfNothingHadHappened) {
   const at::NoGradGuard no_gradient;
   for (std::size_t i = 0; i < weights.size(); ++i) other.ours[i].tensor.copy_(weights[i]);
   GradientControl control({}, other.ours, 2);
-  const auto optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  const auto optimizer = make_optimizer(GetParam(), other.ours);
   optimizer->restore(optimizer_state);
   control.restore(control_state);
   torch::manual_seed(9);
@@ -149,7 +149,7 @@ TEST_P(EveryOptimizer, ChangesNothingWhenAGradientIsNotFinite) {
 TEST_P(EveryOptimizer, TrainsOnScaledF16GradientsAsOnTheSameInF32) {
   OptimizerCase other;
   GradientControl other_control({}, other.ours, 2);
-  const auto other_optimizer = make_optimizer({.kind = GetParam()}, other.ours);
+  const auto other_optimizer = make_optimizer(GetParam(), other.ours);
   for (int i = 0; i < 3; ++i) {
     test_.draw_gradients();
     for (std::size_t p = 0; p < test_.ours.size(); ++p) {
@@ -206,14 +206,64 @@ TEST_P(EveryOptimizer, NeedsALearningRateForEveryLayer) {
 }
 
 TEST_P(EveryOptimizer, CountsItsStateBytes) {
-  std::int64_t elements = 0;
-  for (const ParameterRef& parameter : test_.ours) elements += parameter.tensor.numel();
-  EXPECT_EQ(optimizer_->state_bytes(), elements * (GetParam() == OptimizerKind::Sgd ? 4 : 8));
+  std::int64_t bytes = 0;
+  for (const ParameterRef& parameter : test_.ours) {
+    const std::int64_t count = parameter.tensor.numel();
+    bytes += GetParam().state == StateFormat::Fp32 ? 4 * count : (count + 127) / 128 * 129;
+  }
+  EXPECT_EQ(optimizer_->state_bytes(), bytes * (GetParam().kind == OptimizerKind::Sgd ? 1 : 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer,
-                         testing::Values(OptimizerKind::Sgd, OptimizerKind::AdamW),
-                         [](const auto& which) { return std::string(name_of(which.param)); });
+TEST_P(EveryOptimizer, HandsItsStateToOneWithTheOtherFormat) {
+  for (int i = 0; i < 3; ++i) step();
+  const StateMap state = saved_state(*optimizer_);
+  OptimizerOptions options = GetParam();
+  options.state = options.state == StateFormat::Fp32 ? StateFormat::Fp8 : StateFormat::Fp32;
+  const auto other = make_optimizer(options, OptimizerCase().ours);
+  other->restore(state);
+  for (const StateView& view : other->state()) {
+    const std::vector<float> wanted = numbers_from<float>(state, view.name);
+    const std::vector<float> found = numbers_from<float>(saved_state(*other), view.name);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (options.state == StateFormat::Fp32)
+        ASSERT_EQ(found[i], wanted[i]) << view.name << " " << i;
+      else
+        ASSERT_NEAR(found[i], wanted[i], std::abs(wanted[i]) / 8 + 1e-4f) << view.name << " " << i;
+  }
+}
+
+TEST_P(EveryOptimizer, ReachesTheMinimumOfAQuadratic) {
+  for (int i = 0; i < 300; ++i) {
+    for (std::size_t p = 0; p < test_.ours.size(); ++p)  // curvature 0.1 to 1, minimum at 0
+      test_.ours[p].tensor.mutable_grad() =
+          test_.ours[p].tensor.detach() * (0.1 + 0.9 * static_cast<double>(p) / 4);
+    test_.learning_rates.fill_(0.1 * (300 - i) / 300);
+    control_.measure();
+    optimizer_->update(control_.update_inputs(test_.learning_rates));
+  }
+  for (const ParameterRef& parameter : test_.ours)
+    EXPECT_LT(parameter.tensor.detach().pow(2).mean().item<double>(), 1e-4) << parameter.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer, testing::ValuesIn(every_optimizer()),
+                         [](const auto& which) { return optimizer_text(which.param); });
+
+TEST(MakeOptimizer, RoundsStatesInEightBitsByTheSeed) {
+  const auto weights_after_two_steps = [](std::uint64_t seed) {
+    OptimizerCase test;
+    GradientControl control({}, test.ours, 2);
+    const auto optimizer = make_optimizer({.state = StateFormat::Fp8, .seed = seed}, test.ours);
+    torch::manual_seed(4);
+    for (int i = 0; i < 2; ++i) {
+      test.draw_gradients();
+      control.measure();
+      optimizer->update(control.update_inputs(test.learning_rates));
+    }
+    return test.ours[2].tensor.detach();
+  };
+  EXPECT_TRUE(torch::equal(weights_after_two_steps(1), weights_after_two_steps(1)));
+  EXPECT_FALSE(torch::equal(weights_after_two_steps(1), weights_after_two_steps(2)));
+}
 
 TEST(MakeOptimizer, NamesStatesByParameter) {
   OptimizerCase test;

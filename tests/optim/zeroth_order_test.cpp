@@ -140,11 +140,13 @@ TEST(ZerothOrder, RefusesWhatItCannotDo) {
   EXPECT_THROW(zeroth.redo({.step = 0, .gradients = {1, 2}}), UsageError);
 }
 
-TEST(ElasticOptimizer, KeepsTheStateOfLayersThatStay) {
+class EveryElasticOptimizer : public testing::TestWithParam<StateFormat> {};
+
+TEST_P(EveryElasticOptimizer, KeepsTheStateOfLayersThatStay) {
   std::vector<ParameterRef> parameters;
   for (std::int64_t layer = 0; layer < 3; ++layer)
     parameters.push_back({"p" + std::to_string(layer), at::randn({5}), layer});
-  ElasticOptimizer optimizer({}, parameters);
+  ElasticOptimizer optimizer({.state = GetParam()}, parameters);
   const LayerPlan backprop, losses{.gradient = GradientSource::ZerothOrder};
   EXPECT_EQ(optimizer.state_bytes(), 0);
   EXPECT_TRUE(optimizer.follow({losses, losses, backprop}));
@@ -161,6 +163,10 @@ TEST(ElasticOptimizer, KeepsTheStateOfLayersThatStay) {
   EXPECT_TRUE(optimizer.follow({losses, losses, losses}));
   EXPECT_TRUE(optimizer.state().empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Formats, EveryElasticOptimizer,
+                         testing::Values(StateFormat::Fp32, StateFormat::Fp8),
+                         [](const auto& which) { return std::string(name_of(which.param)); });
 
 }  // namespace
 }  // namespace triaccel

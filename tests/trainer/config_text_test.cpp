@@ -209,6 +209,7 @@ TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
                                                  "train.batch=99999999999",
                                                  "train.accumulate=0",
                                                  "train.optimizer=sdg",
+                                                 "train.optimizer_state=fp16",
                                                  "train.lr=-0.1",
                                                  "train.lr=nan",
                                                  "train.momentum=1",

@@ -87,6 +87,9 @@ TEST(Int8Config, RefusesWhatIntegersCannotDo) {
   EXPECT_NO_THROW(resolved(config));
   config.train.ema = 0.99;
   EXPECT_THROW(resolved(config), UsageError);
+  config.train.ema = 0;
+  config.train.optimizer_state = "fp8";
+  EXPECT_THROW(resolved(config), UsageError);
 }
 
 }  // namespace

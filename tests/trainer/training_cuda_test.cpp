@@ -61,13 +61,19 @@ TEST_F(TrainingOnCuda, KeepsInsideTheBudgetByHalvingItsPasses) {
   EXPECT_GT(by_purpose[static_cast<std::size_t>(MemoryPurpose::Activations)], 10'000'000);
 }
 
-class ResumesOnCuda : public TrainingOnCuda, public testing::WithParamInterface<const char*> {};
+struct ResumedOnCuda {
+  std::string method;
+  std::string optimizer_state;
+};
+
+class ResumesOnCuda : public TrainingOnCuda, public testing::WithParamInterface<ResumedOnCuda> {};
 
 TEST_P(ResumesOnCuda, WithTheSameBytes) {
   RunConfig config = small_run("cuda");
   config.model.name = "resnet18";
   config.model.width = 16;
-  config.train.method = GetParam();
+  config.train.method = GetParam().method;
+  config.train.optimizer_state = GetParam().optimizer_state;
   config.train.deterministic = true;
   config.train.ema = 0.9;
   const ScratchFolder scratch;
@@ -78,7 +84,13 @@ TEST_P(ResumesOnCuda, WithTheSameBytes) {
   EXPECT_EQ(final_weights(scratch.path / "cut"), final_weights(scratch.path / "whole"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, ResumesOnCuda, testing::Values("fp32", "amp"));
+INSTANTIATE_TEST_SUITE_P(Methods, ResumesOnCuda,
+                         testing::Values(ResumedOnCuda{"fp32", "fp32"},
+                                         ResumedOnCuda{"amp", "fp32"},
+                                         ResumedOnCuda{"fp32", "fp8"}),
+                         [](const auto& one) {
+                           return one.param.method + "_state_" + one.param.optimizer_state;
+                         });
 
 TEST_F(TrainingOnCuda, ScalesTheLossUnderAmp) {
   RunConfig config = small_run("cuda");

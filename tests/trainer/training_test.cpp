@@ -225,6 +225,49 @@ std::vector<CodeNoise> noise_of(const Recorder& run) {
   return told;
 }
 
+class ResumeExactlyWithStateInEightBits : public testing::TestWithParam<std::string> {};
+
+TEST_P(ResumeExactlyWithStateInEightBits, GivesTheSameBytesAsNoInterruption) {
+  RunConfig config = digits_run();
+  config.train.optimizer = GetParam();
+  config.train.optimizer_state = "fp8";
+  config.model.memory_format = "channels-last";  // a checkpoint is in another order
+  config.device.threads = 1;
+  const ScratchFolder scratch;
+  const RunSummary whole = start_run(config, scratch.path / "whole");
+  for (const int stop_after : {2, 5}) {
+    const fs::path run = scratch.path / std::to_string(stop_after);
+    int steps = 0;
+    start_run(config, run, {.stop_requested = [&] { return ++steps == stop_after; }});
+    EXPECT_EQ(resume_run(run).loss, whole.loss);
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << stop_after;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeExactlyWithStateInEightBits,
+                         testing::Values("sgd", "adamw"));
+
+class StateInEightBits : public testing::TestWithParam<std::string> {};
+
+TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
+  RunConfig config = plain_digits_run();
+  config.train.optimizer = GetParam();
+  config.train.epochs = 24;
+  config.device.threads = 1;
+  const auto trained = [&](const char* state) {
+    config.train.optimizer_state = state;
+    const ScratchFolder scratch;
+    return start_run(config, scratch.path);
+  };
+  const RunSummary exact = trained("fp32"), coded = trained("fp8");
+  EXPECT_LT(exact.loss, 0.5) << "so there was something to learn";
+  EXPECT_NEAR(coded.loss, exact.loss, 0.05);
+  EXPECT_NE(coded.loss, exact.loss) << "so the state was coded";
+  EXPECT_LT(coded.peak_bytes, exact.peak_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "adamw"));
+
 TEST(ResumeExactly, AlsoWithCodedActivations) {
   RunConfig config = digits_run();
   config.model.name = "resnet18";

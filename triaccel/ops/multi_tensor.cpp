@@ -43,6 +43,11 @@ kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bu
   return ours;
 }
 
+/// The states of all parameters lie in one piece, in their order.
+kernels::StateNoise noise_of(const TensorBundle& bundle, std::uint64_t seed) {
+  return {.seed = seed, .origin = bundle.all().front().state1};
+}
+
 /// The scratch in two pieces: tickets first, since their number is that of the layers.
 constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
 
@@ -145,6 +150,32 @@ void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
   dispatch(
       "adamw_update", bundle.device(), [&] { kernels::cpu::adamw_update(tensors, ours, step); },
       [&](cudaStream_t stream) { kernels::cuda::adamw_update(tensors, ours, step, stream); });
+}
+
+void coded_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                      const kernels::SgdStep& step, std::uint64_t seed) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("coded_sgd_update", bundle, inputs);
+  const kernels::StateNoise noise = noise_of(bundle, seed);
+  dispatch(
+      "coded_sgd_update", bundle.device(),
+      [&] { kernels::cpu::coded_sgd_update(tensors, ours, step, noise); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::coded_sgd_update(tensors, ours, step, noise, stream);
+      });
+}
+
+void coded_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                        const kernels::AdamWStep& step, std::uint64_t seed) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("coded_adamw_update", bundle, inputs);
+  const kernels::StateNoise noise = noise_of(bundle, seed);
+  dispatch(
+      "coded_adamw_update", bundle.device(),
+      [&] { kernels::cpu::coded_adamw_update(tensors, ours, step, noise); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::coded_adamw_update(tensors, ours, step, noise, stream);
+      });
 }
 
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/adamw.h"
+#include "triaccel/kernels/coded_update.h"
 #include "triaccel/kernels/gradient_moments.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/step_control.h"
@@ -31,6 +32,11 @@ void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                 const kernels::SgdStep& step);
 void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                   const kernels::AdamWStep& step);
+/// The states of the bundle are coded ones; `seed` names the noise of their rounding.
+void coded_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                      const kernels::SgdStep& step, std::uint64_t seed);
+void coded_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                        const kernels::AdamWStep& step, std::uint64_t seed);
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,
                      const kernels::WeightAverageStep& step);
 void swap_weights(const TensorBundle& bundle);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "triaccel/base/error.h"
+#include "triaccel/kernels/state_codec.h"
 #include "triaccel/ops/one_piece.h"
 #include "triaccel/ops/tensor_check.h"
 
@@ -68,6 +69,24 @@ std::vector<at::Tensor> TensorBundle::add_state(int which) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     states[i].zero_();
     (which == 1 ? all_[i].state1 : all_[i].state2) = states[i].mutable_data_ptr<float>();
+  }
+  return states;
+}
+
+std::vector<at::Tensor> TensorBundle::add_coded_state(int which) {
+  ensure(which == 1 || which == 2, "a parameter has at most two states");
+  std::int64_t total = 0;
+  std::vector<std::int64_t> offsets;
+  for (const kernels::TensorEntry& entry : all_) {
+    offsets.push_back(total);
+    total += kernels::state_code_room(entry.count);
+  }
+  const at::Tensor piece = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
+  auto* begin = piece.mutable_data_ptr<std::uint8_t>();
+  std::vector<at::Tensor> states;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    states.push_back(piece.narrow(0, offsets[i], kernels::state_code_bytes(all_[i].count)));
+    (which == 1 ? all_[i].state1 : all_[i].state2) = reinterpret_cast<float*>(begin + offsets[i]);
   }
   return states;
 }

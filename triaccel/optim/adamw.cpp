@@ -12,9 +12,11 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> paramete
             .beta2 = options.beta2,
             .epsilon = static_cast<float>(options.epsilon),
             .weight_decay = static_cast<float>(options.weight_decay)},
+      format_(options.state),
+      noise_seed_(state_noise_seed(options)),
       bundle_("make_optimizer", std::move(parameters)),
-      first_("first_moment", bundle_.add_state(1)),
-      second_("second_moment", bundle_.add_state(2)) {
+      first_("first_moment", bundle_, kernels::Moment::First, options),
+      second_("second_moment", bundle_, kernels::Moment::Second, options) {
   for (const double beta : {options.beta1, options.beta2})
     require(beta >= 0 && beta < 1, "make_optimizer", "betas must be in [0, 1), got ", beta);
   require(options.epsilon > 0, "make_optimizer", "epsilon must be positive, got ", options.epsilon);
@@ -24,7 +26,10 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> paramete
 
 void AdamW::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
-  adamw_update(bundle_, inputs, step_);
+  if (format_ == StateFormat::Fp32)
+    adamw_update(bundle_, inputs, step_);
+  else
+    coded_adamw_update(bundle_, inputs, step_, noise_seed_);
 }
 
 std::vector<StateView> AdamW::state() const {

@@ -22,6 +22,8 @@ class AdamW final : public Optimizer {
 
  private:
   kernels::AdamWStep step_;
+  StateFormat format_;
+  std::uint64_t noise_seed_;
   TensorBundle bundle_;
   NamedStates first_;
   NamedStates second_;

@@ -2,24 +2,52 @@
 
 #include <ATen/ATen.h>
 
+#include "triaccel/base/mixed_hash.h"
+#include "triaccel/ops/coded_state.h"
 #include "triaccel/ops/tensor_state.h"
 
 namespace triaccel {
+namespace {
+
+// Keeps the noise apart from what else is drawn from the run's seed.
+constexpr std::uint64_t kStateNoise = 0x7374;
+
+}  // namespace
+
+std::uint64_t state_noise_seed(const OptimizerOptions& options) {
+  return mixed_hash(options.seed, kStateNoise);
+}
+
+NamedStates::NamedStates(std::string kind, TensorBundle& bundle, kernels::Moment moment,
+                         const OptimizerOptions& options)
+    : kind_(std::move(kind)), seed_(state_noise_seed(options)) {
+  const int which = moment == kernels::Moment::First ? 1 : 2;
+  if (options.state == StateFormat::Fp8) coded_ = moment;
+  tensors_ = coded_ ? bundle.add_coded_state(which) : bundle.add_state(which);
+}
 
 void NamedStates::append_to(std::vector<StateView>& states,
                             const std::vector<ParameterRef>& owners) const {
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    states.push_back(tensor_state(kind_ + "/" + owners[i].name, tensors_[i]));
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    std::string name = kind_ + "/" + owners[i].name;
+    states.push_back(coded_ ? coded_state(std::move(name), tensors_[i], *coded_, owners[i].tensor)
+                            : tensor_state(std::move(name), tensors_[i]));
+  }
 }
 
 void NamedStates::check(const StateMap& saved, const std::vector<ParameterRef>& owners) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i)
-    check_restorable(tensors_[i], saved, kind_ + "/" + owners[i].name);
+    check_restorable(owners[i].tensor, saved, kind_ + "/" + owners[i].name);
 }
 
 void NamedStates::restore(const StateMap& saved, const std::vector<ParameterRef>& owners) {
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    restore_tensor(tensors_[i], saved, kind_ + "/" + owners[i].name);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const std::string name = kind_ + "/" + owners[i].name;
+    if (coded_)
+      restore_coded_state(tensors_[i], *coded_, owners[i].tensor, saved, name, seed_);
+    else
+      restore_tensor(tensors_[i], saved, name);
+  }
 }
 
 std::int64_t NamedStates::bytes() const {

@@ -2,11 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/kernels/state_codec.h"
 #include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/optim/optimizer.h"
 
 namespace triaccel {
 
@@ -15,6 +19,10 @@ class NamedStates {
  public:
   NamedStates(std::string kind, std::vector<at::Tensor> tensors)
       : kind_(std::move(kind)), tensors_(std::move(tensors)) {}
+
+  /// A zeroed moment for every parameter of `bundle`, bound there, in the format of the options.
+  NamedStates(std::string kind, TensorBundle& bundle, kernels::Moment moment,
+              const OptimizerOptions& options);
 
   void append_to(std::vector<StateView>& states, const std::vector<ParameterRef>& owners) const;
   void check(const StateMap& saved, const std::vector<ParameterRef>& owners) const;
@@ -25,7 +33,12 @@ class NamedStates {
 
  private:
   std::string kind_;
-  std::vector<at::Tensor> tensors_;  // index = parameter
+  std::vector<at::Tensor> tensors_;       // index = parameter
+  std::optional<kernels::Moment> coded_;  // how; none: they are FP32
+  std::uint64_t seed_ = 0;                // of rounding what is restored to codes
 };
+
+/// The seed of the noise by which states in 8 bits are rounded.
+std::uint64_t state_noise_seed(const OptimizerOptions& options);
 
 }  // namespace triaccel

@@ -23,18 +23,37 @@ constexpr std::string_view name_of(OptimizerKind kind) {
   return "";
 }
 
+/// How an optimizer keeps its state.
+enum class StateFormat {
+  Fp32,
+  Fp8,  // a quarter of the memory: see Note [State in 8 bits] in kernels/state_codec.h
+};
+
+constexpr std::string_view name_of(StateFormat format) {
+  switch (format) {
+    case StateFormat::Fp32:
+      return "fp32";
+    case StateFormat::Fp8:
+      return "fp8";
+  }
+  return "";
+}
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
+  StateFormat state = StateFormat::Fp32;
   double momentum = 0.9;       // SGD
   bool nesterov = false;       // SGD
   double weight_decay = 5e-4;  // SGD: added to the gradient; AdamW: decoupled from it
   double beta1 = 0.9;          // AdamW
   double beta2 = 0.999;        // AdamW
   double epsilon = 1e-8;       // AdamW
+  std::uint64_t seed = 0;      // of the run: states in 8 bits are rounded at random
 };
 
 /// Applies gradients to weights in one pass over all tensors. Its state is allocated at
-/// construction; states are named per parameter: "momentum/conv1.weight".
+/// construction; states are named per parameter: "momentum/conv1.weight". They are handed out and
+/// restored as FP32 in either format, so a run may go on in the other.
 class Optimizer : public Stateful {
  public:
   /// Applies every parameter's grad() (F32, BF16 or F16) that is there now; parameters without one

@@ -11,8 +11,10 @@ Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
     : step_{.momentum = static_cast<float>(options.momentum),
             .weight_decay = static_cast<float>(options.weight_decay),
             .nesterov = options.nesterov},
+      format_(options.state),
+      noise_seed_(state_noise_seed(options)),
       bundle_("make_optimizer", std::move(parameters)),
-      momentum_("momentum", bundle_.add_state(1)) {
+      momentum_("momentum", bundle_, kernels::Moment::First, options) {
   require(options.momentum >= 0 && options.momentum < 1, "make_optimizer",
           "momentum must be in [0, 1), got ", options.momentum);
   require(options.weight_decay >= 0, "make_optimizer", "weight_decay must not be negative, got ",
@@ -21,7 +23,10 @@ Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
 
 void Sgd::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
-  sgd_update(bundle_, inputs, step_);
+  if (format_ == StateFormat::Fp32)
+    sgd_update(bundle_, inputs, step_);
+  else
+    coded_sgd_update(bundle_, inputs, step_, noise_seed_);
 }
 
 std::vector<StateView> Sgd::state() const {

@@ -20,6 +20,8 @@ class Sgd final : public Optimizer {
 
  private:
   kernels::SgdStep step_;
+  StateFormat format_;
+  std::uint64_t noise_seed_;
   TensorBundle bundle_;
   NamedStates momentum_;
 };

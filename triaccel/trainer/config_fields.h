@@ -28,6 +28,9 @@ void visit_config(Config& c, Visit&& visit) {
   visit(ConfigField{"train", "accumulate", "--accumulate", "forward passes per optimizer step"},
         t.accumulate);
   visit(ConfigField{"train", "optimizer", "--optimizer", "sgd or adamw"}, t.optimizer);
+  visit(ConfigField{"train", "optimizer_state", "--optimizer-state",
+                    "its momentum or moments: fp32, or fp8 in a quarter of the memory"},
+        t.optimizer_state);
   visit(ConfigField{"train", "lr", "--lr", "peak learning rate (0: chosen by the optimizer)"},
         t.lr);
   visit(ConfigField{"train", "momentum", "--momentum", "of sgd"}, t.momentum);

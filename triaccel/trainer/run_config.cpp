@@ -37,6 +37,7 @@ void require_at_least(std::string_view flag, std::int64_t value, std::int64_t le
 void check_words(const RunConfig& config) {
   require_one_of("--method", config.train.method, method_names());
   require_one_of("--optimizer", config.train.optimizer, {"sgd", "adamw"});
+  require_one_of("--optimizer-state", config.train.optimizer_state, {"fp32", "fp8"});
   if (config.model.name != "own") require_one_of("--model", config.model.name, model_names());
   require_one_of("--stem", config.model.stem, {"imagenet", "cifar"});
   require_one_of("--init", config.model.init, {"auto", "torch", "kaiming"});
@@ -247,6 +248,7 @@ void check_int8(const RunConfig& config) {
   refuse("--label-smoothing", config.train.label_smoothing == 0);
   refuse("--clip", config.train.clip == 0);
   refuse("--ema", config.train.ema == 0);
+  refuse("--optimizer-state", config.train.optimizer_state == "fp32");
   refuse("--zo-directions", config.zeroth_order.directions == 1);
   refuse("--zo-one-sided", !config.zeroth_order.one_sided);
   refuse("--zo-momentum", config.zeroth_order.momentum == 0);

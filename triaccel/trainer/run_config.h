@@ -15,6 +15,7 @@ struct RunConfig {
     std::int64_t batch = 0;  // 0: 96, or 32 where layers train by the loss alone
     std::int64_t accumulate = 1;
     std::string optimizer = "sgd";
+    std::string optimizer_state = "fp32";
     double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw
     double momentum = 0.9;
     double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw

@@ -103,8 +103,10 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
   if (config.activations.keep != "raw") saved = saved_store_options(config);
   return {
       .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
+                    .state = train.optimizer_state == "fp8" ? StateFormat::Fp8 : StateFormat::Fp32,
                     .momentum = train.momentum,
-                    .weight_decay = train.weight_decay},
+                    .weight_decay = train.weight_decay,
+                    .seed = static_cast<std::uint64_t>(train.seed)},
       .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
       .label_smoothing = train.label_smoothing,
       .weight_average_decay = train.ema,
