@@ -7,7 +7,7 @@
 #include "triaccel/ops/channel_gate.h"
 #include "triaccel/ops/depthwise.h"
 #include "triaccel/ops/even_pixels.h"
-#include "triaccel/ops/image_patches.h"
+#include "triaccel/ops/image_convolution.h"
 #include "triaccel/ops/max_pool.h"
 
 namespace triaccel::bench {
@@ -150,7 +150,7 @@ struct DepthwiseLayer {
     return {first, second};
   }
 
-  DepthwiseGeometry geometry;
+  WindowPlacement geometry;
   at::Tensor input, weight, torch_weight, gradient;
 };
 
@@ -324,53 +324,57 @@ struct FirstConvolution {
 
 /// ResNet-18 of 32 px with both stems; EfficientNet-B0 and ResNet-18 of 224 px.
 constexpr std::array kFirstConvolutions = {
-    FirstConvolution{1024, 32, 64, 3, 1}, FirstConvolution{96, 32, 64, 3, 1},
-    FirstConvolution{96, 32, 64, 7, 2}, FirstConvolution{96, 224, 32, 3, 2},
-    FirstConvolution{96, 224, 64, 7, 2}};
+    FirstConvolution{96, 32, 64, 7, 2},  FirstConvolution{1024, 32, 64, 7, 2},
+    FirstConvolution{96, 32, 64, 3, 1},  FirstConvolution{1024, 32, 64, 3, 1},
+    FirstConvolution{96, 224, 32, 3, 2}, FirstConvolution{96, 224, 64, 7, 2}};
 
 struct FirstLayer {
   FirstLayer(const FirstConvolution& shape, c10::Device device)
-      : geometry{.window = {shape.window, shape.window},
-                 .stride = {shape.stride, shape.stride},
+      : geometry{.stride = {shape.stride, shape.stride},
                  .padding = {shape.window / 2, shape.window / 2}},
         images(at::randn({shape.samples, 3, shape.pixels, shape.pixels},
                          at::TensorOptions(at::kFloat).device(device))
                    .contiguous(at::MemoryFormat::ChannelsLast)),
         rounded(images.to(at::kBFloat16)),
-        weight(at::randn({shape.filters, 3, shape.window, shape.window}, rounded.options())
+        weight(at::randn({shape.filters, 3, shape.window, shape.window}, images.options())
                    .contiguous(at::MemoryFormat::ChannelsLast)),
-        flat(at::randn({patch_columns(3, geometry), shape.filters}, rounded.options())) {}
+        torch_weight(weight.to(at::kBFloat16)),
+        gradient(at::randn_like(forward())) {}
 
-  at::Tensor patches() const { return image_patches(images, geometry, at::kBFloat16); }
+  at::Tensor forward() const { return image_convolution(images, weight, geometry, at::kBFloat16); }
 
-  PatchGeometry geometry;
-  at::Tensor images, rounded, weight, flat;
+  WindowPlacement geometry;
+  at::Tensor images, rounded, weight, torch_weight, gradient;
 };
 
-void image_patch_rates_at(RateMeter& meter, const FirstConvolution& shape) {
+void image_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) {
   using Layer = const FirstLayer&;
   const auto calling = [&](Tensors (*body)(const FirstLayer&)) {
     return calling_on(shape, meter.device(), body);
   };
   const std::int64_t side = (shape.pixels - 1) / shape.stride + 1;
-  const std::int64_t windows = shape.samples * side * side;
-  const std::int64_t columns = patch_columns(3, {.window = {shape.window, shape.window}});
+  const std::int64_t map_bytes = 2 * shape.samples * side * side * shape.filters;
   const std::int64_t image_bytes = 4 * 3 * shape.samples * shape.pixels * shape.pixels;
-  RateCase what{.family = "image patches",
-                .kernel = "patches",
-                .shape = text(shape.samples, " x 3 x ", shape.pixels, " x ", shape.pixels, ", ",
-                              shape.window, "/", shape.stride),
-                .bytes = image_bytes + 2 * windows * columns};
-  meter.measure(what, calling([](Layer l) -> Tensors { return {l.patches()}; }));
-  what.kernel = "convolution";
-  what.bytes += 2 * windows * (columns + shape.filters);
+  RateCase what{.family = "image convolution",
+                .kernel = "forward",
+                .shape = text(shape.samples, " x 3 x ", shape.pixels, " x ", shape.pixels, " to ",
+                              shape.filters, ", ", shape.window, "/", shape.stride),
+                .bytes = image_bytes + map_bytes};
+  meter.measure(
+      what, calling([](Layer l) -> Tensors { return {l.forward()}; }),
+      calling([](Layer l) -> Tensors {
+        return {at::conv2d(l.rounded, l.torch_weight, {}, l.geometry.stride, l.geometry.padding)};
+      }));
+  what.kernel = "weight gradient";
   meter.measure(
       what, calling([](Layer l) -> Tensors {
-        const at::Tensor matrix = l.patches();
-        return {matrix, at::mm(matrix, l.flat)};
+        return {image_weight_gradient(l.gradient, l.images, l.weight, l.geometry)};
       }),
       calling([](Layer l) -> Tensors {
-        return {at::conv2d(l.rounded, l.weight, {}, l.geometry.stride, l.geometry.padding)};
+        return {std::get<1>(at::convolution_backward(
+            l.gradient, l.rounded, l.torch_weight, at::OptionalIntArrayRef(), l.geometry.stride,
+            l.geometry.padding, /*dilation=*/{1, 1},
+            /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {false, true, false}))};
       }));
 }
 
@@ -437,8 +441,8 @@ void even_pixel_rates(RateMeter& meter) {
   for (const MapShape& shape : kShortcuts) even_pixel_rates_at(meter, shape);
 }
 
-void image_patch_rates(RateMeter& meter) {
-  for (const FirstConvolution& shape : kFirstConvolutions) image_patch_rates_at(meter, shape);
+void image_convolution_rates(RateMeter& meter) {
+  for (const FirstConvolution& shape : kFirstConvolutions) image_convolution_rates_at(meter, shape);
 }
 
 void bias_rates(RateMeter& meter) {

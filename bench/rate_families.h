@@ -10,9 +10,11 @@ namespace triaccel::bench {
 void batch_norm_rates(RateMeter& meter);
 void depthwise_rates(RateMeter& meter);
 void channel_gate_rates(RateMeter& meter);
+void excitation_rates(RateMeter& meter);
 void max_pool_rates(RateMeter& meter);
 void even_pixel_rates(RateMeter& meter);
-void image_patch_rates(RateMeter& meter);
+void image_convolution_rates(RateMeter& meter);
+void map_convolution_rates(RateMeter& meter);
 void bias_rates(RateMeter& meter);
 void cross_entropy_rates(RateMeter& meter);
 void weight_copy_rates(RateMeter& meter);

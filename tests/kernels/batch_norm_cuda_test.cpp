@@ -21,6 +21,7 @@ struct Layer {
   Activation activation;
   at::Tensor input, gradient, residual, added;  // the last two: undefined or [rows, channels]
   at::Tensor weight, bias;
+  at::Tensor factors = {};  // [samples], or undefined
 
   Layer(std::int64_t row_count, std::int64_t channel_count, FloatType element, Activation end,
         bool has_residual, bool has_added = false)
@@ -39,6 +40,7 @@ struct Layer {
       if (map->defined()) *map = placed(*map, device, offset);
     copy.weight = weight.to(device);
     copy.bias = bias.to(device);
+    if (factors.defined()) copy.factors = factors.to(device);
     return copy;
   }
 
@@ -51,11 +53,17 @@ struct Layer {
     return {.map = {rows, channels, type},
             .output = output.data_ptr(),
             .input = input.data_ptr(),
+            .factors = sample_factors(),
             .residual = residual.defined() ? residual.data_ptr() : nullptr,
             .weight = pointer<float>(weight),
             .bias = pointer<float>(bias),
             .activation = activation,
             .eps = 1e-5f};
+  }
+
+  SampleFactors sample_factors() const {
+    if (!factors.defined()) return {};
+    return {factors.const_data_ptr(), rows / factors.numel()};
   }
 
   NormMap map() const { return {rows, channels, type}; }
@@ -113,14 +121,16 @@ class BatchNormOnCuda : public CudaTest {
     else
       cuda::batch_norm_train(how, statistics, scratch.data_ptr(), stream());
 
-    const bool masked = layer.residual.defined() && layer.rectifies();
-    const bool passes_on = masked || (layer.residual.defined() && layer.added.defined());
+    const bool masked = (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
+    const bool passes_on =
+        (layer.residual.defined() && masked) || (layer.residual.defined() && layer.added.defined());
     const Results& from = forward.empty() ? results : forward;
     const NormBackward back = {
         .map = how.map,
         .output_gradient = layer.gradient.data_ptr(),
         .added_gradient = layer.added.defined() ? layer.added.data_ptr() : nullptr,
         .input = layer.input.data_ptr(),
+        .factors = layer.sample_factors(),
         .gates = masked || gated ? pointer<std::uint8_t>(from[9]) : nullptr,
         .mean = pointer<float>(from[1]),
         .inverse_deviation = pointer<float>(from[2]),
@@ -182,7 +192,8 @@ class BatchNormOnCuda : public CudaTest {
           << kNames[i] << " of " << layer.rows << " x " << layer.channels << ", type "
           << static_cast<int>(layer.type) << ", activation " << static_cast<int>(layer.activation)
           << ", residual " << layer.residual.defined() << ", added " << layer.added.defined()
-          << ", offset " << offset << ": largest gap " << (a - b).abs().max().item<float>();
+          << ", factors " << layer.factors.defined() << ", offset " << offset << ": largest gap "
+          << (a - b).abs().max().item<float>();
       EXPECT_TRUE(at::equal(device[i], again[i])) << kNames[i] << " differs between two runs";
     }
   }
@@ -225,6 +236,23 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuOnMapsOfHundredsOfThousandsOfRows) {
     for (const auto& [activation, has_residual] : {kEnds[2], kEnds[3]})
       expect_cpu_results(Layer(rows, channels, FloatType::Bf16, activation, has_residual,
                                /*has_added=*/channels == 64));
+}
+
+/// In registers with few and many packs a thread, by two kernels, and in rows that allow no wide
+/// reads.
+TEST_F(BatchNormOnCuda, MultipliesEverySampleWithItsFactorAsTheCpu) {
+  struct Shape {
+    std::int64_t samples, pixels, channels;
+  };
+  for (const Shape& shape : {Shape{96, 1, 320}, Shape{96, 16, 80}, Shape{5, 1225, 24},
+                             Shape{96, 256, 16}, Shape{31, 49, 7}, Shape{501, 49, 40}})
+    for (const FloatType type : kFloatTypes)
+      for (const auto& [activation, has_residual] : {kEnds[0], kEnds[1], kEnds[3]}) {
+        Layer layer(shape.samples * shape.pixels, shape.channels, type, activation, has_residual,
+                    /*has_added=*/has_residual);
+        layer.factors = at::rand({shape.samples}).gt(0.4).to(torch_type(type)).div_(0.6);
+        expect_cpu_results(layer);
+      }
 }
 
 TEST_F(BatchNormOnCuda, ReadsMapsThatStartAnywhere) {

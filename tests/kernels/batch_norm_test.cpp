@@ -19,11 +19,19 @@ struct Layer {
   bool has_residual;
   double eps = 1e-5;
   std::vector<float> input, residual, gradient, weight, bias;
+  std::vector<float> factors = {};  // one a sample; empty: none
 
   std::size_t count() const { return static_cast<std::size_t>(rows * channels); }
   std::size_t width() const { return static_cast<std::size_t>(channels); }
   NormMap map() const { return {rows, channels, type}; }
   bool rectifies() const { return activation == Activation::Relu; }
+  SampleFactors factors_in(const std::vector<std::byte>& stored_factors) const {
+    if (factors.empty()) return {};
+    return {stored_factors.data(), rows / static_cast<std::int64_t>(factors.size())};
+  }
+  double factor(std::size_t element) const {
+    return factors.empty() ? 1.0 : double{factors[element * factors.size() / count()]};
+  }
 };
 
 std::vector<float> rounded(const std::vector<float>& values, FloatType type) {
@@ -56,7 +64,8 @@ struct Outcome {
 
 Outcome forward(const Layer& layer) {
   const std::vector<std::byte> input = stored(layer.input, layer.type),
-                               residual = stored(layer.residual, layer.type);
+                               residual = stored(layer.residual, layer.type),
+                               factors = stored(layer.factors, layer.type);
   std::vector<std::byte> output(input.size());
   const std::size_t width = layer.width();
   Outcome outcome;
@@ -68,6 +77,7 @@ Outcome forward(const Layer& layer) {
   cpu::batch_norm_train({.map = layer.map(),
                          .output = output.data(),
                          .input = input.data(),
+                         .factors = layer.factors_in(factors),
                          .residual = layer.has_residual ? residual.data() : nullptr,
                          .weight = layer.weight.data(),
                          .bias = layer.bias.data(),
@@ -87,13 +97,15 @@ Outcome forward(const Layer& layer) {
 void backward(const Layer& layer, Outcome& outcome, bool gated) {
   const bool masked = layer.has_residual && layer.rectifies();
   const std::vector<std::byte> input = stored(layer.input, layer.type),
-                               gradient = stored(layer.gradient, layer.type);
+                               gradient = stored(layer.gradient, layer.type),
+                               factors = stored(layer.factors, layer.type);
   std::vector<std::byte> input_gradient(input.size()), residual_gradient(input.size());
   outcome.weight_gradient.resize(layer.width());
   outcome.bias_gradient.resize(layer.width());
   cpu::batch_norm_backward({.map = layer.map(),
                             .output_gradient = gradient.data(),
                             .input = input.data(),
+                            .factors = layer.factors_in(factors),
                             .gates = gated || masked ? outcome.gates.data() : nullptr,
                             .mean = outcome.mean.data(),
                             .inverse_deviation = outcome.inverse_deviation.data(),
@@ -143,6 +155,7 @@ void expect_exact_forward(const Layer& layer, const Outcome& outcome) {
     for (std::size_t i = c; i < layer.count(); i += layer.width()) {
       double value = (double{layer.input[i]} - exact.mean) / deviation * double{layer.weight[c]} +
                      double{layer.bias[c]};
+      value *= layer.factor(i);
       if (layer.has_residual) value += double{layer.residual[i]};
       if (layer.activation == Activation::Relu) value = std::max(value, 0.0);
       if (layer.activation == Activation::Silu) value *= sigmoid_of(value);
@@ -159,12 +172,16 @@ void expect_exact_backward(const Layer& layer, const Outcome& outcome) {
     const double mean = double{outcome.mean[c]}, inverse = double{outcome.inverse_deviation[c]};
     const double weight = double{layer.weight[c]}, bias = double{layer.bias[c]};
     const auto normal = [&](std::size_t i) { return (double{layer.input[i]} - mean) * inverse; };
-    const auto gated = [&](std::size_t i) {
+    const auto opened = [&](std::size_t i) {
       const double gradient = double{layer.gradient[i]};
       if (layer.activation == Activation::Relu) return outcome.output[i] > 0 ? gradient : 0.0;
       if (layer.activation == Activation::None) return gradient;
       const double value = normal(i) * weight + bias, s = sigmoid_of(value);
       return gradient * s * (1 + value * (1 - s));
+    };
+    const auto gated = [&](std::size_t i) {
+      if (layer.factors.empty()) return opened(i);
+      return nearest(opened(i) * layer.factor(i), layer.type);
     };
     double sum = 0, product = 0, sizes = 0;
     for (std::size_t i = c; i < layer.count(); i += layer.width()) {
@@ -182,7 +199,7 @@ void expect_exact_backward(const Layer& layer, const Outcome& outcome) {
                   allowed(layer.type, std::abs(value)) + 1e-5 * size)
           << "channel " << c << " of " << layer.rows << " x " << layer.channels;
       if (!outcome.residual_gradient.empty()) {
-        ASSERT_EQ(double{outcome.residual_gradient[i]}, gated(i));
+        ASSERT_EQ(double{outcome.residual_gradient[i]}, opened(i));
       }
     }
   }
@@ -206,6 +223,24 @@ TEST(BatchNorm, IsExactToTheLastDigitsForEveryTypeEndAndOddSize) {
             backward(layer, outcome, gated);
             expect_exact_backward(layer, outcome);
           }
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST(BatchNorm, MultipliesEverySampleWithItsFactor) {
+  for (const FloatType type : kFloatTypes)
+    for (const auto& [activation, has_residual] : {kEnds[0], kEnds[1], kEnds[2], kEnds[3]})
+      for (const auto& [samples, pixels] :
+           {std::pair<std::int64_t, std::int64_t>{2, 1}, {1, 7}, {3, 49}, {131, 4}, {7, 300}})
+        for (const std::int64_t channels : {1, 7, 8, 65}) {
+          Layer layer = random_layer(samples * pixels, channels, type, activation, has_residual);
+          for (std::int64_t i = 0; i < samples; ++i)
+            layer.factors.push_back(i % 3 == 0 ? 1.25f : i % 3 == 1 ? 0.0f : 0.7f);
+          layer.factors = rounded(layer.factors, type);
+          Outcome outcome = forward(layer);
+          expect_exact_forward(layer, outcome);
+          backward(layer, outcome, /*gated=*/layer.rectifies());
+          expect_exact_backward(layer, outcome);
           if (HasFatalFailure()) return;
         }
 }

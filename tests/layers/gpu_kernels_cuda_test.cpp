@@ -56,6 +56,19 @@ at::Tensor residual(nn::Sequential& layers, const at::Tensor& x) {
   return out.relu_();
 }
 
+/// A residual block that is left out for every third sample.
+at::Tensor stochastic_depth(nn::Sequential& layers, const at::Tensor& x) {
+  const at::Tensor first = norm(layers, 1, conv(layers, 0, x)).relu_();
+  const at::Tensor branch = norm(layers, 3, conv(layers, 2, first));
+  const at::Tensor numbers = at::arange(x.size(0), x.options().dtype(at::kLong));
+  const at::Tensor kept = (numbers % 3).ne(0).to(branch.scalar_type()).view({-1, 1, 1, 1});
+  at::Tensor out = branch * (kept / 0.75);
+  out += first;
+  at::Tensor again = norm(layers, 5, conv(layers, 4, out)) * kept;
+  again += out;
+  return again;
+}
+
 const std::vector<Stretch> kStretches = {
     {"stem of seven taps",
      {5, 3, 32, 32},
@@ -67,6 +80,20 @@ const std::vector<Stretch> kStretches = {
      [] { return nn::Sequential(convolution(1, 8, 3, 1), nn::BatchNorm2d(8), nn::SiLU()); },
      in_order,
      false},
+    {"stem of filters that only libtorch takes",
+     {5, 3, 16, 16},
+     [] { return nn::Sequential(convolution(3, 12, 3, 1), nn::BatchNorm2d(12), nn::ReLU()); },
+     in_order,
+     false},
+    {"small maps of many channels",
+     {9, 64, 8, 8},
+     [] {
+       return nn::Sequential(convolution(64, 128, 3, 2), nn::BatchNorm2d(128), nn::ReLU(),
+                             convolution(128, 128, 3, 1), nn::BatchNorm2d(128), nn::ReLU(),
+                             convolution(128, 256, 3, 2), nn::BatchNorm2d(256), nn::ReLU(),
+                             convolution(256, 256, 3, 1), nn::BatchNorm2d(256), nn::ReLU());
+     },
+     in_order},
     {"max pooling",
      {3, 16, 11, 9},
      [] {
@@ -88,6 +115,25 @@ const std::vector<Stretch> kStretches = {
                              convolution(16, 4, 1, 1, 1, true), convolution(4, 16, 1, 1, 1, true));
      },
      squeeze_excite},
+    {"squeeze and excitation of many channels",
+     {9, 1151, 3, 3},
+     [] {
+       return nn::Sequential(convolution(1151, 1151, 3, 1, 1151), nn::BatchNorm2d(1151),
+                             convolution(1151, 47, 1, 1, 1, true),
+                             convolution(47, 1151, 1, 1, 1, true));
+     },
+     squeeze_excite},
+    {"gates by another activation and hidden numbers used again",
+     {4, 24, 7, 7},
+     [] {
+       return nn::Sequential(convolution(24, 24, 3, 1, 24), nn::BatchNorm2d(24),
+                             convolution(24, 6, 1, 1, 1, true), convolution(6, 24, 1, 1, 1, true));
+     },
+     [](nn::Sequential& layers, const at::Tensor& x) {
+       const at::Tensor y = at::silu(norm(layers, 1, conv(layers, 0, x)));
+       const at::Tensor hidden = conv(layers, 2, at::adaptive_avg_pool2d(y, {1, 1}));
+       return at::sigmoid(conv(layers, 3, at::relu(hidden))) * y + at::silu(hidden).sum();
+     }},
     {"strided depthwise convolution",
      {4, 32, 13, 10},
      [] { return nn::Sequential(convolution(32, 32, 5, 2, 32), nn::BatchNorm2d(32), nn::SiLU()); },
@@ -100,6 +146,22 @@ const std::vector<Stretch> kStretches = {
                              convolution(24, 24, 1, 1), nn::BatchNorm2d(24));
      },
      residual},
+    {"blocks of stochastic depth",
+     {7, 16, 6, 6},
+     [] {
+       return nn::Sequential(convolution(16, 24, 3, 1), nn::BatchNorm2d(24),
+                             convolution(24, 24, 3, 1), nn::BatchNorm2d(24),
+                             convolution(24, 24, 1, 1), nn::BatchNorm2d(24));
+     },
+     stochastic_depth},
+    {"blocks of stochastic depth on a large map",
+     {50, 16, 42, 42},
+     [] {
+       return nn::Sequential(convolution(16, 24, 3, 1), nn::BatchNorm2d(24),
+                             convolution(24, 24, 3, 1), nn::BatchNorm2d(24),
+                             convolution(24, 24, 1, 1), nn::BatchNorm2d(24));
+     },
+     stochastic_depth},
     {"kernel larger than its map",
      {9, 64, 1, 1},
      [] { return nn::Sequential(convolution(64, 64, 3, 1), nn::BatchNorm2d(64), nn::ReLU()); },

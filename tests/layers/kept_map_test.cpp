@@ -60,6 +60,11 @@ const std::vector<Between> kBetween = {
     {"in-place ReLU", [](auto& norm, auto& x) { return norm(x).relu_(); }},
     {"SiLU", [](auto& norm, auto& x) { return at::silu(norm(x)); }},
     {"a residual", [](auto& norm, auto& x) { return at::relu(norm(x) + x); }, false},
+    {"a factor a sample",
+     [](auto& norm, auto& x) {
+       return norm(x) * at::full({4, 1, 1, 1}, 1.25, x.options());
+     },
+     false},
     {"written to afterwards", [](auto& norm, auto& x) { return at::relu(norm(x)).mul_(2); }, false},
     {"no norm", [](auto&, auto& x) { return at::relu(x); }, false},
 };

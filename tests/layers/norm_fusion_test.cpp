@@ -143,10 +143,75 @@ const std::vector<Use> kUses = {
      [](Norm& a, Norm&, auto& x, auto&) { return a(x).flatten(1).relu().view(x.sizes()); }},
 };
 
-TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) {
+/// What stochastic depth multiplies a batch of four with.
+at::Tensor kept_samples() { return at::tensor({0.0f, 1.25f, 1.25f, 0.0f}).view({4, 1, 1, 1}); }
+
+/// Not joined where all gates are kept: gradients of two readers then add up in another order.
+const std::vector<Use> kUsesOfFactors = {
+    {"factor", [](Norm& a, Norm&, auto& x, auto&) { return a(x) * kept_samples(); }},
+    {"factor on the left", [](Norm& a, Norm&, auto& x, auto&) { return kept_samples() * a(x); }},
+    {"factor in place",
+     [](Norm& a, Norm&, auto& x, auto&) { return a(x).mul_(kept_samples()).relu_(); }},
+    {"factor and residual in place",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       at::Tensor y = a(x) * kept_samples();
+       y += r;
+       return y;
+     }},
+    {"factor and residual on the left",
+     [](Norm& a, Norm&, auto& x, auto& r) { return r + kept_samples() * a(x); }},
+    {"factor, residual and ReLU",
+     [](Norm& a, Norm&, auto& x, auto& r) { return at::relu(a(x) * kept_samples() + r); }},
+    {"factor and ReLU",
+     [](Norm& a, Norm&, auto& x, auto&) { return (a(x) * kept_samples()).relu_(); }},
+    {"factor and SiLU",
+     [](Norm& a, Norm&, auto& x, auto&) { return at::silu(a(x) * kept_samples()); }},
+    {"two factors",
+     [](Norm& a, Norm&, auto& x, auto& r) { return a(x) * kept_samples() * kept_samples() + r; }},
+    {"factor after a residual",
+     [](Norm& a, Norm&, auto& x, auto& r) { return (a(x) + r) * kept_samples(); }},
+    {"factor with a gradient",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       return a(x) * r.mean({1, 2, 3}, true) + r;
+     }},
+    {"factor of another type",
+     [](Norm& a, Norm&, auto& x, auto&) {
+       return (a(x) * kept_samples().to(at::kDouble)).to(at::kFloat);
+     }},
+    {"factor a channel",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       return a(x) * r.detach().mean({2, 3}, true);
+     }},
+    {"norm beside its product",
+     [](Norm& a, Norm&, auto& x, auto&) {
+       const at::Tensor y = a(x);
+       return y * kept_samples() + at::tanh(y);
+     }},
+    {"product used twice",
+     [](Norm& a, Norm&, auto& x, auto& r) {
+       const at::Tensor y = a(x) * kept_samples();
+       return at::relu(y + r) + at::tanh(y);
+     }},
+    {"sum of two norms, the first with a factor",
+     [](Norm& a, Norm& b, auto& x, auto& r) { return at::relu(a(x) * kept_samples() + b(r)); }},
+    {"sum of two norms, both with factors",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       return at::relu(a(x) * kept_samples() + b(r) * kept_samples());
+     }},
+    {"blocks of stochastic depth one after the other",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       at::Tensor first = a(x) * kept_samples();
+       first += r;
+       at::Tensor second = b(at::tanh(first)) * kept_samples().flip(0);
+       second += first;
+       return second;
+     }},
+};
+
+void expect_what_the_operators_give(const std::vector<Use>& uses) {
   for (const auto& [training, channels] :
        {std::pair<bool, std::int64_t>{true, 5}, {true, 8}, {false, 5}}) {
-    for (const Use& use : kUses) {
+    for (const Use& use : uses) {
       const auto plain = everything_after(use, {.training = training, .channels = channels});
       const auto fused =
           everything_after(use, {.fused = true, .training = training, .channels = channels});
@@ -159,6 +224,12 @@ TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) {
       }
     }
   }
+}
+
+TEST(NormFusion, GivesWhatTheOperatorsGiveOneByOne) { expect_what_the_operators_give(kUses); }
+
+TEST(NormFusion, GivesWhatTheOperatorsGiveWithAFactorASample) {
+  expect_what_the_operators_give(kUsesOfFactors);
 }
 
 /// A gate that is kept opens where one that is found again opens.
@@ -189,6 +260,25 @@ TEST(NormFusion, LeavesTheOutputInPlace) {
   execution.end_pass();
   EXPECT_FALSE(execution.waits());
   EXPECT_GE(z.min().item<float>(), 0);
+}
+
+TEST(NormFusion, JoinsTheFactorsOfStochasticDepth) {
+  Norm norm(5);
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  const at::Tensor r = channels_last({4, 5, 3, 3}).requires_grad_();
+  const at::Tensor kept = kept_samples();
+  at::Tensor y = norm(channels_last({4, 5, 3, 3})) * kept;
+  EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
+  y += r;
+  EXPECT_TRUE(execution.waits());
+  EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
+  execution.end_pass();
+  EXPECT_TRUE(at::equal(y[0], r[0])) << "a sample that is left out";
+  EXPECT_FALSE(at::equal(y[1], r[1]));
+  const at::Tensor wanted = kept_samples().requires_grad_();
+  const at::Tensor learned = norm(channels_last({4, 5, 3, 3})) * wanted;
+  EXPECT_NE(learned.grad_fn()->name(), "triaccel::NormFusion");
 }
 
 TEST(NormFusion, LeavesToLibtorchWhatItDoesNotCompute) {
@@ -256,6 +346,18 @@ TEST(NormFusion, AddsTheNormOfAnInputThatIsOverwrittenAfterwards) {
   at::Tensor map = r * 1, sum = first(x) + second(map);
   map.zero_();
   EXPECT_TRUE(at::allclose(sum.relu_(), wanted, 1e-4, 1e-5));
+}
+
+TEST(NormFusion, MultipliesWithAFactorThatIsOverwrittenAfterwards) {
+  Norm norm(5);
+  const at::Tensor x = channels_last({4, 5, 3, 3});
+  const at::Tensor wanted = norm(x).detach() * kept_samples();
+  LayerExecution execution({}, {}, {}, {.fuse = true});
+  const OperatorScope scope(execution);
+  at::Tensor kept = kept_samples(), y = norm(x) * kept;
+  kept.fill_(7);
+  EXPECT_TRUE(at::allclose(y.detach(), wanted, 1e-4, 1e-5));
+  EXPECT_THROW(y.sum().backward(), c10::Error) << "as after a product of libtorch's";
 }
 
 TEST(NormFusion, RefusesBackwardAfterItsInputWasOverwritten) {

@@ -89,6 +89,50 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
   }
 }
 
+TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
+  for (const auto& [activation, has_residual] : kEnds) {
+    if (activation == Activation::Silu) continue;
+    const at::Tensor input = image().requires_grad_(), gradient = at::randn({4, 10, 5, 3});
+    const at::Tensor residual = has_residual ? image().requires_grad_() : at::Tensor();
+    const at::Tensor factor = at::tensor({0.0f, 1.25f, 0.5f, 1.25f}).view({4, 1, 1, 1});
+    const NormParameters how = random_parameters(), theirs = copy_of(how);
+    theirs.weight.requires_grad_();
+    theirs.bias.requires_grad_();
+    at::Tensor wanted = torch_result(input, theirs, {}, Activation::None, true) * factor;
+    if (has_residual) wanted = wanted + residual;
+    if (activation == Activation::Relu) wanted = at::relu(wanted);
+    wanted.backward(gradient);
+
+    const at::Tensor output = at::empty_like(input.detach());
+    const NormStatistics saved = empty_statistics();
+    const at::Tensor gates = gates_for(input, activation);
+    batch_norm_train(output, saved, input.detach(), how,
+                     has_residual ? residual.detach() : residual, activation, gates, {}, factor);
+    EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
+    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
+                                                    activation, has_residual, true, factor);
+    EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
+    EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
+    EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
+    if (has_residual) {
+      EXPECT_TRUE(at::allclose(found.residual, residual.grad()));
+    }
+  }
+}
+
+TEST(BatchNormOp, KnowsAFactorASample) {
+  const at::Tensor map = image();
+  EXPECT_TRUE(is_sample_factor(at::ones({4, 1, 1, 1}), map));
+  EXPECT_TRUE(is_sample_factor(at::ones({6, 1}), at::ones({6, 3})));
+  EXPECT_FALSE(is_sample_factor({}, map));
+  EXPECT_FALSE(is_sample_factor(at::ones({1, 1, 1, 1}), map));
+  EXPECT_FALSE(is_sample_factor(at::ones({4, 10, 1, 1}), map));
+  EXPECT_FALSE(is_sample_factor(at::ones({4}), map)) << "it would multiply columns";
+  EXPECT_FALSE(is_sample_factor(at::ones({4, 1, 1, 1}, at::kBFloat16), map));
+  EXPECT_FALSE(is_sample_factor(at::ones({1, 1, 1, 1}).expand({4, 1, 1, 1}), map));
+}
+
 TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const Activation activation : {Activation::None, Activation::Relu}) {
@@ -261,6 +305,19 @@ TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
       batch_norm_train(output, saved, input, how, {}, Activation::Silu, empty_norm_gates(input)),
       UsageError)
       << "a gate of SiLU";
+  const auto scale = [&](const at::Tensor& factor, Activation activation,
+                         const NormedResidual& by) {
+    batch_norm_train(output, saved, input, how, by.weight.defined() ? input : at::Tensor(),
+                     activation, {}, by, factor);
+  };
+  EXPECT_THROW(scale(at::ones({4, 10, 1, 1}), Activation::None, {}), UsageError);
+  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::Silu, {}), UsageError);
+  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, how.weight, how.bias}),
+               UsageError);
+  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, false, true,
+                                   at::ones({4, 1, 1, 1})),
+               UsageError)
+      << "ReLU after a factor without its gates";
   EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, how,
                                    Activation::None, false, true),
                UsageError)

@@ -25,7 +25,7 @@ struct Reference {
 
 /// libtorch's own, in FP64, on the weight as the layer's type holds it.
 Reference by_libtorch(const at::Tensor& input, const at::Tensor& weight,
-                      const at::Tensor& output_gradient, const DepthwiseGeometry& geometry) {
+                      const at::Tensor& output_gradient, const WindowPlacement& geometry) {
   const at::Tensor x = input.to(at::kDouble);
   const at::Tensor w = weight.to(input.scalar_type()).to(at::kDouble);
   const std::int64_t groups = weight.size(0);
@@ -43,8 +43,8 @@ TEST(Depthwise, AgreesWithLibtorch) {
     for (const std::int64_t filter : {3, 5})
       for (const std::int64_t stride : {1, 2})
         for (const std::int64_t channels : {1, 12}) {
-          const DepthwiseGeometry geometry = {.stride = {stride, stride},
-                                              .padding = {filter / 2, filter / 2}};
+          const WindowPlacement geometry = {.stride = {stride, stride},
+                                            .padding = {filter / 2, filter / 2}};
           const at::Tensor input = channels_last({3, channels, 9, 7}, type);
           const at::Tensor weight = at::randn({channels, 1, filter, filter});
           ASSERT_TRUE(computes_depthwise(input, weight, geometry));
@@ -59,7 +59,7 @@ TEST(Depthwise, AgreesWithLibtorch) {
 }
 
 TEST(Depthwise, KeepsTypesAndMemoryOrder) {
-  const DepthwiseGeometry geometry = {.padding = {1, 1}};
+  const WindowPlacement geometry = {.padding = {1, 1}};
   const at::Tensor input = channels_last({2, 4, 5, 5}, at::kBFloat16);
   const at::Tensor weight =
       at::randn({4, 1, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();

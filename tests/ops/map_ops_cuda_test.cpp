@@ -7,7 +7,7 @@
 #include "triaccel/ops/batch_norm.h"
 #include "triaccel/ops/bias.h"
 #include "triaccel/ops/even_pixels.h"
-#include "triaccel/ops/image_patches.h"
+#include "triaccel/ops/image_convolution.h"
 #include "triaccel/ops/max_pool.h"
 
 namespace triaccel {
@@ -55,11 +55,17 @@ TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
       }
 }
 
-TEST_F(MapOpsOnCuda, CutPatchesAsOnTheCpu) {
-  const PatchGeometry geometry = {.window = {3, 3}, .padding = {1, 1}};
+TEST_F(MapOpsOnCuda, ConvolveImagesAsOnTheCpu) {
+  const WindowPlacement geometry = {.padding = {1, 1}};
   const at::Tensor images = at::randn({4, 3, 9, 9});
-  EXPECT_TRUE(at::equal(image_patches(images.to(device_), geometry, at::kHalf).cpu(),
-                        image_patches(images, geometry, at::kHalf)));
+  const at::Tensor weight = at::randn({16, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor wanted = image_convolution(images, weight, geometry, at::kHalf);
+  const at::Tensor found =
+      image_convolution(images.to(device_), weight.to(device_), geometry, at::kHalf);
+  EXPECT_TRUE(at::allclose(found.cpu(), wanted, 0x1p-10, 1e-4));
+  EXPECT_TRUE(at::allclose(
+      image_weight_gradient(found, images.to(device_), weight.to(device_), geometry).cpu(),
+      image_weight_gradient(found.cpu(), images, weight, geometry), 1e-4, 1e-3));
 }
 
 TEST_F(MapOpsOnCuda, TakeAndSpreadEvenPixelsAsOnTheCpu) {

@@ -17,15 +17,10 @@ inline at::Tensor expected_copy(const WeightCopySpec& spec) {
       const std::int64_t last = spec.last_tap[d] == 0 ? part.size(axis) : spec.last_tap[d];
       part = part.slice(axis, spec.first_tap[d], last);
     }
-  if (spec.padded_channels > part.size(1)) {
-    std::vector<std::int64_t> sizes = part.sizes().vec();
-    sizes[1] = spec.padded_channels - part.size(1);
-    part = at::cat({part, at::zeros(sizes, part.options())}, 1);
-  }
   return part.to(spec.type);
 }
 
-/// Every kind: dense, cropped, padded, both, in each memory order, of vector lengths and odd ones,
+/// Every kind: dense, cropped, in each memory order, of vector lengths and odd ones,
 /// and more than one launch takes.
 inline std::vector<WeightCopySpec> awkward_specs(at::Device device) {
   std::vector<WeightCopySpec> specs;
@@ -49,16 +44,15 @@ inline std::vector<WeightCopySpec> awkward_specs(at::Device device) {
                        .type = type,
                        .first_tap = {1, 0},
                        .last_tap = {4, 3}});
-      specs.push_back({.weight = weight({64, 3, 7, 7}, last), .type = type, .padded_channels = 8});
+      specs.push_back({.weight = weight({64, 3, 7, 7}, last), .type = type});
       specs.push_back({.weight = weight({6, 16, 5, 5}, last),
                        .type = type,
                        .first_tap = {0, 1},
-                       .last_tap = {0, 4},
-                       .padded_channels = 24});
+                       .last_tap = {0, 4}});
     }
     specs.push_back({.weight = weight({1000, 513}, false), .type = type});
     specs.push_back({.weight = weight({40, 24}, false).t(), .type = type});
-    specs.push_back({.weight = weight({10, 7}, false), .type = type, .padded_channels = 16});
+    specs.push_back({.weight = weight({10, 7}, false), .type = type});
     specs.push_back({.weight = weight({4, 6, 3, 3}, false).permute({1, 3, 0, 2}), .type = type});
     specs.push_back({.weight = weight({33, 8}, false).narrow(0, 1, 32), .type = type});
     specs.push_back({.weight = weight({103}, false).narrow(0, 1, 102).view({6, 17}), .type = type});
@@ -77,7 +71,7 @@ struct GradientPart {
     at::Tensor whole = at::zeros_like(weight, part.options());
     at::Tensor window = whole;
     if (weight.dim() == 4) window = whole.slice(2, first[0], last[0]).slice(3, first[1], last[1]);
-    window.copy_(part.narrow(1, 0, weight.size(1)));
+    window.copy_(part);
     return whole;
   }
 };
@@ -96,8 +90,8 @@ inline std::vector<GradientPart> awkward_parts(at::Device device) {
       add({64, 128, 3, 3}, {64, 128, 1, 1}, {1, 1}, {2, 2});
       add({16, 64, 3, 3}, {16, 64, 2, 2}, {1, 1}, {3, 3});
       add({5, 7, 4, 3}, {5, 7, 2, 3}, {1, 0}, {3, 3});
-      add({64, 3, 7, 7}, {64, 8, 7, 7}, {0, 0}, {7, 7});
-      add({9, 3, 3, 3}, {9, 4, 1, 2}, {2, 1}, {3, 3});
+      add({64, 3, 7, 7}, {64, 3, 7, 7}, {0, 0}, {7, 7});
+      add({9, 3, 3, 3}, {9, 3, 1, 2}, {2, 1}, {3, 3});
       add({32, 16, 1, 1}, {32, 16, 1, 1}, {0, 0}, {1, 1});
     }
   return parts;

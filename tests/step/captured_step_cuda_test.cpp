@@ -105,8 +105,10 @@ const std::vector<Setting> kSettings = {
     {"planned_fp32", kResnet, {Precision::Fp32}},
     {"planned_bf16", kResnet, {Precision::Bf16}},
     {"mixed", kResnet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
+    {"small_maps", {.name = "resnet18"}, {Precision::Bf16}},
     {"cifar_stem", {.name = "resnet18", .stem = "cifar", .width = 16}, {Precision::Bf16}},
     {"efficientnet", kEfficientNet, {Precision::Bf16}},
+    {"efficientnet_mixed", kEfficientNet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
     {"vit", {.name = "vit-small", .width = 64}, {Precision::Bf16}},
     {"lenet", {.name = "lenet5"}, {Precision::Bf16}}};
 
@@ -190,6 +192,21 @@ TEST_P(CapturedStep, GivesTheSameBitsRunAfterRun) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, CapturedStep, testing::ValuesIn(kSettings),
                          [](const auto& which) { return which.param.name; });
+
+class CapturedStepState : public CapturedStep {};
+
+TEST_F(CapturedStepState, InEightBitsTakesTheSameStepsRunAfterRun) {
+  const auto after_five_steps = [] {
+    Bench bench(kResnet, {.optimizer = {.state = StateFormat::Fp8}, .layers = LayerOptions{}},
+                /*graphs=*/true);
+    for (LayerPlan& layer : bench.plan.layers) layer.compute = Precision::Bf16;
+    for (int i = 0; i < 5; ++i) bench.step();
+    EXPECT_EQ(bench.runner->graphs()->counts().replays, 5);
+    return bench.state();
+  };
+  const std::vector<at::Tensor> once = after_five_steps(), again = after_five_steps();
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(again[i], once[i])) << i;
+}
 
 class CapturedStepFaults : public CapturedStep {};
 

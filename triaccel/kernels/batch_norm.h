@@ -39,13 +39,21 @@ struct ResidualNorm {
   const float* bias = nullptr;    // null: 0
 };
 
-/// output = activation((input - mean) * inverse_deviation * weight + bias + residual). Maps are of
-/// one type and do not overlap; a row of parameters is F32 [channels]. Where gates are written or
-/// read, maps start at multiples of 16 bytes.
+/// A number for every sample, which has `rows` rows of the map one after the other: how stochastic
+/// depth leaves a block out (Huang et al. 2016). Of the map's type.
+struct SampleFactors {
+  const void* values = nullptr;  // null: 1
+  std::int64_t rows = 1;
+};
+
+/// output = activation(((input - mean) * inverse_deviation * weight + bias) * factor + residual),
+/// rounded once. Maps are of one type and do not overlap; a row of parameters is F32 [channels].
+/// Where gates are written or read, maps start at multiples of 16 bytes.
 struct NormForward {
   NormMap map = {};
   void* output = nullptr;  // null: only statistics are wanted
   const void* input = nullptr;
+  SampleFactors factors = {};      // in training; not with SiLU, nor with a residual_norm
   const void* residual = nullptr;  // null: none; not with SiLU
   ResidualNorm residual_norm = {};
   const float* weight = nullptr;  // null: 1
@@ -76,14 +84,16 @@ struct NormKnownStatistics {
 /// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32
 /// and rounded to the map's type, as a separate addition leaves it. The normalised value and the
 /// activation's derivative are recomputed from `input`, but for a ReLU's whose gates were kept, as
-/// they must be after a residual. Every result may be null: not wanted.
+/// they must be after a residual or factors. Behind those the gradient is rounded to the map's type
+/// again, as a separate product leaves it. Every result may be null: not wanted.
 struct NormBackward {
   NormMap map = {};
   const void* output_gradient = nullptr;
   const void* added_gradient = nullptr;  // null: none
   EvenPixels added_pixels = {};          // height > 0: added_gradient has the map's even ones alone
   const void* input = nullptr;
-  const std::uint8_t* gates = nullptr;  // null: no ReLU, or one without residual
+  SampleFactors factors = {};           // not with SiLU, with ReLU only if `gates` are given
+  const std::uint8_t* gates = nullptr;  // null: no ReLU, or one right behind the norm
   const float* mean = nullptr;
   const float* inverse_deviation = nullptr;
   const float* weight = nullptr;  // null: 1

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <climits>
 #include <cstdint>
 #include <span>
 
@@ -14,11 +13,9 @@ namespace triaccel::kernels {
 struct WeightCopyEntry {
   const float* from = nullptr;  // what lands in to[0]
   std::uint16_t* to = nullptr;
-  FloatType type = FloatType::Bf16;         // of `to`: Bf16 or F16
-  std::int32_t extent[4] = {1, 1, 1, 1};    // of `to`; fewer than 2^31 elements together
-  std::int32_t stride[4] = {};              // in `from`, in elements
-  std::int32_t channels = INT_MAX;          // from this channel on `to` is zero and not read
-  std::int32_t channels_are_innermost = 1;  // 1: channels are dimension 3; 0: dimension 1
+  FloatType type = FloatType::Bf16;       // of `to`: Bf16 or F16
+  std::int32_t extent[4] = {1, 1, 1, 1};  // of `to`; fewer than 2^31 elements together
+  std::int32_t stride[4] = {};            // in `from`, in elements
 };
 
 /// The gradient of a whole weight from that of a part. `whole` is dense; its dimensions are listed

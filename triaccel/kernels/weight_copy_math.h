@@ -39,10 +39,6 @@ TRIACCEL_HOST_DEVICE inline std::int64_t offset_of(const WeightCopyEntry& entry,
   return offset;
 }
 
-TRIACCEL_HOST_DEVICE inline bool is_padding(const WeightCopyEntry& entry, BoxPosition position) {
-  return (entry.channels_are_innermost ? position.at[3] : position.at[1]) >= entry.channels;
-}
-
 TRIACCEL_HOST_DEVICE inline std::uint16_t copied_word(float value, FloatType type) {
   return type == FloatType::Bf16 ? float_to_bf16(value) : float_to_f16(value);
 }

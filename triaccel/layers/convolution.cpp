@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <functional>
 #include <tuple>
 #include <vector>
 
@@ -14,7 +12,8 @@
 #include "triaccel/layers/weight_operand.h"
 #include "triaccel/ops/depthwise.h"
 #include "triaccel/ops/even_pixels.h"
-#include "triaccel/ops/image_patches.h"
+#include "triaccel/ops/image_convolution.h"
+#include "triaccel/ops/map_convolution.h"
 
 namespace triaccel {
 namespace {
@@ -73,7 +72,7 @@ bool runs_as_gemm(const at::Tensor& input, const at::Tensor& weight,
          gemm_needs_no_patches(input, weight, geometry);
 }
 
-DepthwiseGeometry depthwise(const ConvolutionGeometry& g) {
+WindowPlacement windows_of(const ConvolutionGeometry& g) {
   return {.stride = {g.stride[0], g.stride[1]}, .padding = {g.padding[0], g.padding[1]}};
 }
 
@@ -83,69 +82,7 @@ bool is_own_depthwise(const at::Tensor& input, const at::Tensor& weight,
                       const ConvolutionGeometry& g) {
   return input.is_cuda() && !g.transposed && g.groups == weight.size(0) && weight.size(1) == 1 &&
          input.dim() == 4 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
-         computes_depthwise(input, weight, depthwise(g));
-}
-
-PatchGeometry patches(const ConvolutionGeometry& g, const at::Tensor& weight) {
-  return {.window = {weight.size(2), weight.size(3)},
-          .stride = {g.stride[0], g.stride[1]},
-          .padding = {g.padding[0], g.padding[1]}};
-}
-
-/// Calls part(windows of some samples as a matrix, its first row) for all samples. Where a window
-/// is longer than the `outputs` it makes, the matrix is larger than any map of the layer: a third
-/// of it is there at a time.
-void for_patches(const at::Tensor& input, const PatchGeometry& windows, at::ScalarType type,
-                 std::int64_t windows_a_sample, std::int64_t outputs,
-                 const std::function<void(const at::Tensor& rows, std::int64_t first)>& part) {
-  constexpr std::int64_t parts = 3;
-  const std::int64_t samples = input.size(0);
-  const bool is_large = patch_columns(input.size(1), windows) > outputs;
-  const std::int64_t at_once = is_large ? (samples + parts - 1) / parts : samples;
-  for (std::int64_t first = 0; first < samples; first += at_once)
-    part(image_patches(input.narrow(0, first, std::min(at_once, samples - first)), windows, type),
-         first * windows_a_sample);
-}
-
-at::Tensor patches_forward(const at::Tensor& input, const LayerWeight& weight,
-                           const ConvolutionGeometry& g, Precision precision) {
-  const PatchGeometry windows = patches(g, weight.master);
-  const at::Tensor w =
-      weight_operand(weight, {.matrix_columns = patch_columns(input.size(1), windows)}, precision,
-                     Arithmetic::Native);
-  const auto outputs = [&](std::size_t i) {
-    return (input.size(static_cast<std::int64_t>(i) + 2) + 2 * windows.padding[i] -
-            windows.window[i]) /
-               windows.stride[i] +
-           1;
-  };
-  const std::int64_t windows_a_sample = outputs(0) * outputs(1);
-  const at::Tensor output = at::empty({input.size(0) * windows_a_sample, w.size(0)}, w.options());
-  for_patches(input, windows, w.scalar_type(), windows_a_sample, w.size(0),
-              [&](const at::Tensor& rows, std::int64_t first) {
-                at::Tensor place = output.narrow(0, first, rows.size(0));
-                at::mm_out(place, rows, w.t());
-              });
-  return output.view({input.size(0), outputs(0), outputs(1), w.size(0)}).permute({0, 3, 1, 2});
-}
-
-at::Tensor patches_weight_gradient(const at::Tensor& dy, const at::Tensor& input,
-                                   const at::Tensor& weight, const ConvolutionGeometry& g) {
-  const at::Tensor pixels = dy.permute({0, 2, 3, 1}).reshape({-1, dy.size(1)});
-  const at::Tensor matrix = weight_matrix(weight);
-  at::Tensor sum;
-  for_patches(input, patches(g, weight), dy.scalar_type(), dy.size(2) * dy.size(3), dy.size(1),
-              [&](const at::Tensor& rows, std::int64_t first) {
-                const at::Tensor of_rows = pixels.narrow(0, first, rows.size(0)).t();
-                if (sum.defined())
-                  sum.addmm_(of_rows, rows);
-                else
-                  sum = at::mm(of_rows, rows);
-              });
-  return sum.narrow(1, 0, matrix.size(1))
-      .contiguous()
-      .view({weight.size(0), weight.size(2), weight.size(3), weight.size(1)})
-      .permute({0, 3, 1, 2});
+         computes_depthwise(input, weight, windows_of(g));
 }
 
 /// A 1x1 convolution with a stride on a large map, as in the shortcuts of residual networks: cuDNN
@@ -199,6 +136,35 @@ ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor
   return gradients;
 }
 
+bool has_plain_windows(const at::Tensor& x, const ConvolutionGeometry& g) {
+  return x.is_cuda() && !g.transposed && g.groups == 1 && x.dim() == 4 && g.dilation[0] == 1 &&
+         g.dilation[1] == 1;
+}
+
+/// Numbers that our own kernels for small maps write at most: a tile of 64 x 64 for every
+/// multiprocessor of a large chip. On so few cuDNN's leave most of it idle, and they cannot begin
+/// while the norm before them ends; on more they are faster (kernel_rates map-convolution --torch).
+constexpr std::int64_t kSmallMaps = 132 * 64 * 64;
+
+bool writes_small_maps(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
+  if (!has_plain_windows(x, g) || !computes_map_convolution(x, w, windows_of(g))) return false;
+  std::int64_t written = x.size(0) * w.size(0);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t dimension = static_cast<std::int64_t>(i) + 2;
+    written *= output_size({.map = x.size(dimension),
+                            .kernel = w.size(dimension),
+                            .stride = g.stride[i],
+                            .padding = g.padding[i]});
+  }
+  return written <= kSmallMaps;
+}
+
+/// Whether the gradient of the input is such a convolution, too.
+bool reads_small_maps(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
+  return has_plain_windows(x, g) && x.numel() <= kSmallMaps &&
+         computes_map_input_gradient(x, w, windows_of(g));
+}
+
 /// While it lives, cuDNN measures its kernels for a convolution that it has not met yet and keeps
 /// the fastest: for large maps 2 % of a whole step on an H200. Small ones take what it chooses
 /// unmeasured; searches there came out slower.
@@ -218,51 +184,54 @@ class [[nodiscard]] KernelSearch {
   bool before_ = at::globalContext().benchmarkCuDNN();
 };
 
-/// The gradients of a depthwise convolution by our own kernels. In FP16 the weight's must be FP16
-/// too, since that is what says that it carries the layer's scale; otherwise FP32 costs nothing.
+/// A weight's gradient as our own kernels give it, in FP32, which costs nothing. In FP16 it must be
+/// FP16 too, since that is what says that it carries the layer's scale.
+at::Tensor own_weight_gradient(const at::Tensor& gradient, const GradientTypes& types) {
+  return types.weight == at::kHalf ? gradient.to(at::kHalf) : gradient;
+}
+
+/// The gradients of a depthwise convolution by our own kernels.
 ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
-                                        const at::Tensor& weight, const DepthwiseGeometry& g,
+                                        const at::Tensor& weight, const WindowPlacement& g,
                                         const GradientTypes& types) {
   ConvolutionGradients gradients;
   if (types.want_input)
     gradients.input = depthwise_input_gradient(dy, x, weight, g).to(types.input);
-  if (types.want_weight) gradients.weight = depthwise_weight_gradient(dy, x, weight, g);
-  if (types.want_weight && types.weight == at::kHalf)
-    gradients.weight = gradients.weight.to(at::kHalf);
+  if (types.want_weight)
+    gradients.weight = own_weight_gradient(depthwise_weight_gradient(dy, x, weight, g), types);
   return gradients;
 }
 
 }  // namespace
 
-// Few channels suit no convolution kernel, and nobody asks for the gradient of an image.
-bool is_product_of_patches(const at::Tensor& input, const at::Tensor& weight,
-                           const ConvolutionGeometry& g, Precision precision) {
-  constexpr std::int64_t few_channels = 4;
+// Few channels suit no convolution kernel of others, and nobody asks for the gradient of an image.
+bool is_image_convolution(const at::Tensor& input, const at::Tensor& weight,
+                          const ConvolutionGeometry& g, Precision precision) {
   return input.is_cuda() && bytes_per_element(precision) < 4 && !g.transposed && g.groups == 1 &&
-         input.dim() == 4 && input.size(1) <= few_channels && g.dilation[0] == 1 &&
-         g.dilation[1] == 1 && weight.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         cuts_patches(input, patches(g, weight));
+         input.dim() == 4 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
+         computes_image_convolution(input, weight, windows_of(g));
 }
 
 at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
                                const ConvolutionGeometry& geometry, Precision precision,
                                ConvolutionKernel kernel, at::ScalarType output) {
   const at::NoGradGuard no_grad;
-  if (is_product_of_patches(input, weight.master, geometry, precision))
-    return patches_forward(input, weight, geometry, precision).to(output);
+  if (is_image_convolution(input, weight.master, geometry, precision))
+    return image_convolution(input, weight.master, windows_of(geometry), scalar_type_of(precision))
+        .to(output);
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))
-    return depthwise_forward(x, weight.master, depthwise(geometry)).to(output);
+    return depthwise_forward(x, weight.master, windows_of(geometry)).to(output);
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
   if (is_sparse_product(x, w, g)) return sparse_product(x, w, g).to(output);
+  if (runs_as_gemm(x, w, g, kernel)) return gemm_convolution(x, w, g).to(output);
+  if (writes_small_maps(x, w, g)) return map_convolution(x, w, windows_of(g)).to(output);
   const KernelSearch search(x, w);
-  const at::Tensor y = runs_as_gemm(x, w, g, kernel)
-                           ? gemm_convolution(x, w, g)
-                           : at::convolution(x, w, {}, g.stride, g.padding, g.dilation,
-                                             g.transposed, g.output_padding, g.groups);
-  return y.to(output);
+  return at::convolution(x, w, {}, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
+                         g.groups)
+      .to(output);
 }
 
 ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
@@ -271,11 +240,14 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
                                           ConvolutionKernel kernel, const GradientTypes& types) {
   const at::NoGradGuard no_grad;
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
-  if (!types.want_input && is_product_of_patches(input, weight.master, geometry, precision))
-    return {.weight = patches_weight_gradient(dy, input, weight.master, geometry).to(types.weight)};
+  if (!types.want_input && is_image_convolution(input, weight.master, geometry, precision))
+    return {.weight = own_weight_gradient(
+                image_weight_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), input,
+                                      weight.master, windows_of(geometry)),
+                types)};
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))
-    return depthwise_backward(dy, x, weight.master, depthwise(geometry), types);
+    return depthwise_backward(dy, x, weight.master, windows_of(geometry), types);
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
@@ -286,10 +258,19 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
     if (types.want_weight) gradients.weight = gemm_weight_gradient(dy, x, w, g);
   } else {
-    const KernelSearch search(x, w);
-    std::tie(gradients.input, gradients.weight, std::ignore) = at::convolution_backward(
-        dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
-        g.groups, {types.want_input, types.want_weight, false});
+    const bool own_input = types.want_input && reads_small_maps(x, w, g);
+    if (own_input)
+      gradients.input =
+          map_input_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), x, w, windows_of(g));
+    const bool others_input = types.want_input && !own_input;
+    if (others_input || types.want_weight) {
+      const KernelSearch search(x, w);
+      auto [of_input, of_weight, none] = at::convolution_backward(
+          dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
+          g.groups, {others_input, types.want_weight, false});
+      if (others_input) gradients.input = std::move(of_input);
+      gradients.weight = std::move(of_weight);
+    }
   }
   if (types.want_input) gradients.input = gradients.input.to(types.input);
   if (types.want_weight) gradients.weight = gradients.weight.to(types.weight);

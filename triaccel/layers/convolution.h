@@ -43,9 +43,9 @@ struct LayerWeight {
 };
 
 /// Whether such a layer reads its FP32 input as it is, without a 16-bit copy: the first of an image
-/// network on a GPU, a product with the matrix of the image's windows.
-bool is_product_of_patches(const at::Tensor& input, const at::Tensor& weight,
-                           const ConvolutionGeometry& geometry, Precision precision);
+/// network on a GPU, which our own kernels compute.
+bool is_image_convolution(const at::Tensor& input, const at::Tensor& weight,
+                          const ConvolutionGeometry& geometry, Precision precision);
 
 /// The output of a convolution without bias. `input` may be of any floating type; it and
 /// the weight are rounded to `precision`, the result to `output`. Taps of the kernel that only

@@ -20,6 +20,8 @@ LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices ke
       scales_(std::move(scales)),
       options_(options),
       norms_({.fuse = options.fuse, .gate_all_norms = options.gate_all_norms}),
+      excitations_(options.fuse && !options.gate_all_norms,
+                   [this](std::int64_t layer, const auto& bias) { note_use(layer, bias); }),
       uses_(weights_.size()),
       used_apart_(weights_.size()) {
   if (options.prepare_weights) prepared_ = std::make_unique<PreparedWeights>(weights_);
@@ -116,12 +118,31 @@ at::Tensor LayerExecution::batch_norm(const BatchNormCall& call) {
 
 std::optional<at::Tensor> LayerExecution::activation(const at::Tensor& input, Activation kind,
                                                      bool in_place) {
-  return norms_.activated(input, kind, in_place);
+  if (auto joined = norms_.activated(input, kind, in_place)) return joined;
+  return excitations_.activated(input, kind, in_place);
+}
+
+std::optional<at::Tensor> LayerExecution::sigmoid(const at::Tensor& input) {
+  return excitations_.gated(input);
+}
+
+std::optional<at::Tensor> LayerExecution::joined_convolution(const ConvolutionCall& call) {
+  const std::int64_t layer = layer_of(call.weight);
+  if (layer < 0 || !is_whole(call.weight, layer)) return {};
+  norms_.touch(call.input, /*writes=*/false);
+  return excitations_.convolution(call, weights_[static_cast<std::size_t>(layer)],
+                                  arithmetic_[static_cast<std::size_t>(layer)]);
 }
 
 std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::Tensor& right,
                                               bool in_place) {
   return norms_.added(left, right, in_place);
+}
+
+std::optional<at::Tensor> LayerExecution::joined_product(const at::Tensor& left,
+                                                         const at::Tensor& right) {
+  for (const at::Tensor& operand : {left, right}) excitations_.touch(operand, /*writes=*/false);
+  return norms_.multiplied(left, right);
 }
 
 std::optional<at::Tensor> LayerExecution::product(const at::Tensor& left, const at::Tensor& right) {
@@ -147,6 +168,7 @@ bool LayerExecution::count_up(const at::Tensor& counter) {
 
 void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
   norms_.touch(tensor, writes);
+  excitations_.touch(tensor, writes);
   if (counts(tensor)) add_up_counters();
 }
 
@@ -166,7 +188,7 @@ void LayerExecution::begin_step(SideStream* side, GradientListener* listener) {
     layer.side = side;
     layer.listener = listener;
   }
-  if (prepared_) prepared_->make();
+  if (prepared_) prepared_->make(side);
 }
 
 void LayerExecution::note_use(std::int64_t layer, const std::optional<at::Tensor>& bias) {
@@ -186,11 +208,13 @@ void LayerExecution::end_step() {
   side_ = nullptr;
   if (prepared_) prepared_->drop();
   norms_.forget_all();  // a pass that failed may have left some
+  excitations_.forget_all();
   counters_.clear();
 }
 
 void LayerExecution::begin_pass() {
   norms_.forget_all();
+  excitations_.forget_all();
   counters_.clear();
   std::ranges::fill(uses_, 0);
   biases_.clear();
@@ -200,6 +224,7 @@ void LayerExecution::begin_pass() {
 void LayerExecution::end_pass() {
   without_hooks([this] {
     norms_.settle_all();
+    excitations_.settle_all();
     add_up_counters();
   });
 }

@@ -12,6 +12,7 @@
 
 #include "triaccel/core/step_plan.h"
 #include "triaccel/device/side_stream.h"
+#include "triaccel/layers/excitation_fusion.h"
 #include "triaccel/layers/kernel_choice.h"
 #include "triaccel/layers/norm_fusion.h"
 #include "triaccel/layers/operator_scope.h"
@@ -43,8 +44,10 @@ struct LayerArithmetic {
 
 struct LayerExecutionOptions {
   bool device_has_bf16 = true;
-  bool fuse = false;             // join norms with what follows them; our kernels around layers
-  bool gate_all_norms = false;   // as NormFusionOptions
+  bool fuse = false;  // join norms with what follows them; our kernels around layers
+  /// As NormFusionOptions. What is saved may come back changed: squeeze-and-excitation then stays
+  /// operator by operator, so that each tensor has the reader that a codec knows.
+  bool gate_all_norms = false;
   bool prepare_weights = false;  // round all weights at the start of a step
   /// Outputs of joined norms that layers read are computed again for backward instead of kept. Not
   /// where what a norm saves comes back changed.
@@ -86,11 +89,17 @@ class LayerExecution final : public OperatorHooks {
                                        bool in_place) override;
   std::optional<at::Tensor> sum(const at::Tensor& left, const at::Tensor& right,
                                 bool in_place) override;
+  std::optional<at::Tensor> joined_product(const at::Tensor& left,
+                                           const at::Tensor& right) override;
+  std::optional<at::Tensor> sigmoid(const at::Tensor& input) override;
+  std::optional<at::Tensor> joined_convolution(const ConvolutionCall& call) override;
   std::optional<at::Tensor> product(const at::Tensor& left, const at::Tensor& right) override;
   std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) override;
   std::optional<at::Tensor> max_pool(const at::Tensor& map, const PoolGeometry& how) override;
   bool count_up(const at::Tensor& counter) override;
-  bool waits() const override { return norms_.waits() || !counters_.empty(); }
+  bool waits() const override {
+    return norms_.waits() || excitations_.waits() || !counters_.empty();
+  }
   void touch(const at::Tensor& tensor, bool writes) override;
   bool owns(const at::Tensor& matrix) const override;
 
@@ -129,6 +138,7 @@ class LayerExecution final : public OperatorHooks {
   std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
   LayerExecutionOptions options_;
   NormFusion norms_;
+  ExcitationFusion excitations_;
   std::unique_ptr<PreparedWeights> prepared_;
   bool in_step_ = false;
   SideStream* side_ = nullptr;              // of the step under way

@@ -39,21 +39,6 @@ at::Tensor kept_input(const at::Tensor& input, Precision precision) {
              : input;
 }
 
-/// Adds a weight gradient to what is there. A 16-bit one stays as it is unless it is a sum: over
-/// passes, or over several uses of the weight.
-void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how) {
-  if (!same_memory_order(gradient, weight))  // what multi-tensor kernels walk side by side
-    gradient = at::empty_like(weight, weight.options().dtype(gradient.dtype())).copy_(gradient);
-  at::Tensor& held = weight.mutable_grad();
-  if (!held.defined() && !how.accumulate) {
-    held = std::move(gradient);
-    return;
-  }
-  at::Tensor wide = wide_gradient(gradient, how.scales, how.layer);
-  if (held.defined()) wide.add_(wide_gradient(held, how.scales, how.layer));
-  held = std::move(wide);
-}
-
 /// Whether our kernels add a bias along this dimension of a layer's output and sum its gradient.
 bool takes_bias_along(const at::Tensor& output, std::int64_t channel) {
   return output.is_cuda() && takes_bias(output) &&
@@ -192,8 +177,8 @@ struct ConvolutionProduct {
   ConvolutionGeometry geometry;
 
   at::Tensor kept(const at::Tensor& input, const at::Tensor& weight, Precision precision) const {
-    return is_product_of_patches(input, weight, geometry, precision) ? input
-                                                                     : kept_input(input, precision);
+    return is_image_convolution(input, weight, geometry, precision) ? input
+                                                                    : kept_input(input, precision);
   }
   at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
                      const LayerArithmetic& how) const {
@@ -265,6 +250,19 @@ at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, s
   if (gradient.scalar_type() != at::kHalf) return gradient.to(at::kFloat);
   return scaled_cast(gradient, at::kFloat, scales, layer, /*divide=*/true,
                      /*record_maximum=*/false);
+}
+
+void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how) {
+  if (!same_memory_order(gradient, weight))  // what multi-tensor kernels walk side by side
+    gradient = at::empty_like(weight, weight.options().dtype(gradient.dtype())).copy_(gradient);
+  at::Tensor& held = weight.mutable_grad();
+  if (!held.defined() && !how.accumulate) {
+    held = std::move(gradient);
+    return;
+  }
+  at::Tensor wide = wide_gradient(gradient, how.scales, how.layer);
+  if (held.defined()) wide.add_(wide_gradient(held, how.scales, how.layer));
+  held = std::move(wide);
 }
 
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,

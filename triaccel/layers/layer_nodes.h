@@ -18,6 +18,10 @@ at::Tensor weight_of(const torch::autograd::Node& node);
 /// scale.
 at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, std::int64_t layer);
 
+/// Adds a weight gradient to what is there. A 16-bit one stays as it is unless it is a sum: over
+/// passes, or over several uses of the weight.
+void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerArithmetic& how);
+
 /// A convolution of the FP32 master `weight`, computed and differentiated as `how` says. The
 /// input's and the bias's gradients go on through autograd; the weight's is put into weight.grad()
 /// directly, since autograd would widen it.

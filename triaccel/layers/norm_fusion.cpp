@@ -74,19 +74,19 @@ struct NormFusion::Norm {
 
   NormedResidual as_residual() const { return {statistics, how.weight, how.bias}; }
 
-  /// `residual` is the input of `residual_norm` where there is one.
-  void compute(const at::Tensor& output, const at::Tensor& residual, Activation activation,
-               const at::Tensor& gates, Norm* residual_norm) {
-    if (!training) return batch_norm_infer(output, input, how, residual, activation);
+  void compute(const at::Tensor& output, const Joined& joined, Activation activation,
+               const at::Tensor& gates) {
+    if (!training) return batch_norm_infer(output, input, how, joined.residual, activation);
     NormParameters once = how;
     if (ran) {
       once.running_mean.reset();
       once.running_variance.reset();
     }
-    if (residual_norm != nullptr) residual_norm->find_statistics();
+    Norm* const other = joined.residual_norm.get();
+    if (other != nullptr) other->find_statistics();
     batch_norm_train(output, statistics, input, once,
-                     residual_norm != nullptr ? residual_norm->input : residual, activation, gates,
-                     residual_norm != nullptr ? residual_norm->as_residual() : NormedResidual());
+                     other != nullptr ? other->input : joined.residual, activation, gates,
+                     other != nullptr ? other->as_residual() : NormedResidual(), joined.factor);
     ran = true;
   }
 };
@@ -95,18 +95,19 @@ class NormFusion::Node final : public TakesGradient,
                                public HasNormHistory,
                                public RecomputesOutput {
  public:
-  Node(const Norm& norm, const at::Tensor& residual)
+  Node(const Norm& norm, const Joined& joined)
       : statistics_(norm.statistics),
         how_(norm.how),
-        has_residual_(residual.defined()),
-        behind_residual_(behind(residual)) {}
-
-  bool has_residual() const { return has_residual_; }
+        has_factor_(joined.factor.defined()),
+        has_residual_(joined.residual.defined()),
+        behind_residual_(behind(joined.residual)) {}
 
   /// What the output became; `gates` may be undefined where backward finds them from the input.
   /// Only now is anything saved: a node whose place another one takes saves nothing.
-  void computed(const at::Tensor& input, Activation activation, const at::Tensor& gates) {
+  void computed(const at::Tensor& input, const at::Tensor& factor, Activation activation,
+                const at::Tensor& gates) {
     input_ = autograd::SavedVariable(input, /*is_output=*/false);
+    if (has_factor_) factor_ = autograd::SavedVariable(factor, /*is_output=*/false);
     activation_ = activation;
     has_gates_ = gates.defined();
     if (has_gates_) gates_ = autograd::SavedVariable(gates, /*is_output=*/false);
@@ -123,7 +124,8 @@ class NormFusion::Node final : public TakesGradient,
     }
     NormGradients found = batch_norm_backward(
         gradient, added, input, has_gates_ ? gates_.unpack() : at::Tensor(), statistics_, how_,
-        activation_, has_residual_, task_should_compute_output(0));
+        activation_, has_residual_, task_should_compute_output(0),
+        has_factor_ ? factor_.unpack() : at::Tensor());
     autograd::variable_list all = {std::move(found.input), std::move(found.weight),
                                    std::move(found.bias)};
     if (!has_residual_) return all;
@@ -132,7 +134,7 @@ class NormFusion::Node final : public TakesGradient,
     return all;
   }
 
-  bool can_recompute() const override { return !has_residual_; }
+  bool can_recompute() const override { return !has_factor_ && !has_residual_; }
   at::Tensor output_again() const override {
     const at::NoGradGuard no_grad;
     const at::Tensor input = input_.unpack();
@@ -143,21 +145,23 @@ class NormFusion::Node final : public TakesGradient,
 
   void release_variables() override {
     input_.reset_data();
+    factor_.reset_data();
     gates_.reset_data();
     left_.reset();
   }
   std::string name() const override { return "triaccel::NormFusion"; }
   NormHistory norm_history() const override {
-    return {statistics_, how_.weight, how_.bias, activation_, has_residual_};
+    return {statistics_, how_.weight, how_.bias, activation_, has_factor_, has_residual_};
   }
 
  private:
   autograd::SavedVariable input_;
+  autograd::SavedVariable factor_;
   autograd::SavedVariable gates_;  // of a ReLU
   bool has_gates_ = false;
   NormStatistics statistics_;
   NormParameters how_;
-  bool has_residual_;
+  bool has_factor_, has_residual_;
   std::shared_ptr<TakesGradient> behind_residual_;  // the norm whose output it is; null: none
   Activation activation_ = Activation::None;
 };
@@ -180,17 +184,18 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
                         .inverse_deviation = at::empty({call.input.size(1)}, floats)};
   }
   const at::Tensor output = norm->empty_output();
-  wait(output, norm, {}, nullptr);
+  wait(output, norm, {});
   return output;
 }
 
 void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
-                      const at::Tensor& residual, const std::shared_ptr<Norm>& residual_norm) {
+                      const Joined& joined) {
   forget_expired();
   std::shared_ptr<Node> node;
+  const at::Tensor& residual = joined.residual;
   const bool through_residual = residual.defined() && residual.requires_grad();
   if (at::GradMode::is_enabled() && norm->training && (norm->wants_gradient || through_residual)) {
-    node = std::make_shared<Node>(*norm, residual);
+    node = std::make_shared<Node>(*norm, joined);
     autograd::edge_list edges(3);
     if (norm->wants_gradient)
       edges = autograd::collect_next_edges(norm->input, norm->how.weight, norm->how.bias);
@@ -201,8 +206,7 @@ void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& nor
   waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
                       .norm = norm,
                       .node = std::move(node),
-                      .residual = residual,
-                      .residual_norm = residual_norm});
+                      .joined = joined});
 }
 
 bool NormFusion::changes_history(const Waiting& waiting, bool in_place) {
@@ -226,22 +230,22 @@ void NormFusion::compute(Place place, const at::Tensor& output, Activation activ
   const Waiting now = std::move(*place);
   waiting_.erase(place);
   const at::NoGradGuard no_grad;
-  const bool keeps_gates = now.node && activation == Activation::Relu &&
-                           (options_.gate_all_norms || now.node->has_residual());
+  const bool keeps_gates =
+      now.node && activation == Activation::Relu && (options_.gate_all_norms || now.joined.any());
   const at::Tensor gates = keeps_gates ? empty_norm_gates(now.norm->input) : at::Tensor();
-  now.norm->compute(output, now.residual, activation, gates, now.residual_norm.get());
-  if (now.node) now.node->computed(now.norm->input, activation, gates);
-  if (!now.residual_norm) return;
-  const Place other = find(now.residual);
+  now.norm->compute(output, now.joined, activation, gates);
+  if (now.node) now.node->computed(now.norm->input, now.joined.factor, activation, gates);
+  if (!now.joined.residual_norm) return;
+  const Place other = find(now.joined.residual);
   if (other != waiting_.end() && other->node)
-    other->node->computed(other->norm->input, Activation::None, {});
+    other->node->computed(other->norm->input, {}, Activation::None, {});
 }
 
 std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
                                                 bool in_place) {
   const Place place = find(input);
   if (place == waiting_.end() || changes_history(*place, in_place)) return {};
-  if (place->residual.defined() && activation == Activation::Silu) return {};
+  if (place->joined.any() && activation == Activation::Silu) return {};
   if (in_place) {
     compute(place, input, activation);
     return input;
@@ -249,9 +253,26 @@ std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activat
   // The input may still be asked for by itself, so it goes on waiting.
   const std::shared_ptr<Norm> norm = place->norm;
   const at::Tensor output = norm->empty_output();
-  wait(output, norm, at::Tensor(place->residual), std::shared_ptr<Norm>(place->residual_norm));
+  wait(output, norm, Joined(place->joined));
   compute(std::prev(waiting_.end()), output, activation);
   return output;
+}
+
+std::optional<at::Tensor> NormFusion::multiplied(const at::Tensor& left, const at::Tensor& right) {
+  const bool left_waits = find(left) != waiting_.end();
+  const at::Tensor& normed = left_waits ? left : right;
+  const at::Tensor& factor = left_waits ? right : left;
+  // What is saved may come back changed where all gates are kept: a codec then sees the product.
+  if (options_.gate_all_norms || normed.is_same(factor) || !is_sample_factor(factor, normed) ||
+      (at::GradMode::is_enabled() && factor.requires_grad()))
+    return {};
+  touch(factor, /*writes=*/false);
+  const Place place = find(normed);
+  if (place == waiting_.end() || place->joined.any() || !place->norm->training) return {};
+  const std::shared_ptr<Norm> norm = place->norm;
+  const at::Tensor product = norm->empty_output();
+  wait(product, norm, {.factor = factor});
+  return product;
 }
 
 std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Tensor& right,
@@ -263,25 +284,27 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   if (!left_waits && (in_place || find(right) == waiting_.end())) return {};
   const at::Tensor& normed = left_waits ? left : right;
   const at::Tensor& residual = left_waits ? right : left;
-  const std::shared_ptr<Norm> residual_norm = joined_residual(residual, *find(normed)->norm);
+  const std::shared_ptr<Norm> residual_norm = joined_residual(residual, *find(normed));
   if (!residual_norm) touch(residual, /*writes=*/false);
   const Place place = find(normed);
-  if (place == waiting_.end() || place->residual.defined() || changes_history(*place, in_place))
+  if (place == waiting_.end() || place->joined.residual.defined() ||
+      changes_history(*place, in_place))
     return {};
   // Running statistics have no backward pass here, not even one for what is added.
   if (!place->norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
   const std::shared_ptr<Norm> norm = place->norm;
+  const Joined joined = {place->joined.factor, residual, residual_norm};
   if (in_place) waiting_.erase(place);  // the tensor stays and gets a new place in the graph
   const at::Tensor sum = in_place ? left : norm->empty_output();
-  wait(sum, norm, residual, residual_norm);
+  wait(sum, norm, joined);
   return sum;
 }
 
 std::shared_ptr<NormFusion::Norm> NormFusion::joined_residual(const at::Tensor& residual,
-                                                              const Norm& norm) {
+                                                              const Waiting& normed) {
   const Place place = find(residual);
-  if (place == waiting_.end() || place->residual.defined() || place->norm.get() == &norm ||
-      !place->norm->training || !norm.training)
+  if (place == waiting_.end() || place->joined.any() || place->norm == normed.norm ||
+      !place->norm->training || !normed.norm->training || normed.joined.factor.defined())
     return nullptr;
   return place->norm;
 }
@@ -295,8 +318,10 @@ void NormFusion::touch(const at::Tensor& tensor, bool writes) {
     const NormParameters& how = waiting.norm->how;
     if (alias(tensor, how.running_mean) || alias(tensor, how.running_variance)) return true;
     if (!writes) return false;
-    return alias(tensor, waiting.residual) || waiting.norm->reads(tensor) ||
-           (waiting.residual_norm && waiting.residual_norm->reads(tensor));
+    const Joined& joined = waiting.joined;
+    return alias(tensor, joined.factor) || alias(tensor, joined.residual) ||
+           waiting.norm->reads(tensor) ||
+           (joined.residual_norm && joined.residual_norm->reads(tensor));
   };
   for (Place place = std::ranges::find_if(waiting_, concerns); place != waiting_.end();
        place = std::ranges::find_if(waiting_, concerns))

@@ -19,8 +19,9 @@ struct NormFusionOptions {
   bool gate_all_norms = false;
 };
 
-/// Joins a batch norm with the addition and the activation that follow it, so that the map is read
-/// and written once, forward and backward, and no value between them is kept.
+/// Joins a batch norm with the product with a number a sample (stochastic depth), the addition and
+/// the activation that follow it, so that the map is read and written once, forward and backward,
+/// and no value between them is kept.
 ///
 /// A norm's output has its shape and its place in autograd's graph at once, its values only when
 /// somebody needs them: an activation takes the norm along, anything else settles it first. So it
@@ -37,6 +38,10 @@ class NormFusion {
   std::optional<at::Tensor> activated(const at::Tensor& input, Activation activation,
                                       bool in_place);
 
+  /// left * right, where one still waits and the other is a factor a sample without a gradient. The
+  /// product waits, too.
+  std::optional<at::Tensor> multiplied(const at::Tensor& left, const at::Tensor& right);
+
   /// left + right, likewise; in place it is `left`. The sum waits, too.
   std::optional<at::Tensor> added(const at::Tensor& left, const at::Tensor& right, bool in_place);
 
@@ -50,15 +55,21 @@ class NormFusion {
   void forget_all() { waiting_.clear(); }
 
  private:
-  struct Norm;      // one call: what its outputs have in common
-  class Node;       // its place in autograd's graph
+  struct Norm;                 // one call: what its outputs have in common
+  class Node;                  // its place in autograd's graph
+  struct Joined {              // what stands between a norm and its activation
+    at::Tensor factor = {};    // undefined: none
+    at::Tensor residual = {};  // undefined: none
+    /// Of a residual that waits, too: its values are found on the way. Null: they are there.
+    std::shared_ptr<Norm> residual_norm = nullptr;
+
+    bool any() const { return factor.defined() || residual.defined(); }
+  };
   struct Waiting {  // an output without values
     c10::weak_intrusive_ptr<c10::TensorImpl> output;
     std::shared_ptr<Norm> norm;
     std::shared_ptr<Node> node;  // null: no gradient is wanted
-    at::Tensor residual;         // undefined: none
-    /// Of a residual that waits, too: its values are found on the way. Null: they are there.
-    std::shared_ptr<Norm> residual_norm;
+    Joined joined;
   };
   using Place = std::vector<Waiting>::iterator;
 
@@ -66,10 +77,10 @@ class NormFusion {
   static bool changes_history(const Waiting& waiting, bool in_place);
   void forget_expired();  // outputs that nobody holds and whose norm has been computed
   Place find(const at::Tensor& tensor);
-  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm, const at::Tensor& residual,
-            const std::shared_ptr<Norm>& residual_norm);
-  /// The norm of a waiting residual that `norm` can find on the way; null: it must have values.
-  std::shared_ptr<Norm> joined_residual(const at::Tensor& residual, const Norm& norm);
+  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm, const Joined& joined);
+  /// The norm of a waiting residual that is found on the way where `normed` is computed; null: it
+  /// must have values.
+  std::shared_ptr<Norm> joined_residual(const at::Tensor& residual, const Waiting& normed);
   /// Computes what waits at `place`, into `output`.
   void compute(Place place, const at::Tensor& output, Activation activation);
   void settle(Place place);

@@ -51,16 +51,21 @@ std::vector<std::int64_t> integers(Symbols symbols) {
   return values.vec();
 }
 
+at::Tensor convolved(const ConvolutionCall& call) {
+  if (auto joined = hooks().joined_convolution(call)) return *joined;
+  settle(call.input, call.weight, call.bias);
+  return hooks().convolution(call);
+}
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
                        Symbols stride, Symbols padding, Symbols dilation, bool transposed,
                        Symbols output_padding, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
-  settle(input, weight, bias);
-  return hooks().convolution({input,
-                              weight,
-                              bias,
-                              {integers(stride), integers(padding), integers(dilation), transposed,
-                               integers(output_padding), groups.expect_int()}});
+  return convolved({input,
+                    weight,
+                    bias,
+                    {integers(stride), integers(padding), integers(dilation), transposed,
+                     integers(output_padding), groups.expect_int()}});
 }
 
 /// conv1d, conv2d and conv3d: one geometry value may stand for all dimensions, and the batch
@@ -69,7 +74,6 @@ template <int kDims>
 at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
                           Symbols stride, Symbols padding, Symbols dilation, c10::SymInt groups) {
   const LibtorchAgain guard(kKey);
-  settle(input, weight, bias);
   const auto spread = [](Symbols symbols) {
     std::vector<std::int64_t> values = integers(symbols);
     if (values.size() == 1) values.resize(kDims, values[0]);
@@ -80,10 +84,9 @@ at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, con
                                .dilation = spread(dilation),
                                .output_padding = std::vector<std::int64_t>(kDims, 0),
                                .groups = groups.expect_int()};
-  const bool batched = input.dim() == kDims + 2;
-  const at::Tensor whole = batched ? input : input.unsqueeze(0);
-  const at::Tensor output = hooks().convolution({whole, weight, bias, std::move(geometry)});
-  return batched ? output : output.squeeze(0);
+  if (input.dim() == kDims + 2) return convolved({input, weight, bias, std::move(geometry)});
+  settle(input);
+  return convolved({input.unsqueeze(0), weight, bias, std::move(geometry)}).squeeze(0);
 }
 
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const Optional& bias) {
@@ -220,6 +223,13 @@ at::Tensor& activation_(at::Tensor& input) {
   return kActivation == Activation::Relu ? at::relu_(input) : at::silu_(input);
 }
 
+at::Tensor sigmoid(const at::Tensor& input) {
+  const LibtorchAgain guard(kKey);
+  if (auto fused = hooks().sigmoid(input)) return *fused;
+  settle(input);
+  return at::sigmoid(input);
+}
+
 at::Tensor add(const at::Tensor& left, const at::Tensor& right, const at::Scalar& alpha) {
   const LibtorchAgain guard(kKey);
   if (alpha.equal(1))
@@ -246,6 +256,7 @@ at::Tensor& add_number_(at::Tensor& left, const at::Scalar& right, const at::Sca
 
 at::Tensor mul(const at::Tensor& left, const at::Tensor& right) {
   const LibtorchAgain guard(kKey);
+  if (auto fused = hooks().joined_product(left, right)) return *fused;
   settle(left, right);
   if (auto ours = hooks().product(left, right)) return *ours;
   return at::mul(left, right);
@@ -331,6 +342,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
   library.impl("relu_", &activation_<Activation::Relu>);
   library.impl("silu", &activation<Activation::Silu>);
   library.impl("silu_", &activation_<Activation::Silu>);
+  library.impl("sigmoid", &sigmoid);
   library.impl("add.Tensor", &add);
   library.impl("mul.Tensor", &mul);
   library.impl("adaptive_avg_pool2d", &adaptive_avg_pool2d);

@@ -85,6 +85,13 @@ class OperatorHooks {
   virtual std::optional<at::Tensor> sum(const at::Tensor&, const at::Tensor&, bool /*in_place*/) {
     return {};
   }
+  virtual std::optional<at::Tensor> sigmoid(const at::Tensor&) { return {}; }
+  /// Asked before product(), whose operands have their values.
+  virtual std::optional<at::Tensor> joined_product(const at::Tensor&, const at::Tensor&) {
+    return {};
+  }
+  /// Asked before convolution(), whose operands have their values; what is not empty may wait, too.
+  virtual std::optional<at::Tensor> joined_convolution(const ConvolutionCall&) { return {}; }
   /// Operators around a convolution for which we may have better kernels; empty: libtorch's.
   virtual std::optional<at::Tensor> product(const at::Tensor&, const at::Tensor&) { return {}; }
   virtual std::optional<at::Tensor> mean_of_channels(const at::Tensor& /*map*/) { return {}; }

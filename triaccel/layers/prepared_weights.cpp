@@ -6,34 +6,32 @@
 
 namespace triaccel {
 
-at::Tensor weight_matrix(const at::Tensor& weight) {
-  return weight.detach().permute({0, 2, 3, 1}).reshape({weight.size(0), -1});
-}
-
 PreparedWeights::PreparedWeights(std::vector<at::Tensor> weights)
     : weights_(std::move(weights)), wanted_(weights_.size()), index_(weights_.size()) {}
 
-void PreparedWeights::make() {
+void PreparedWeights::make(SideStream* side) {
   std::vector<WeightCopySpec> specs;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!wanted_[i]) continue;
     index_[i] = specs.size();
     const WeightPart& part = wanted_[i]->part;
-    specs.push_back({.weight = part.matrix_columns > 0 ? weight_matrix(weights_[i]) : weights_[i],
+    specs.push_back({.weight = weights_[i],
                      .type = wanted_[i]->type,
                      .first_tap = part.first_tap,
-                     .last_tap = part.last_tap,
-                     .padded_channels = part.matrix_columns});
+                     .last_tap = part.last_tap});
   }
   made_ = wanted_;
   if (specs.empty()) return;
   copies_.emplace(std::move(specs));
-  copies_->refresh();
+  beside_ = side;
+  if (side == nullptr) return copies_->refresh();
+  side->run([&] { copies_->refresh(); }, {});
 }
 
 void PreparedWeights::drop() {
   copies_.reset();
   made_.clear();
+  beside_ = nullptr;
 }
 
 void PreparedWeights::drop(std::int64_t layer) {
@@ -54,6 +52,7 @@ std::optional<at::Tensor> PreparedWeights::ask(std::int64_t layer, const WeightP
   const Wanted wanted{.part = part, .type = type};
   wanted_[i] = wanted;
   if (!copies_ || made_[i] != wanted) return {};
+  if (beside_ != nullptr) std::exchange(beside_, nullptr)->join();
   return copies_->copy(index_[i]);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "triaccel/device/side_stream.h"
 #include "triaccel/ops/weight_copies.h"
 
 namespace triaccel {
@@ -16,14 +17,8 @@ struct WeightPart {
   // Taps [first, last) of a convolution's kernel; last 0: all of them.
   std::array<std::int64_t, 2> first_tap = {0, 0};
   std::array<std::int64_t, 2> last_tap = {0, 0};
-  // As a matrix [out, kernel rows * columns * in], rounded up to so many columns, the added ones
-  // zero; 0: as it is.
-  std::int64_t matrix_columns = 0;
   bool operator==(const WeightPart&) const = default;
 };
-
-/// A channels-last convolution weight as the matrix that it is in memory.
-at::Tensor weight_matrix(const at::Tensor& weight);
 
 /// 16-bit copies of all weights that a pass will ask for, made in one go at its start instead of
 /// one by one: what the last pass asked for is made for the next.
@@ -31,8 +26,9 @@ class PreparedWeights {
  public:
   explicit PreparedWeights(std::vector<at::Tensor> weights);
 
-  /// Copies of what was asked for since `expect_nothing()`, as the weights are now.
-  void make();
+  /// Copies of what was asked for since `expect_nothing()`, as the weights are now. With `side`,
+  /// they are made there, beside what comes before the first of them is asked for.
+  void make(SideStream* side);
   /// Frees them: after the step, whose update changes the weights.
   void drop();
   /// Frees one layer's, which has been read for the last time in this step.
@@ -56,6 +52,7 @@ class PreparedWeights {
   std::vector<std::optional<Wanted>> made_;    // what copies_ holds
   std::vector<std::size_t> index_;             // of a layer's copy in copies_
   std::optional<WeightCopies> copies_;
+  SideStream* beside_ = nullptr;  // where copies are being made that nobody has waited for
 };
 
 }  // namespace triaccel

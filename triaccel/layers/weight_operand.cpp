@@ -8,10 +8,6 @@ namespace triaccel {
 namespace {
 
 at::Tensor cut_out(at::Tensor weight, const WeightPart& part) {
-  if (part.matrix_columns > 0) {
-    const at::Tensor matrix = weight_matrix(weight);
-    return at::constant_pad_nd(matrix, {0, part.matrix_columns - matrix.size(1)});
-  }
   const at::MemoryFormat format = weight.suggest_memory_format();
   for (std::size_t i = 0; i < 2; ++i)
     weight = weight.slice(static_cast<std::int64_t>(i) + 2, part.first_tap[i], part.last_tap[i]);

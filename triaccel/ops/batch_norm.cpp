@@ -75,6 +75,17 @@ std::uint8_t* gates_of(std::string_view who, const at::Tensor& gates, const at::
   return static_cast<std::uint8_t*>(gates.data_ptr());
 }
 
+kernels::SampleFactors factors_of(std::string_view who, const at::Tensor& factor,
+                                  const at::Tensor& input, Activation activation) {
+  if (!factor.defined()) return {};
+  require(
+      is_sample_factor(factor, input), who,
+      "a factor must have one number a sample, contiguous, of the input's type and device; got ",
+      factor.sizes(), " of ", c10::toString(factor.scalar_type()), " for ", input.sizes());
+  require(activation != Activation::Silu, who, "a factor comes with ReLU or no activation");
+  return {.values = factor.const_data_ptr(), .rows = input.numel() / input.size(0) / input.size(1)};
+}
+
 kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
                                 const at::Tensor& input, const NormParameters& how,
                                 const at::Tensor& residual, Activation activation) {
@@ -188,6 +199,13 @@ bool fuses_batch_norm(const at::Tensor& map) {
          channels_innermost(map);
 }
 
+bool is_sample_factor(const at::Tensor& factor, const at::Tensor& map) {
+  return factor.defined() && factor.layout() == at::kStrided && factor.dim() == map.dim() &&
+         factor.dim() > 0 && factor.size(0) == map.size(0) && factor.numel() == map.size(0) &&
+         factor.is_contiguous() && factor.scalar_type() == map.scalar_type() &&
+         factor.device() == map.device();
+}
+
 at::Tensor empty_norm_gates(const at::Tensor& input) {
   const kernels::NormMap map = map_of("empty_norm_gates", input);
   return at::empty({input.size(0), kernels::gate_bytes(map) / input.size(0)},
@@ -197,7 +215,7 @@ at::Tensor empty_norm_gates(const at::Tensor& input) {
 void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
                       const at::Tensor& given_input, const NormParameters& how,
                       const at::Tensor& given_residual, Activation activation,
-                      const at::Tensor& gates, const NormedResidual& by) {
+                      const at::Tensor& gates, const NormedResidual& by, const at::Tensor& factor) {
   constexpr std::string_view who = "batch_norm_train";
   const at::NoGradGuard no_gradient;
   const at::Tensor input = gates.defined() ? placed(given_input) : given_input;
@@ -205,6 +223,9 @@ void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
   kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
   forward.gates = gates_of(who, gates, input, forward.map, activation);
   forward.residual_norm = residual_norm_of(who, by, residual);
+  forward.factors = factors_of(who, factor, input, activation);
+  require(!factor.defined() || forward.residual_norm.mean == nullptr, who,
+          "a residual comes with a factor or with a norm of its own, not with both");
   require(!gates.defined() || placed(output).is_same(output), who,
           "an output with gates must start at a multiple of 16 bytes; allocate it by itself");
   train(who, forward, statistics_of(who, saved, input, how), input);
@@ -242,7 +263,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
                                   const at::Tensor& added_gradient, const at::Tensor& given_input,
                                   const at::Tensor& gates, const NormStatistics& saved,
                                   const NormParameters& how, Activation activation,
-                                  bool has_residual, bool want_input) {
+                                  bool has_residual, bool want_input, const at::Tensor& factor) {
   constexpr std::string_view who = "batch_norm_backward";
   const at::NoGradGuard no_gradient;
   const kernels::NormMap map = map_of(who, given_input);
@@ -251,8 +272,8 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   require(!has_residual || activation != Activation::Silu, who,
           "a residual comes with ReLU or no activation");
-  require(gates.defined() || !has_residual || activation != Activation::Relu, who,
-          "ReLU after a residual needs the gates that batch_norm_train wrote");
+  require(gates.defined() || !(has_residual || factor.defined()) || activation != Activation::Relu,
+          who, "ReLU after a factor or a residual needs the gates that batch_norm_train wrote");
   const at::Tensor incoming = ready(gradient_like(who, "output_gradient", output_gradient, input));
   AddedGradient added = added_to(who, added_gradient, input);
   added.values = ready(added.values);
@@ -274,6 +295,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .added_gradient = pointer(added.values),
       .added_pixels = added.pixels,
       .input = input.const_data_ptr(),
+      .factors = factors_of(who, factor, input, activation),
       .gates = gates_of(who, gates, input, map, activation),
       .mean = needed_row(who, "saved.mean", saved.mean, input),
       .inverse_deviation =

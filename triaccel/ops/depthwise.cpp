@@ -30,7 +30,7 @@ kernels::DepthwiseAxis axis_of(std::int64_t input, std::int64_t filter, std::int
 
 /// The shape as the kernels know it; call it where computes_depthwise holds.
 kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weight,
-                                 const DepthwiseGeometry& geometry) {
+                                 const WindowPlacement& geometry) {
   const std::int64_t filter = weight.size(2);
   const auto [row_stride, column_stride] = geometry.stride;
   return {.images = input.size(0),
@@ -43,7 +43,7 @@ kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weig
 }
 
 kernels::DepthwiseShape checked_shape(std::string_view who, const at::Tensor& input,
-                                      const at::Tensor& weight, const DepthwiseGeometry& geometry) {
+                                      const at::Tensor& weight, const WindowPlacement& geometry) {
   require(computes_depthwise(input, weight, geometry), who,
           "no kernel for this input, weight, stride and padding; ask computes_depthwise first");
   return shape_of(input, weight, geometry);
@@ -63,7 +63,7 @@ void check_output_gradient(std::string_view who, const at::Tensor& gradient,
 }  // namespace
 
 bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
-                        const DepthwiseGeometry& geometry) {
+                        const WindowPlacement& geometry) {
   if (!input.defined() || !weight.defined() || !is_map(input)) return false;
   const bool weight_fits = weight.dim() == 4 && weight.scalar_type() == at::kFloat &&
                            weight.device() == input.device() && weight.size(0) == input.size(1) &&
@@ -83,7 +83,7 @@ bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
 }
 
 at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
-                             const DepthwiseGeometry& geometry) {
+                             const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_forward";
   const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
   const at::NoGradGuard no_gradient;
@@ -102,7 +102,7 @@ at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
 }
 
 at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
-                                    const at::Tensor& weight, const DepthwiseGeometry& geometry) {
+                                    const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_input_gradient";
   const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);
@@ -121,7 +121,7 @@ at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at:
 }
 
 at::Tensor depthwise_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
-                                     const at::Tensor& weight, const DepthwiseGeometry& geometry) {
+                                     const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_weight_gradient";
   const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);

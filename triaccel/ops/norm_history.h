@@ -7,11 +7,13 @@
 namespace triaccel {
 
 /// How a batch norm that is joined with others made its output, for whoever computes it again:
-/// activation((input - mean) * inverse_deviation * weight + bias + residual), all a channel.
+/// activation(((input - mean) * inverse_deviation * weight + bias) * factor + residual), the factor
+/// a sample, all else a channel.
 struct NormHistory {
   NormStatistics statistics;
   at::Tensor weight, bias;  // undefined: 1, 0
   Activation activation = Activation::None;
+  bool has_factor = false;
   bool has_residual = false;
 };
 

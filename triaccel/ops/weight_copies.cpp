@@ -83,7 +83,6 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
       copy.dim() == 4 && copy.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   const std::array<std::size_t, 4> order = channels_last ? std::array<std::size_t, 4>{0, 2, 3, 1}
                                                          : std::array<std::size_t, 4>{0, 1, 2, 3};
-  const bool padded = copy.size(1) != weight.sizes[1];
   const WeightShape target = shape_of(who, "the copy", copy);
   const float* first = spec.weight.const_data_ptr<float>();
   if (copy.dim() == 4)
@@ -98,7 +97,7 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
       strides[d] = weight.strides[order[d]];
     }
     extents[0] = std::min(rows_an_entry, copy.size(0) - done);
-    if (!padded) join_dimensions(extents, strides);
+    join_dimensions(extents, strides);
     kernels::WeightCopyEntry entry = {
         .from = first + done * weight.strides[0],
         .to = static_cast<std::uint16_t*>(copy.mutable_data_ptr()) + done * row,
@@ -107,8 +106,6 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
       entry.extent[d] = narrow(who, extents[d]);
       entry.stride[d] = narrow(who, strides[d]);
     }
-    if (padded) entry.channels = narrow(who, weight.sizes[1]);
-    entry.channels_are_innermost = channels_last ? 1 : 0;
     entries.push_back(entry);
   }
 }
@@ -117,11 +114,6 @@ at::Tensor allocate_copy(const WeightCopySpec& spec) {
   constexpr std::string_view who = "WeightCopies";
   const at::Tensor& weight = spec.weight;
   std::vector<std::int64_t> sizes = weight.sizes().vec();
-  if (spec.padded_channels != 0) {
-    require(spec.padded_channels >= sizes[1], who, "padded_channels is ", spec.padded_channels,
-            ", but the weight has ", sizes[1], " channels");
-    sizes[1] = spec.padded_channels;
-  }
   auto format = at::MemoryFormat::Contiguous;
   if (weight.dim() == 4) {
     const auto last = checked_last(who, weight, spec.first_tap, spec.last_tap);
@@ -178,7 +170,7 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight,
     std::ranges::copy(last_taps, last.begin() + 2);
   }
   const bool fits = part.dim() == weight.dim() && from.sizes[0] == to.sizes[0] &&
-                    from.sizes[1] >= to.sizes[1] && from.sizes[2] == last[2] - first[2] &&
+                    from.sizes[1] == to.sizes[1] && from.sizes[2] == last[2] - first[2] &&
                     from.sizes[3] == last[3] - first[3];
   require(fits, who, "part has shape ", part.sizes(), ", which is no part of ", weight.sizes(),
           " with these taps");

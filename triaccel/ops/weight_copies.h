@@ -18,7 +18,6 @@ struct WeightCopySpec {
   // Taps [first, last) of kh and of kw; last 0: all. Not looked at for matrices.
   std::array<std::int64_t, 2> first_tap = {0, 0};
   std::array<std::int64_t, 2> last_tap = {0, 0};
-  std::int64_t padded_channels = 0;  // of `in`, the added ones zero; 0: as many as the weight has
 };
 
 /// 16-bit copies of many weights, refreshed together, rounded to nearest even. The copy of a
@@ -42,9 +41,9 @@ class WeightCopies {
   std::vector<kernels::WeightCopyEntry> entries_;
 };
 
-/// The gradient of a whole weight from that of a part: `part` [out, in or more, taps] lands at its
-/// taps in a new tensor of the weight's shape and memory order and the part's type, with zeros
-/// elsewhere; channels beyond the weight's are dropped. One kernel; only enqueues.
+/// The gradient of a whole weight from that of a part: `part` [out, in, taps] lands at its taps in
+/// a new tensor of the weight's shape and memory order and the part's type, with zeros elsewhere.
+/// One kernel; only enqueues.
 at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight,
                           std::array<std::int64_t, 2> first_tap,
                           std::array<std::int64_t, 2> last_tap);

@@ -41,7 +41,7 @@ DerivedMap map_of(const Node& node) {
 
 /// Of a norm that is joined with what follows it.
 DerivationChain joined_chain(const Node* node, const NormHistory& history) {
-  if (history.has_residual) return {};
+  if (history.has_factor || history.has_residual) return {};
   DerivationChain chain{
       .how = Derivation::Affine, .norm = node, .source = node, .map = DerivedMap::None};
   switch (history.activation) {

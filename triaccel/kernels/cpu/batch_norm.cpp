@@ -120,6 +120,27 @@ TRIACCEL_WIDE_VECTORS void normalise_turn(const Turn& turn, const ChannelCoeffic
     }
 }
 
+/// body(stored type, the row's values, their factor) for the rows of a turn.
+template <typename Body>
+void for_each_factor(const Turn& turn, const SampleFactors& factors, FloatType type, float* values,
+                     Body body) {
+  const std::int64_t first_row = turn.first / turn.channels;
+  with_stored_type(type, [&]<typename Stored>(Stored stored) {
+    const auto* words = static_cast<const typename Stored::Word*>(factors.values);
+    for (std::int64_t row = 0; row < turn.rows; ++row)
+      body(stored, values + row * turn.channels,
+           Stored::value(words[(first_row + row) / factors.rows]));
+  });
+}
+
+/// `y` times its samples' factors.
+void scale_turn(const Turn& turn, const SampleFactors& factors, FloatType type, float* y) {
+  if (factors.values == nullptr) return;
+  for_each_factor(turn, factors, type, y, [&](auto, float* row, float factor) {
+    for (std::int64_t c = 0; c < turn.channels; ++c) row[c] *= factor;
+  });
+}
+
 TRIACCEL_WIDE_VECTORS void end_turn(const Turn& turn, const float* residual, Activation activation,
                                     float* __restrict y) {
   const std::int64_t count = turn.count();
@@ -157,6 +178,7 @@ void normalise(const NormForward& how, const ChannelCoefficients& channels) {
       residual = buffers[3];
     }
     normalise_turn(turn, channels, x, buffers[2]);
+    scale_turn(turn, how.factors, how.map.type, buffers[2]);
     end_turn(turn, residual, how.activation, buffers[2]);
     write_turn(turn, buffers[2], how.output, how.map.type);
     if (how.gates != nullptr) write_gates(how, turn, buffers[0]);
@@ -225,6 +247,16 @@ TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficient
   } else {
     std::copy_n(output_gradient, turn.count(), gradient);
   }
+}
+
+/// The gradient behind the activation into the one behind the factors, as the map's type holds it.
+void scale_gradient(const NormBackward& how, const Turn& turn, float* gradient) {
+  if (how.factors.values == nullptr) return;
+  for_each_factor(turn, how.factors, how.map.type, gradient,
+                  [&]<typename Stored>(Stored, float* row, float factor) {
+                    for (std::int64_t c = 0; c < turn.channels; ++c)
+                      row[c] = Stored::value(Stored::word(row[c] * factor));
+                  });
 }
 
 struct GatedTurn {
@@ -337,6 +369,7 @@ void batch_norm_backward(const NormBackward& how) {
     const GatedTurn gated = read_gated(how, coefficients, turn, buffers);
     if (how.residual_gradient != nullptr)
       write_turn(turn, gated.gradient, how.residual_gradient, map.type);
+    scale_gradient(how, turn, gated.gradient);
     turn_sums(turn, how.mean, gated.x, gated.gradient, sums.first_of(turn.index),
               sums.second_of(turn.index));
   });
@@ -361,6 +394,7 @@ void batch_norm_backward(const NormBackward& how) {
   if (how.input_gradient == nullptr) return;
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
     const GatedTurn gated = read_gated(how, coefficients, turn, buffers);
+    scale_gradient(how, turn, gated.gradient);
     differentiate_turn(turn, coefficients, gradient_mean.data(), slope.data(), gated.x,
                        gated.gradient);
     write_turn(turn, gated.gradient, how.input_gradient, map.type);

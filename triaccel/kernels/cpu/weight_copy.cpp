@@ -55,15 +55,10 @@ void copy_weights(std::span<const WeightCopyEntry> entries) {
     for_each_run(entry.extent, [&](std::int64_t index, BoxPosition at, std::int64_t length) {
       std::uint16_t* to = entry.to + index;
       const float* from = entry.from + offset_of(entry, at);
-      const std::int64_t kept = is_padding(entry, at) ? 0
-                                : entry.channels_are_innermost
-                                    ? std::min<std::int64_t>(length, entry.channels - at.at[3])
-                                    : length;
       if (entry.type == FloatType::Bf16)
-        round_run<StoredAs<FloatType::Bf16>>(from, entry.stride[3], to, kept);
+        round_run<StoredAs<FloatType::Bf16>>(from, entry.stride[3], to, length);
       else
-        round_run<StoredAs<FloatType::F16>>(from, entry.stride[3], to, kept);
-      std::fill_n(to + kept, length - kept, std::uint16_t{0});
+        round_run<StoredAs<FloatType::F16>>(from, entry.stride[3], to, length);
     });
 }
 

@@ -12,6 +12,7 @@ __global__ void __launch_bounds__(kThreads)
                  const __grid_constant__ UpdateInputs inputs, AdamWStep step) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
+  wait_for_previous_kernel();
   if (left_alone(inputs, layer)) return;
   // FP64 powers are dear on most chips: one thread of the block takes them for all.
   __shared__ AdamWFactors shared_factors;
@@ -51,9 +52,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void adamw_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, AdamWStep step,
                   cudaStream_t stream) {
-  launch_lists("adamw_update", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    adamw_kernel<<<blocks, kThreads, 0, stream>>>(list, inputs, step);
-  });
+  launch_lists("adamw_update", tensors, adamw_kernel, stream, inputs, step);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -1,7 +1,7 @@
 #include "triaccel/kernels/augment.h"
 
 #include "triaccel/kernels/augment_math.h"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -11,6 +11,7 @@ constexpr std::uint32_t kPixelsPerBlock = kThreads * 2;
 /// blockIdx.x = position in the batch, blockIdx.y = piece of the sample, in the output's order.
 __global__ void __launch_bounds__(kThreads)
     augment_kernel(ImageBatch batch, Augmentation how, bool channels_last, float* output) {
+  wait_for_previous_kernel();
   const std::int64_t id = batch.sample_ids[blockIdx.x];
   const bool known = id >= 0 && id < batch.image_count;
   const CropFlip draw = draw_crop_flip(how, *batch.epoch, id);
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(kThreads)
     gather_kernel(const std::uint8_t* labels, std::int64_t label_count,
                   const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output) {
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  wait_for_previous_kernel();
   if (i >= batch) return;
   const std::int64_t id = sample_ids[i];
   output[i] = id >= 0 && id < label_count ? std::int64_t{labels[id]} : -1;
@@ -51,17 +53,17 @@ void augment(const ImageBatch& batch, Augmentation how, bool channels_last, floa
   require(image_size < (std::int64_t{1} << 31), "augment", "an image of ", image_size,
           " numbers is too large for the GPU");
   const dim3 grid(static_cast<unsigned>(batch.batch), blocks_for(image_size, kPixelsPerBlock));
-  augment_kernel<<<grid, kThreads, 0, stream>>>(batch, how, channels_last, output);
-  check_launch("augment");
+  launch_overlapped("augment", augment_kernel, {.grid = grid, .threads = kThreads}, stream, batch,
+                    how, channels_last, output);
 }
 
 void gather_labels(const std::uint8_t* labels, std::int64_t label_count,
                    const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output,
                    cudaStream_t stream) {
   if (batch == 0) return;
-  gather_kernel<<<blocks_for(batch, kThreads), kThreads, 0, stream>>>(labels, label_count,
-                                                                      sample_ids, batch, output);
-  check_launch("gather_labels");
+  launch_overlapped("gather_labels", gather_kernel,
+                    {.grid = blocks_for(batch, kThreads), .threads = kThreads}, stream, labels,
+                    label_count, sample_ids, batch, output);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -1,6 +1,5 @@
 #include "triaccel/kernels/cuda/batch_norm_backward.cuh"
 #include "triaccel/kernels/cuda/batch_norm_sums.cuh"
-#include "triaccel/kernels/cuda/fast_divide.cuh"
 #include "triaccel/kernels/even_pixels_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -24,7 +23,15 @@ struct GroupCoefficients {
 template <typename Stored, int kPack>
 struct Read {
   Pack<Stored, kPack> gradient, added, input;
+  float factor;
   std::uint8_t gates;
+};
+
+/// Where the added gradient and the factor of a row lie.
+template <typename Factors>
+struct RowMaps {
+  AddedPixels added;
+  Factors factors;
 };
 
 /// Where the added gradient's pack lies that belongs to `element` of the map; -1: nowhere, it is
@@ -36,17 +43,18 @@ __device__ std::int64_t added_element(const NormBackward& how, const AddedPixels
   return even < 0 ? -1 : element + (even - row) * how.map.channels;
 }
 
-template <typename Stored, int kPack, Reuse kReuse>
-__device__ Read<Stored, kPack> read_pack(const NormBackward& how, const AddedPixels& pixels,
+template <typename Stored, int kPack, Reuse kReuse, typename Factors>
+__device__ Read<Stored, kPack> read_pack(const NormBackward& how, const RowMaps<Factors>& maps,
                                          const ThreadRows<kPack>& rows, int index) {
   const std::int64_t element = rows.element(index);
   Read<Stored, kPack> read = {};
   read.gradient = load_pack<Stored, kPack, kReuse>(how.output_gradient, element);
   read.input = load_pack<Stored, kPack, kReuse>(how.input, element);
   if (how.added_gradient != nullptr) {
-    const std::int64_t added = added_element(how, pixels, element, rows.row(index));
+    const std::int64_t added = added_element(how, maps.added, element, rows.row(index));
     if (added >= 0) read.added = load_pack<Stored, kPack, kReuse>(how.added_gradient, added);
   }
+  read.factor = maps.factors.template of<Stored>(rows.row(index));
   if (how.gates != nullptr) read.gates = how.gates[element / kPack];
   return read;
 }
@@ -66,8 +74,8 @@ __device__ Channels<kPack> channels_of(const GroupCoefficients& group, int chann
 }
 
 /// Sums of gradient and gradient * distance; writes the residual's gradient on the way.
-template <typename Stored, int kPack, int kBlock>
-__device__ void sum_rows(const NormBackward& how, const AddedPixels& pixels,
+template <typename Stored, typename Factors, int kPack, int kBlock>
+__device__ void sum_rows(const NormBackward& how, const RowMaps<Factors>& maps,
                          const ThreadRows<kPack>& rows, int packs, const GroupCoefficients& group,
                          BlockSums<kBlock>& sums) {
   __shared__ ThreadSums<kPack, kBlock> threads;
@@ -75,13 +83,14 @@ __device__ void sum_rows(const NormBackward& how, const AddedPixels& pixels,
   float sum[kPack] = {}, product[kPack] = {};
   for_each_pack<kInFlight, kSumOrder>(
       rows,
-      [&](int index) { return read_pack<Stored, kPack, Reuse::Again>(how, pixels, rows, index); },
+      [&](int index) { return read_pack<Stored, kPack, Reuse::Again>(how, maps, rows, index); },
       [&](const Read<Stored, kPack>& read, int index, int) {
         float gradient[kPack], distance[kPack];
         const Pack<Stored, kPack> fold = fold_of(how, read);
         if (how.residual_gradient != nullptr)
           store_pack(how.residual_gradient, rows.element(index), fold);
-        gate(how, fold, read.input, channels, gradient, distance);
+        gate<Factors>(how, scaled<Factors>(fold, read.factor), read.input, channels, gradient,
+                      distance);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) {
           sum[k] += gradient[k];
@@ -91,8 +100,8 @@ __device__ void sum_rows(const NormBackward& how, const AddedPixels& pixels,
   reduce_block<AddSums>(sums, threads, packs, rows.count, sum, product);
 }
 
-template <typename Stored, int kPack>
-__device__ void differentiate_rows(const NormBackward& how, const AddedPixels& pixels,
+template <typename Stored, typename Factors, int kPack>
+__device__ void differentiate_rows(const NormBackward& how, const RowMaps<Factors>& maps,
                                    const ThreadRows<kPack>& rows, const GroupCoefficients& group) {
   const Channels<kPack> channels = channels_of<kPack>(group, rows.channel);
   float gradient_mean[kPack], slope[kPack];
@@ -100,11 +109,12 @@ __device__ void differentiate_rows(const NormBackward& how, const AddedPixels& p
   read_row(group.slope, rows.channel, slope);
   for_each_pack<kInFlight, opposite(kSumOrder)>(
       rows,
-      [&](int index) { return read_pack<Stored, kPack, Reuse::Last>(how, pixels, rows, index); },
+      [&](int index) { return read_pack<Stored, kPack, Reuse::Last>(how, maps, rows, index); },
       [&](const Read<Stored, kPack>& read, int index, int) {
-        store_pack(how.input_gradient, rows.element(index),
-                   input_gradient_pack(how, fold_of(how, read), read.input, channels, gradient_mean,
-                                       slope));
+        const Pack<Stored, kPack> behind = scaled<Factors>(fold_of(how, read), read.factor);
+        store_pack(
+            how.input_gradient, rows.element(index),
+            input_gradient_pack<Factors>(how, behind, read.input, channels, gradient_mean, slope));
       });
 }
 
@@ -138,33 +148,36 @@ __device__ void finish_sums(const NormBackward& how, int width, const ChannelSum
   if (how.bias_gradient != nullptr) how.bias_gradient[c] = all.first;
 }
 
-template <typename Stored, int kPack>
+template <typename Stored, int kPack, typename Factors>
 __global__ void __launch_bounds__(kNormSumThreads, kResident)
-    sum_kernel(NormBackward how, AddedPixels pixels, PartialSums partials, int packs) {
+    sum_kernel(NormBackward how, RowMaps<Factors> maps, PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const ThreadRows<kPack> rows(how.map, packs);
+  wait_for_previous_kernel();
   set_coefficients(how, width, group);
   __syncthreads();
-  sum_rows<Stored>(how, pixels, rows, packs, group, sums);
+  sum_rows<Stored>(how, maps, rows, packs, group, sums);
+  let_next_kernel_begin();
   const ChannelSums all = cluster_total<AddSums>(sums, width);
   if (threadIdx.x < width) write_partial(partials, how.map.channels, own_channel(width), all);
   leave_cluster();
 }
 
-template <typename Stored, int kPack>
+template <typename Stored, int kPack, typename Factors>
 __global__ void __launch_bounds__(kNormSumThreads, kResident)
-    differentiate_kernel(NormBackward how, AddedPixels pixels, PartialSums partials, int packs) {
+    differentiate_kernel(NormBackward how, RowMaps<Factors> maps, PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const ThreadRows<kPack> rows(how.map, packs);
+  wait_for_previous_kernel();
   set_coefficients(how, width, group);
   const ChannelSums all = read_partials<AddSums>(sums, partials, how.map.channels, width);
   finish_sums(how, width, all, group);
   __syncthreads();
-  if (how.input_gradient != nullptr) differentiate_rows<Stored>(how, pixels, rows, group);
+  if (how.input_gradient != nullptr) differentiate_rows<Stored>(how, maps, rows, group);
 }
 
 /// The elementwise kernel of two. A residual's gradient is already behind the activation: one map
@@ -191,15 +204,18 @@ void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t st
   if (resident && has_every_pixel) return backward_resident(how, *resident, stream);
   const NormPlan plan = plan_norm(how.map, aligned);
   const AddedPixels pixels(has_every_pixel ? EvenPixels{1, 1, 1} : how.added_pixels);
+  const PartialSums partials(scratch, plan.parts(), how.map.channels);
+  LaunchShape shape = plan.elementwise_shape(kResident);
+  if (how.input_gradient == nullptr) shape.grid.x = 1;  // the last sums are left
   with_norm_type(how.map.type, plan.pack,
                  [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
-                   const PartialSums partials(scratch, plan.parts(), how.map.channels);
-                   launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
-                               plan.cluster, stream, how, pixels, partials, plan.packs);
-                   dim3 grid = plan.elementwise_grid(kResident);
-                   if (how.input_gradient == nullptr) grid.x = 1;  // only the last sums are left
-                   launch_norm(who, differentiate_kernel<Stored, pack>, grid, plan.threads, 1,
-                               stream, second_pass(how), pixels, partials, plan.packs);
+                   with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
+                     const RowMaps<Factors> maps = {pixels, factors};
+                     launch_overlapped(who, sum_kernel<Stored, pack, Factors>, plan.sum_shape(),
+                                       stream, how, maps, partials, plan.packs);
+                     launch_overlapped(who, differentiate_kernel<Stored, pack, Factors>, shape,
+                                       stream, second_pass(how), maps, partials, plan.packs);
+                   });
                  });
 }
 

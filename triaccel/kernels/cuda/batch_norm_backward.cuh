@@ -1,6 +1,7 @@
 #pragma once
 
 #include "triaccel/kernels/batch_norm_math.h"
+#include "triaccel/kernels/cuda/batch_norm_factors.cuh"
 #include "triaccel/kernels/cuda/batch_norm_rows.cuh"
 
 namespace triaccel::kernels::cuda {
@@ -24,19 +25,30 @@ __device__ Pack<Stored, kPack> folded(const NormBackward& how, const Pack<Stored
   return packed<Stored>(fold);
 }
 
+/// The folded gradient behind the factors; `factor` counts only where there are some.
+template <typename Factors, typename Stored, int kPack>
+__device__ Pack<Stored, kPack> scaled(const Pack<Stored, kPack>& fold, float factor) {
+  if constexpr (!Factors::kAny) return fold;
+  float values[kPack];
+  unpack(fold, values);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) values[k] *= factor;
+  return packed<Stored>(values);
+}
+
 /// The gradient behind the activation, and the input's distance from the mean. Kept gates have done
-/// their part in folded().
-template <typename Stored, int kPack>
+/// their part in folded(); behind factors there is no other activation.
+template <typename Factors, typename Stored, int kPack>
 __device__ void gate(const NormBackward& how, const Pack<Stored, kPack>& fold,
                      const Pack<Stored, kPack>& input, const Channels<kPack>& channels,
                      float (&gradient)[kPack], float (&distance)[kPack]) {
   unpack(fold, gradient);
   unpack(input, distance);
-  if (how.gates == nullptr && how.activation == Activation::Relu) {
+  if (!Factors::kAny && how.gates == nullptr && how.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
-  } else if (how.activation == Activation::Silu) {
+  } else if (!Factors::kAny && how.activation == Activation::Silu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) gradient[k] *= silu_slope(channels.normalised(k, distance[k]));
   }
@@ -45,7 +57,7 @@ __device__ void gate(const NormBackward& how, const Pack<Stored, kPack>& fold,
 }
 
 /// A pack of the input's gradient.
-template <typename Stored, int kPack>
+template <typename Factors, typename Stored, int kPack>
 __device__ Pack<Stored, kPack> input_gradient_pack(const NormBackward& how,
                                                    const Pack<Stored, kPack>& fold,
                                                    const Pack<Stored, kPack>& input,
@@ -53,7 +65,7 @@ __device__ Pack<Stored, kPack> input_gradient_pack(const NormBackward& how,
                                                    const float (&gradient_mean)[kPack],
                                                    const float (&slope)[kPack]) {
   float gradient[kPack], distance[kPack];
-  gate(how, fold, input, channels, gradient, distance);
+  gate<Factors>(how, fold, input, channels, gradient, distance);
 #pragma unroll
   for (int k = 0; k < kPack; ++k)
     gradient[k] =

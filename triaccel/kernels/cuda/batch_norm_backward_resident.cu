@@ -28,8 +28,15 @@ __device__ void fold_rows(const NormBackward& how, const ResidentRows<kPack>& ro
     if (i < rows.count) gradient[i] = folded(how, gradient[i], added[i], gates[i]);
 }
 
+/// Behind the factors, in place of the folded gradients.
+template <typename Factors, typename Stored, int kPack, int kTurns>
+__device__ void scale_rows(const float (&factor)[kTurns], Pack<Stored, kPack> (&gradient)[kTurns]) {
+#pragma unroll
+  for (int i = 0; i < kTurns; ++i) gradient[i] = scaled<Factors>(gradient[i], factor[i]);
+}
+
 /// The block's sums of gradient and gradient * distance.
-template <typename Stored, int kPack, int kTurns>
+template <typename Factors, typename Stored, int kPack, int kTurns>
 __device__ float2 block_sums(const NormBackward& how, const ResidentRows<kPack>& rows,
                              const Pack<Stored, kPack> (&fold)[kTurns],
                              const Pack<Stored, kPack> (&input)[kTurns],
@@ -40,7 +47,7 @@ __device__ float2 block_sums(const NormBackward& how, const ResidentRows<kPack>&
   for (int i = 0; i < kTurns; ++i)
     if (i < rows.count) {
       float gradient[kPack], distance[kPack];
-      gate(how, fold[i], input[i], channels, gradient, distance);
+      gate<Factors>(how, fold[i], input[i], channels, gradient, distance);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
         values[0][k] += gradient[k];
@@ -51,17 +58,20 @@ __device__ float2 block_sums(const NormBackward& how, const ResidentRows<kPack>&
   return {totals[0], totals[1]};
 }
 
-template <typename Stored, int kTurns>
+template <typename Stored, int kTurns, typename Factors>
 __global__ void __launch_bounds__(kResidentThreads)
-    resident_backward_kernel(NormBackward how, int block_rows) {
+    resident_backward_kernel(NormBackward how, Factors factors, int block_rows) {
   constexpr int kPack = 16 / sizeof(typename Stored::Word);
   __shared__ ClusterParts<kPack> sums;
   __shared__ SharedCoefficients<kPack> shared;
   sums.open();
   const ResidentRows<kPack> rows(how.map, block_rows);
   Pack<Stored, kPack> gradient[kTurns], input[kTurns];
+  wait_for_previous_kernel();
   rows.load(how.output_gradient, gradient);
   rows.load(how.input, input);
+  float factor[kTurns];
+  rows.template load_factors<Stored>(factors, factor);
   const int channel = static_cast<int>(threadIdx.x);
   const std::int64_t map_channel = std::int64_t{blockIdx.y} * kPack + channel;
   float inverse = 0;
@@ -76,13 +86,14 @@ __global__ void __launch_bounds__(kResidentThreads)
   fold_rows(how, rows, gradient);
   if (how.residual_gradient != nullptr)
     rows.template store<kTurns>(how.residual_gradient, [&](int i) { return gradient[i]; });
+  scale_rows<Factors>(factor, gradient);
   __syncthreads();
   Channels<kPack> channels;
   shared.mean.read(channels.mean);
   shared.scale.read(channels.scale);
   shared.bias.read(channels.bias);
 
-  sums.exchange(block_sums(how, rows, gradient, input, channels));
+  sums.exchange(block_sums<Factors>(how, rows, gradient, input, channels));
   if (warp_id() == 0) {
     const float sum = sums.sum([&](int i) { return sums.of(i).x; });
     const float product = sums.sum([&](int i) { return sums.of(i).y; });
@@ -102,7 +113,7 @@ __global__ void __launch_bounds__(kResidentThreads)
   shared.gradient_mean.read(gradient_mean);
   shared.slope.read(slope);
   rows.template store<kTurns>(how.input_gradient, [&](int i) {
-    return input_gradient_pack(how, gradient[i], input[i], channels, gradient_mean, slope);
+    return input_gradient_pack<Factors>(how, gradient[i], input[i], channels, gradient_mean, slope);
   });
 }
 
@@ -111,9 +122,11 @@ __global__ void __launch_bounds__(kResidentThreads)
 void backward_resident(const NormBackward& how, const ResidentNormPlan& plan, cudaStream_t stream) {
   with_resident_type(how.map.type, plan.turns,
                      [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
-                       launch_norm("batch_norm_backward", resident_backward_kernel<Stored, turns>,
-                                   plan.grid(), plan.threads, plan.blocks, stream, how,
-                                   plan.block_rows);
+                       with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
+                         launch_overlapped("batch_norm_backward",
+                                           resident_backward_kernel<Stored, turns, Factors>,
+                                           plan.shape(), stream, how, factors, plan.block_rows);
+                       });
                      });
 }
 

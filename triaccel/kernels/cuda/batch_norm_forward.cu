@@ -12,8 +12,10 @@ constexpr int kSumInFlight = 8;  // of one map: as many bytes must be on their w
 constexpr int kResident = 3;     // blocks of kNormSumThreads on a multiprocessor
 constexpr Order kSumOrder = Order::Backwards;
 
-/// A second norm's coefficients take the registers of a third block.
-constexpr int resident_blocks(bool norms_residual) { return norms_residual ? 2 : kResident; }
+/// A second norm's coefficients, or factors, take the registers of a third block.
+constexpr int resident_blocks(bool norms_residual, bool has_factors) {
+  return norms_residual || has_factors ? 2 : kResident;
+}
 
 /// Coefficients of a block's channels.
 struct GroupCoefficients {
@@ -64,12 +66,13 @@ __device__ void sum_rows(const void* input, const ThreadRows<kPack>& rows, int p
 }
 
 /// `of_residual` is read where it is normalised.
-template <typename Stored, Order kOrder, bool kNormsResidual, int kPack>
-__device__ void normalise_rows(const NormForward& how, const ThreadRows<kPack>& rows,
-                               const GroupCoefficients& group,
+template <typename Stored, Order kOrder, bool kNormsResidual, typename Factors, int kPack>
+__device__ void normalise_rows(const NormForward& how, const Factors& factors,
+                               const ThreadRows<kPack>& rows, const GroupCoefficients& group,
                                const GroupCoefficients& of_residual) {
   struct Read {
     Pack<Stored, kPack> input, residual;
+    float factor;
   };
   Channels<kPack> channels, residual_channels;
   group.read(rows.channel, channels);
@@ -82,12 +85,13 @@ __device__ void normalise_rows(const NormForward& how, const ThreadRows<kPack>& 
         read.input = load_pack<Stored, kPack, Reuse::Last>(how.input, element);
         if (how.residual != nullptr)
           read.residual = load_pack<Stored, kPack, Reuse::Last>(how.residual, element);
+        read.factor = factors.template of<Stored>(rows.row(index));
         return read;
       },
       [&](const Read& read, int index, int) {
         const std::int64_t element = rows.element(index);
-        const Pack<Stored, kPack> output = output_pack<kNormsResidual>(
-            how, read.input, read.residual, channels, residual_channels);
+        const Pack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
+            how, read.input, read.factor, read.residual, channels, residual_channels);
         store_pack(how.output, element, output);
         if (how.gates != nullptr) how.gates[element / kPack] = gates_of(output);
       });
@@ -108,22 +112,26 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
     sum_kernel(NormForward how, PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   const int width = packs * kPack;
-  sum_rows<Stored>(how.input, ThreadRows<kPack>(how.map, packs), packs, sums);
+  const ThreadRows<kPack> rows(how.map, packs);
+  wait_for_previous_kernel();
+  sum_rows<Stored>(how.input, rows, packs, sums);
+  let_next_kernel_begin();
   const ChannelSums all = cluster_total<MergeMoments>(sums, width);
   if (threadIdx.x < width) write_partial(partials, how.map.channels, own_channel(width), all);
   leave_cluster();
 }
 
-template <typename Stored, int kPack, bool kNormsResidual>
-__global__ void __launch_bounds__(kNormSumThreads, resident_blocks(kNormsResidual))
-    normalise_kernel(NormForward how, NormBatchStatistics statistics, PartialSums partials,
-                     int packs) {
+template <typename Stored, int kPack, bool kNormsResidual, typename Factors>
+__global__ void __launch_bounds__(kNormSumThreads, resident_blocks(kNormsResidual, Factors::kAny))
+    normalise_kernel(NormForward how, NormBatchStatistics statistics, Factors factors,
+                     PartialSums partials, int packs) {
   __shared__ BlockSums<kNormSumThreads> sums;
   __shared__ GroupCoefficients group, of_residual;
   const int width = packs * kPack;
   const bool owns = owns_channel(how, width);
-  const OwnParameters own(how, statistics, own_channel(width), owns);
   const ThreadRows<kPack> rows(how.map, packs);
+  wait_for_previous_kernel();
+  const OwnParameters own(how, statistics, own_channel(width), owns);
   const ChannelSums all = read_partials<MergeMoments>(sums, partials, how.map.channels, width);
   if (owns) {
     const float variance = all.second / static_cast<float>(how.map.rows);
@@ -133,7 +141,8 @@ __global__ void __launch_bounds__(kNormSumThreads, resident_blocks(kNormsResidua
   }
   if (how.output == nullptr) return;
   __syncthreads();
-  normalise_rows<Stored, opposite(kSumOrder), kNormsResidual>(how, rows, group, of_residual);
+  normalise_rows<Stored, opposite(kSumOrder), kNormsResidual>(how, factors, rows, group,
+                                                              of_residual);
 }
 
 template <typename Stored, int kPack>
@@ -142,10 +151,12 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
   __shared__ GroupCoefficients group;
   const int width = packs * kPack;
   const std::int64_t c = own_channel(width);
+  const ThreadRows<kPack> rows(how.map, packs);
+  wait_for_previous_kernel();
   if (owns_channel(how, width)) group.set(norm_coefficients(how, statistics, c));
   __syncthreads();
-  normalise_rows<Stored, Order::Backwards, /*kNormsResidual=*/false>(
-      how, ThreadRows<kPack>(how.map, packs), group, group);
+  normalise_rows<Stored, Order::Backwards, /*kNormsResidual=*/false>(how, NoFactors{}, rows, group,
+                                                                     group);
 }
 
 bool aligned(const NormForward& how) { return norm_aligned(how.output, how.input, how.residual); }
@@ -157,33 +168,39 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
   constexpr std::string_view who = "batch_norm_train";
   if (how.map.rows == 0 || how.map.channels == 0) return;
   ensure(how.gates == nullptr || aligned(how), "maps with gates start at multiples of 16 bytes");
+  ensure(how.factors.values == nullptr || how.residual_norm.mean == nullptr,
+         "a norm with factors adds its residual as it is");
   if (const auto plan = plan_resident_norm(how.map, aligned(how), kMostResidentBytes))
     return train_resident(how, statistics, *plan, stream);
   const NormPlan plan = plan_norm(how.map, aligned(how));
+  const PartialSums partials(scratch, plan.parts(), how.map.channels);
+  const auto normalise = [&](auto kernel, bool norms_residual, const auto& factors) {
+    LaunchShape shape = plan.elementwise_shape(resident_blocks(norms_residual, factors.kAny));
+    if (how.output == nullptr) shape.grid.x = 1;  // only the last sums are left
+    launch_overlapped(who, kernel, shape, stream, how, statistics, factors, partials, plan.packs);
+  };
   with_norm_type(how.map.type, plan.pack,
                  [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
-                   const PartialSums partials(scratch, plan.parts(), how.map.channels);
-                   launch_norm(who, sum_kernel<Stored, pack>, plan.grid(), plan.threads,
-                               plan.cluster, stream, how, partials, plan.packs);
-                   const bool norms_residual = how.residual_norm.mean != nullptr;
-                   dim3 grid = plan.elementwise_grid(resident_blocks(norms_residual));
-                   if (how.output == nullptr) grid.x = 1;  // only the last sums are left
-                   launch_norm(who,
-                               norms_residual ? normalise_kernel<Stored, pack, true>
-                                              : normalise_kernel<Stored, pack, false>,
-                               grid, plan.threads, 1, stream, how, statistics, partials,
-                               plan.packs);
+                   launch_overlapped(who, sum_kernel<Stored, pack>, plan.sum_shape(), stream, how,
+                                     partials, plan.packs);
+                   if (how.residual_norm.mean != nullptr)
+                     return normalise(normalise_kernel<Stored, pack, true, NoFactors>, true,
+                                      NoFactors{});
+                   with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
+                     normalise(normalise_kernel<Stored, pack, false, Factors>, false, factors);
+                   });
                  });
 }
 
 void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics, cudaStream_t stream) {
   if (how.map.rows == 0 || how.map.channels == 0) return;
+  ensure(how.factors.values == nullptr, "factors come with training");
   const NormPlan plan = plan_elementwise_norm(how.map, aligned(how));
   with_norm_type(how.map.type, plan.pack,
                  [&]<typename Stored, int pack>(Stored, std::integral_constant<int, pack>) {
-                   launch_norm("batch_norm_infer", infer_kernel<Stored, pack>,
-                               plan.elementwise_grid(kResident), plan.threads, 1, stream, how,
-                               statistics, plan.packs);
+                   launch_overlapped("batch_norm_infer", infer_kernel<Stored, pack>,
+                                     plan.elementwise_shape(kResident), stream, how, statistics,
+                                     plan.packs);
                  });
 }
 

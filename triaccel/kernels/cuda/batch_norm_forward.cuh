@@ -1,20 +1,25 @@
 #pragma once
 
 #include "triaccel/kernels/batch_norm_math.h"
+#include "triaccel/kernels/cuda/batch_norm_factors.cuh"
 #include "triaccel/kernels/cuda/batch_norm_rows.cuh"
 
 namespace triaccel::kernels::cuda {
 
-/// A pack of the output. `residual` counts only where there is one, `of_residual` where it is
-/// normalised.
-template <bool kNormsResidual, typename Stored, int kPack>
+/// A pack of the output. `factor` counts only where there are factors, `residual` where there is
+/// one, `of_residual` where it is normalised.
+template <typename Factors, bool kNormsResidual, typename Stored, int kPack>
 __device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<Stored, kPack>& input,
-                                           const Pack<Stored, kPack>& residual,
+                                           float factor, const Pack<Stored, kPack>& residual,
                                            const Channels<kPack>& channels,
                                            const Channels<kPack>& of_residual) {
   float y[kPack];
 #pragma unroll
   for (int k = 0; k < kPack; ++k) y[k] = channels.normalised(k, input.value(k));
+  if constexpr (Factors::kAny) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) y[k] *= factor;
+  }
   if constexpr (kNormsResidual) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] += of_residual.normalised(k, residual.value(k));

@@ -68,15 +68,17 @@ __device__ float2 cluster_moments(const ClusterParts<kPack>& moments, const Norm
   return {mean, squares};
 }
 
-template <typename Stored, int kTurns, bool kNormsResidual>
+template <typename Stored, int kTurns, bool kNormsResidual, typename Factors>
 __global__ void __launch_bounds__(kResidentThreads)
-    resident_train_kernel(NormForward how, NormBatchStatistics statistics, int block_rows) {
+    resident_train_kernel(NormForward how, NormBatchStatistics statistics, Factors factors,
+                          int block_rows) {
   constexpr int kPack = 16 / sizeof(typename Stored::Word);
   __shared__ ClusterParts<kPack> moments;
   __shared__ SharedCoefficients<kPack> shared, of_residual;
   moments.open();
   const ResidentRows<kPack> rows(how.map, block_rows);
   Pack<Stored, kPack> input[kTurns], residual[kTurns];
+  wait_for_previous_kernel();
   rows.load(how.input, input);
   const int channel = static_cast<int>(threadIdx.x);
   const OwnParameters own(how, statistics, std::int64_t{blockIdx.y} * kPack + channel,
@@ -84,7 +86,10 @@ __global__ void __launch_bounds__(kResidentThreads)
   if (how.residual != nullptr) rows.load(how.residual, residual);
 
   const int block_count = rows.rows_of(how.map, static_cast<int>(blockIdx.x));
-  moments.exchange(block_moments(input, rows.count, block_count));
+  const float2 own_moments = block_moments(input, rows.count, block_count);
+  float factor[kTurns];  // not sooner: the sums need the registers, and the blocks now meet
+  rows.template load_factors<Stored>(factors, factor);
+  moments.exchange(own_moments);
   if (warp_id() == 0) {
     const float2 all = cluster_moments(moments, how.map, rows);
     if (channel < kPack) {
@@ -101,8 +106,8 @@ __global__ void __launch_bounds__(kResidentThreads)
   shared.read(channels);
   if constexpr (kNormsResidual) of_residual.read(residual_channels);
   rows.template store<kTurns>(how.output, [&](int i) {
-    const Pack<Stored, kPack> output =
-        output_pack<kNormsResidual>(how, input[i], residual[i], channels, residual_channels);
+    const Pack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
+        how, input[i], factor[i], residual[i], channels, residual_channels);
     if (how.gates != nullptr) how.gates[rows.element(i) / kPack] = gates_of(output);
     return output;
   });
@@ -112,14 +117,18 @@ __global__ void __launch_bounds__(kResidentThreads)
 
 void train_resident(const NormForward& how, const NormBatchStatistics& statistics,
                     const ResidentNormPlan& plan, cudaStream_t stream) {
+  const auto launch = [&](auto kernel, const auto& factors) {
+    launch_overlapped("batch_norm_train", kernel, plan.shape(), stream, how, statistics, factors,
+                      plan.block_rows);
+  };
   with_resident_type(how.map.type, plan.turns,
                      [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
-                       launch_norm("batch_norm_train",
-                                   how.residual_norm.mean != nullptr
-                                       ? resident_train_kernel<Stored, turns, true>
-                                       : resident_train_kernel<Stored, turns, false>,
-                                   plan.grid(), plan.threads, plan.blocks, stream, how, statistics,
-                                   plan.block_rows);
+                       if (how.residual_norm.mean != nullptr)
+                         return launch(resident_train_kernel<Stored, turns, true, NoFactors>,
+                                       NoFactors{});
+                       with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
+                         launch(resident_train_kernel<Stored, turns, false, Factors>, factors);
+                       });
                      });
 }
 

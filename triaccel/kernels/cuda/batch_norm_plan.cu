@@ -6,9 +6,8 @@ namespace {
 constexpr std::int64_t kShortRows = 512;  // of a block, before a wider cluster pays
 constexpr std::int64_t kFewestThreads = 128;
 constexpr std::int64_t kMostRowBlocks = 256;
+constexpr std::int64_t kLongBytes = 16 << 20;  // of a map
 constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
-
-__global__ void compiled_for() {}
 
 int device_attribute(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
@@ -18,19 +17,8 @@ int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Whether this build's code, not only the chip, knows clusters: PTX of an older chip does not.
-bool built_with_clusters() {
-  static const bool built = [] {
-    cudaFuncAttributes attributes = {};
-    return cudaFuncGetAttributes(&attributes, compiled_for) == cudaSuccess &&
-           attributes.ptxVersion >= 90;
-  }();
-  return built;
-}
-
 int largest_cluster() {
-  return device_attribute(cudaDevAttrClusterLaunch) != 0 && built_with_clusters() ? kMostCluster
-                                                                                  : 1;
+  return device_attribute(cudaDevAttrClusterLaunch) != 0 && code_is_for_sm_90() ? kMostCluster : 1;
 }
 
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
@@ -49,6 +37,7 @@ NormPlan unplanned(const NormMap& map, bool aligned) {
   NormPlan plan;
   plan.pack = pack_of(map, aligned);
   plan.rows = map.rows;
+  plan.is_long = map.rows * map.channels * element_bytes(map.type) >= kLongBytes;
   plan.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   return plan;
 }
@@ -73,11 +62,13 @@ void plan_two_kernels(NormPlan& plan, std::int64_t row_packs, int most_blocks) {
 
 }  // namespace
 
-dim3 NormPlan::elementwise_grid(int resident) const {
+LaunchShape NormPlan::elementwise_shape(int resident) const {
   const int slots = threads / packs;
   const std::int64_t useful = quotient_up(rows, std::int64_t{slots} * kSumTurns);
   const std::int64_t most = std::max(1, resident * multiprocessors / groups);
-  return {unsigned(std::min(useful, most)), unsigned(groups)};
+  return {.grid = {unsigned(std::min(useful, most)), unsigned(groups)},
+          .threads = unsigned(threads),
+          .overlaps = !is_long};
 }
 
 NormPlan plan_norm(const NormMap& map, bool aligned) {

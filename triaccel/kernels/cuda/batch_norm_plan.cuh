@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "triaccel/kernels/batch_norm.h"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/float_type_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -24,11 +24,18 @@ struct NormPlan {
   int cluster = 1;     // blocks that add their sums on chip; divides row_blocks
   std::int64_t rows = 0;
   int multiprocessors = 1;
+  bool is_long = false;  // as LaunchShape::overlaps
 
-  dim3 grid() const { return {unsigned(row_blocks), unsigned(groups)}; }
+  /// Of the kernel that sums.
+  LaunchShape sum_shape() const {
+    return {.grid = {unsigned(row_blocks), unsigned(groups)},
+            .threads = unsigned(threads),
+            .cluster = unsigned(cluster),
+            .overlaps = !is_long};
+  }
   int parts() const { return row_blocks / cluster; }  // sums of a channel that reach the scratch
   /// Of an elementwise kernel, `resident` of whose blocks fit a multiprocessor.
-  dim3 elementwise_grid(int resident) const;
+  LaunchShape elementwise_shape(int resident) const;
 };
 
 /// The plan for the current device. `aligned`: all maps start at multiples of 16 bytes.
@@ -50,7 +57,11 @@ struct ResidentNormPlan {
   int block_rows = 0;
   int turns = 1;  // packs of a thread
 
-  dim3 grid() const { return {unsigned(blocks), unsigned(groups)}; }
+  LaunchShape shape() const {
+    return {.grid = {unsigned(blocks), unsigned(groups)},
+            .threads = unsigned(threads),
+            .cluster = unsigned(blocks)};
+  }
 };
 
 /// None: the map does not fit, or two kernels on the whole chip are faster.
@@ -60,22 +71,6 @@ std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool alig
 template <typename... Pointers>
 bool norm_aligned(Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
-}
-
-template <typename... Parameters, typename... Arguments>
-void launch_norm(std::string_view who, void (*kernel)(Parameters...), dim3 grid, int threads,
-                 int cluster, cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {unsigned(cluster), 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = dim3(unsigned(threads));
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
-  static_cast<void>(cudaLaunchKernelEx(&config, kernel, arguments...));
-  check_launch(who);
 }
 
 /// body(stored type, pack size as a constant).

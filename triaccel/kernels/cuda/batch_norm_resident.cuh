@@ -1,5 +1,6 @@
 #pragma once
 
+#include "triaccel/kernels/cuda/batch_norm_factors.cuh"
 #include "triaccel/kernels/cuda/batch_norm_rows.cuh"
 #include "triaccel/kernels/cuda/cluster_mailbox.cuh"
 
@@ -37,6 +38,10 @@ struct ResidentRows {
   }
 
   __device__ std::int64_t element(int i) const { return first + i * step; }
+  __device__ int row(int i) const {
+    return static_cast<int>(blockIdx.x) * block_rows + static_cast<int>(threadIdx.x) +
+           i * static_cast<int>(blockDim.x);
+  }
 
   /// Packs past the last row are zero.
   template <typename Stored, int kTurns>
@@ -46,6 +51,13 @@ struct ResidentRows {
       packs[i] = {};
       if (i < count) packs[i] = load_pack<Stored, kPack>(map, element(i));
     }
+  }
+
+  template <typename Stored, int kTurns, typename Factors>
+  __device__ void load_factors(const Factors& factors, float (&values)[kTurns]) const {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      values[i] = i < count ? factors.template of<Stored>(row(i)) : 1.0f;
   }
 
   /// Stores made(i) as the thread's pack i, one after the other.

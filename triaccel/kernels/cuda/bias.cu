@@ -1,7 +1,7 @@
 #include "triaccel/kernels/bias.h"
 
 #include "triaccel/kernels/cuda/channel_pack.cuh"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kThreads)
     add_kernel(BiasedMatrix shape, const float* bias, void* matrix) {
   const std::int64_t channel = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kPack;
   const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.y * kAddRows + threadIdx.y;
+  wait_for_previous_kernel();
   if (channel >= shape.channels) return;
   ChannelPack<Stored, kPack> in[kAddRows];
 #pragma unroll
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   float offsets[kPack];
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) offsets[k] = __ldg(bias + channel + k);
+  for (int k = 0; k < kPack; ++k) offsets[k] = bias[channel + k];
 #pragma unroll
   for (int i = 0; i < kAddRows; ++i) {
     const std::int64_t row = first + i * blockDim.y;
@@ -47,6 +48,7 @@ __global__ void __launch_bounds__(kSumThreads)
   const bool real = channel < shape.channels;
   const std::int64_t begin = blockIdx.y * run_rows, end = min(begin + run_rows, shape.rows);
   float mine[kPack] = {};
+  wait_for_previous_kernel();
   if (real) {
 #pragma unroll 4
     for (std::int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
@@ -78,41 +80,40 @@ __global__ void __launch_bounds__(kSumThreads)
 
 void sum_runs(const BiasedMatrix& shape, std::int64_t runs, const void* matrix, float* sums,
               cudaStream_t stream) {
-  with_channel_pack(
-      shape.type, shape.channels, starts_packs(matrix),
-      [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
-        const std::int64_t packs = shape.channels / kPack;
-        std::int64_t groups = blocks_for(packs, kSumLanes);
-        // Few blocks: less of a row for each, down to the 32 bytes that memory moves at once.
-        constexpr int few = 32 / (kPack * sizeof(typename Stored::Word));
-        while (groups * runs < kSumBlocks && 2 * few * groups <= packs) groups *= 2;
-        const std::int64_t lanes = blocks_for(packs, groups);
-        const std::int64_t run_rows = blocks_for(shape.rows, runs);
-        const std::int64_t slots = std::clamp<std::int64_t>(run_rows, 1, kSumThreads / lanes);
-        sum_kernel<Stored, kPack>
-            <<<dim3(blocks_for(packs, lanes), static_cast<unsigned>(runs)),
-               dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(slots)), 0, stream>>>(
-                shape, run_rows, matrix, sums);
-      });
-  check_launch("bias_gradient");
+  with_channel_pack(shape.type, shape.channels, starts_packs(matrix),
+                    [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
+                      const std::int64_t packs = shape.channels / kPack;
+                      std::int64_t groups = blocks_for(packs, kSumLanes);
+                      // Few blocks: less of a row for each, down to the 32 bytes that memory moves
+                      // at once.
+                      constexpr int few = 32 / (kPack * sizeof(typename Stored::Word));
+                      while (groups * runs < kSumBlocks && 2 * few * groups <= packs) groups *= 2;
+                      const std::int64_t lanes = blocks_for(packs, groups);
+                      const std::int64_t run_rows = blocks_for(shape.rows, runs);
+                      const std::int64_t slots =
+                          std::clamp<std::int64_t>(run_rows, 1, kSumThreads / lanes);
+                      launch_overlapped("bias_gradient", sum_kernel<Stored, kPack>,
+                                        {.grid = {blocks_for(packs, lanes), unsigned(runs)},
+                                         .threads = {unsigned(lanes), unsigned(slots)}},
+                                        stream, shape, run_rows, matrix, sums);
+                    });
 }
 
 }  // namespace
 
 void add_bias(const BiasedMatrix& shape, const float* bias, void* matrix, cudaStream_t stream) {
   if (shape.rows * shape.channels == 0) return;
-  with_channel_pack(
-      shape.type, shape.channels, starts_packs(matrix),
-      [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
-        const std::int64_t packs = shape.channels / kPack;
-        const std::int64_t lanes = packs <= kThreads ? packs : kThreads / 2;
-        const std::int64_t slots = std::min(kThreads / lanes, shape.rows);
-        add_kernel<Stored, kPack>
-            <<<dim3(blocks_for(shape.rows, slots * kAddRows), blocks_for(packs, lanes)),
-               dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(slots)), 0, stream>>>(
-                shape, bias, matrix);
-      });
-  check_launch("add_bias");
+  with_channel_pack(shape.type, shape.channels, starts_packs(matrix),
+                    [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
+                      const std::int64_t packs = shape.channels / kPack;
+                      const std::int64_t lanes = packs <= kThreads ? packs : kThreads / 2;
+                      const std::int64_t slots = std::min(kThreads / lanes, shape.rows);
+                      launch_overlapped("add_bias", add_kernel<Stored, kPack>,
+                                        {.grid = {blocks_for(shape.rows, slots * kAddRows),
+                                                  blocks_for(packs, lanes)},
+                                         .threads = {unsigned(lanes), unsigned(slots)}},
+                                        stream, shape, bias, matrix);
+                    });
 }
 
 void bias_gradient(const BiasedMatrix& shape, const void* output_gradient, float* scratch,

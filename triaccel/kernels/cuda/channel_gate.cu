@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/float_type_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(kSumThreads)
   using Pack = ChannelPack<Stored, count>;
   const Place place = locate(grid);
   const bool real = place.pack < grid.packs;
+  wait_for_previous_kernel();
   const auto* map = static_cast<const Pack*>(sum.map);
   const auto* factor = static_cast<const Pack*>(sum.factor);
   float mine[count] = {};
@@ -138,6 +139,7 @@ __global__ void __launch_bounds__(kGateThreads)
     gate_kernel(ChannelGate gate, const __grid_constant__ MapGrid grid) {
   using Pack = ChannelPack<Stored, count>;
   const Place place = locate(grid);
+  wait_for_previous_kernel();
   if (place.pack >= grid.packs) return;
   const std::int64_t channel = place.image * grid.packs + place.pack;
   float scale[count] = {}, shift[count] = {};
@@ -189,8 +191,8 @@ void with_pack(const ChannelMaps& maps, bool can_be_wide, Body body) {
   });
 }
 
-dim3 threads_of(const MapGrid& grid) {
-  return dim3(static_cast<unsigned>(grid.lanes), static_cast<unsigned>(grid.rows));
+LaunchShape shape_of(const MapGrid& grid) {
+  return {.grid = unsigned(grid.blocks), .threads = {unsigned(grid.lanes), unsigned(grid.rows)}};
 }
 
 }  // namespace
@@ -201,14 +203,11 @@ void pixel_sum(const ChannelMaps& maps, const PixelSum& sum, cudaStream_t stream
   with_pack(maps, aligned({sum.map, sum.factor, sum.result}),
             [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
               const MapGrid grid = sum_grid(maps, count);
-              const auto blocks = static_cast<unsigned>(grid.blocks);
-              if (sum.factor != nullptr)
-                sum_kernel<Stored, count, true><<<blocks, threads_of(grid), 0, stream>>>(sum, grid);
-              else
-                sum_kernel<Stored, count, false>
-                    <<<blocks, threads_of(grid), 0, stream>>>(sum, grid);
+              launch_overlapped("pixel_sum",
+                                sum.factor != nullptr ? sum_kernel<Stored, count, true>
+                                                      : sum_kernel<Stored, count, false>,
+                                shape_of(grid), stream, sum, grid);
             });
-  check_launch("pixel_sum");
 }
 
 void channel_gate(const ChannelMaps& maps, const ChannelGate& gate, cudaStream_t stream) {
@@ -216,10 +215,9 @@ void channel_gate(const ChannelMaps& maps, const ChannelGate& gate, cudaStream_t
   with_pack(maps, aligned({gate.map, gate.gate, gate.offset, gate.result}),
             [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
               const MapGrid grid = gate_grid(maps, count);
-              gate_kernel<Stored, count>
-                  <<<static_cast<unsigned>(grid.blocks), threads_of(grid), 0, stream>>>(gate, grid);
+              launch_overlapped("channel_gate", gate_kernel<Stored, count>, shape_of(grid), stream,
+                                gate, grid);
             });
-  check_launch("channel_gate");
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/tensor_list.h"
 
 namespace triaccel::kernels::cuda {
@@ -53,14 +53,15 @@ __device__ float4 load4(const typename Stored::Word* from) {
 
 __device__ inline void store4(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
 
-/// launch(list, blocks, chunks_before) for every list, one block a chunk.
-template <typename Launch>
-void launch_lists(std::string_view who, std::span<const TensorEntry> tensors, Launch launch) {
-  for_each_list(tensors,
-                [&](const TensorList& list, std::int32_t chunks, std::int64_t chunks_before) {
-                  launch(list, static_cast<unsigned>(chunks), chunks_before);
-                  check_launch(who);
-                });
+/// kernel(list, arguments...) for every list, one block a chunk, launched overlapped.
+template <typename... Parameters, typename... Arguments>
+void launch_lists(std::string_view who, std::span<const TensorEntry> tensors,
+                  void (*kernel)(Parameters...), cudaStream_t stream,
+                  const Arguments&... arguments) {
+  for_each_list(tensors, [&](const TensorList& list, std::int32_t chunks, std::int64_t) {
+    launch_overlapped(who, kernel, {.grid = unsigned(chunks), .threads = kThreads}, stream, list,
+                      arguments...);
+  });
 }
 
 }  // namespace triaccel::kernels::cuda

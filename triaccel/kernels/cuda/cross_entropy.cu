@@ -2,7 +2,7 @@
 
 #include "triaccel/kernels/cross_entropy_math.h"
 #include "triaccel/kernels/cuda/block_reduce.cuh"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(kBlock)
   constexpr int kRows = kBlock / kTeam;  // at a time
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kTeam;
   PartialScore mine;
+  wait_for_previous_kernel();
   with_stored_type(batch.type, [&]<typename Stored>(Stored) {
     for (std::int64_t row = first_row; row < batch.rows; row += std::int64_t{gridDim.x} * kRows)
       add_part(mine, score_row<Stored, kTeam>(batch, row, threadIdx.x % kTeam));
@@ -139,15 +140,14 @@ __global__ void __launch_bounds__(kBlock)
 
 void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialScore* parts,
                    cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(cross_entropy_parts(batch.rows, batch.classes));
-  if (batch.classes <= kClassesOfAWarp)
-    cross_entropy_kernel<32, kThreads><<<blocks, kThreads, 0, stream>>>(score, batch, parts);
-  else if (batch.classes <= kClassesOfASmallBlock)
-    cross_entropy_kernel<kThreads, kThreads><<<blocks, kThreads, 0, stream>>>(score, batch, parts);
-  else
-    cross_entropy_kernel<kLargeBlock, kLargeBlock>
-        <<<blocks, kLargeBlock, 0, stream>>>(score, batch, parts);
-  check_launch("cross_entropy");
+  const bool large = batch.classes > kClassesOfASmallBlock;
+  const auto kernel = batch.classes <= kClassesOfAWarp ? cross_entropy_kernel<32, kThreads>
+                      : large ? cross_entropy_kernel<kLargeBlock, kLargeBlock>
+                              : cross_entropy_kernel<kThreads, kThreads>;
+  launch_overlapped("cross_entropy", kernel,
+                    {.grid = unsigned(cross_entropy_parts(batch.rows, batch.classes)),
+                     .threads = unsigned(large ? kLargeBlock : kThreads)},
+                    stream, score, batch, parts);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -33,6 +33,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
 
   const auto groups = static_cast<std::uint32_t>(job.cut.groups);
   const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
+  wait_for_previous_kernel();
   filters.load(job.weight, job.channels, group, job.turned, pack);
   const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
   const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
@@ -113,11 +114,12 @@ __global__ void __launch_bounds__(kStripThreads, 4)
 }
 
 template <int stride>
-void launch(const DepthwiseShape& shape, const FilterJob& job, cudaStream_t stream) {
+void launch(std::string_view who, const DepthwiseShape& shape, const FilterJob& job,
+            cudaStream_t stream) {
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
-    filter_kernel<Pack, decltype(filter)::kValue, stride>
-        <<<strip_blocks<Pack>(job.cut), strip_threads<Pack>(), 0, stream>>>(job, pack);
+    launch_overlapped(who, filter_kernel<Pack, decltype(filter)::kValue, stride>,
+                      strip_shape<Pack>(job.cut), stream, job, pack);
   });
 }
 
@@ -139,8 +141,8 @@ void depthwise_forward(const DepthwiseShape& shape, const void* input, const flo
       .cut = cut_into_strips(shape, shape.rows.output, shape.columns.output,
                              {.threads = kStripThreads}),
   };
-  shape.stride == 1 ? launch<1>(shape, job, stream) : launch<2>(shape, job, stream);
-  check_launch("depthwise_forward");
+  const auto launcher = shape.stride == 1 ? launch<1> : launch<2>;
+  launcher("depthwise_forward", shape, job, stream);
 }
 
 void depthwise_input_gradient(const DepthwiseShape& shape, const void* output_gradient,
@@ -161,8 +163,7 @@ void depthwise_input_gradient(const DepthwiseShape& shape, const void* output_gr
       .cut =
           cut_into_strips(shape, shape.rows.input, shape.columns.input, {.threads = kStripThreads}),
   };
-  launch<1>(shape, job, stream);
-  check_launch("depthwise_input_gradient");
+  launch<1>("depthwise_input_gradient", shape, job, stream);
 }
 
 }  // namespace triaccel::kernels::cuda

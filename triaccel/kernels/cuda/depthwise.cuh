@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "triaccel/base/error.h"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/depthwise.h"
 #include "triaccel/kernels/depthwise_work.h"
 #include "triaccel/kernels/float_type_math.h"
@@ -187,7 +187,7 @@ struct ColumnReader {
     const std::uint32_t columns = live ? inside : 0;
 #pragma unroll
     for (std::uint32_t c = 0; c < count; ++c)
-      words[c] = (columns >> c & 1) != 0 ? __ldg(pixels_on(next, pixel_step, c)) : Word{};
+      words[c] = (columns >> c & 1) != 0 ? __ldca(pixels_on(next, pixel_step, c)) : Word{};
     next = next_row(next, row_step);
     ++row;
     return live;
@@ -231,13 +231,10 @@ inline MapSize size_of(std::int64_t rows, std::int64_t columns) {
 
 /// The groups of one place are neighbours, since they share lines of memory.
 template <typename Pack>
-unsigned strip_blocks(const StripCut& cut) {
-  return static_cast<unsigned>(cut.groups * ceil_divide(cut.strips, kStripThreads / kLanes<Pack>));
-}
-
-template <typename Pack>
-dim3 strip_threads() {
-  return dim3(kLanes<Pack>, kStripThreads / kLanes<Pack>);
+LaunchShape strip_shape(const StripCut& cut) {
+  constexpr int rows = kStripThreads / kLanes<Pack>;
+  return {.grid = unsigned(cut.groups * ceil_divide(cut.strips, rows)),
+          .threads = dim3(kLanes<Pack>, rows)};
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
 
   const auto groups = static_cast<std::uint32_t>(job.cut.groups);
   const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
+  wait_for_previous_kernel();
   filters.load(job.weight, job.channels, group, false, pack);
   const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
   const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
@@ -119,10 +120,9 @@ void spread_gradient(const DepthwiseShape& shape, const void* output_gradient, c
   };
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
-    spread_kernel<Pack, decltype(filter)::kValue>
-        <<<strip_blocks<Pack>(job.cut), strip_threads<Pack>(), 0, stream>>>(job, pack);
+    launch_overlapped("depthwise_input_gradient", spread_kernel<Pack, decltype(filter)::kValue>,
+                      strip_shape<Pack>(job.cut), stream, job, pack);
   });
-  check_launch("depthwise_input_gradient");
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -3,6 +3,7 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
+constexpr std::string_view kWho = "depthwise_weight_gradient";
 constexpr int kMostThreads = 512;
 
 struct WeightJob {
@@ -118,9 +119,11 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   const std::int32_t index = group * kLanes<Pack> + static_cast<std::int32_t>(threadIdx.x);
   const auto strips = static_cast<std::uint32_t>(index < job.cut.packs ? job.cut.strips : 0);
   float sums[taps][channels] = {};
+  wait_for_previous_kernel();
   for (std::uint32_t strip = blockIdx.y * blockDim.y + threadIdx.y; strip < strips;
        strip += gridDim.y * blockDim.y)
     add_strip<filter, stride>(job, strip, index, pack, sums);
+  let_next_kernel_begin();
   const std::int64_t first = std::int64_t{group} * kLanes<Pack> * channels * taps;
   const std::int64_t end = job.channels * taps;
   store_block_sums<kLanes<Pack>>(sums, job.sums + blockIdx.y * end + first, end - first);
@@ -134,6 +137,7 @@ __global__ void __launch_bounds__(kAddLanes* kAddRows)
   __shared__ float rows[kAddRows][kAddLanes];
   const std::int64_t i = std::int64_t{blockIdx.x} * kAddLanes + threadIdx.x;
   float sum = 0;
+  wait_for_previous_kernel();
   if (i < count) {
 #pragma unroll 8
     for (std::int64_t block = threadIdx.y; block < blocks; block += kAddRows)
@@ -154,7 +158,8 @@ void launch(const DepthwiseShape& shape, const WeightGradientWork& work, const W
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
     const dim3 block(kLanes<Pack>, static_cast<unsigned>(work.threads / kLanes<Pack>));
-    weight_kernel<Pack, decltype(filter)::kValue, stride><<<grid, block, 0, stream>>>(job, pack);
+    launch_overlapped(kWho, weight_kernel<Pack, decltype(filter)::kValue, stride>,
+                      {.grid = grid, .threads = block}, stream, job, pack);
   });
 }
 
@@ -177,12 +182,11 @@ void depthwise_weight_gradient(const DepthwiseShape& shape, const void* output_g
       .cut = work.cut,
   };
   shape.stride == 1 ? launch<1>(shape, work, job, stream) : launch<2>(shape, work, job, stream);
-  check_launch("depthwise_weight_gradient");
   if (work.blocks == 1) return;
   const std::int64_t count = shape.channels * shape.filter * shape.filter;
-  add_kernel<<<blocks_for(count, kAddLanes), dim3(kAddLanes, kAddRows), 0, stream>>>(
-      scratch, work.blocks, count, weight_gradient);
-  check_launch("depthwise_weight_gradient");
+  launch_overlapped(kWho, add_kernel,
+                    {.grid = blocks_for(count, kAddLanes), .threads = dim3(kAddLanes, kAddRows)},
+                    stream, scratch, work.blocks, count, weight_gradient);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -1,7 +1,7 @@
 #include "triaccel/kernels/even_pixels.h"
 
 #include "triaccel/kernels/cuda/fast_divide.cuh"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/even_pixels_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -17,6 +17,7 @@ __device__ void write_packs(uint4* to, std::int64_t count, const FastDivide& pac
   const std::int64_t first =
       std::int64_t{blockIdx.x} * blockDim.x * kPacksOfThread + std::int64_t{threadIdx.x};
   uint4 values[kPacksOfThread];
+  wait_for_previous_kernel();
 #pragma unroll
   for (int k = 0; k < kPacksOfThread; ++k) {
     const std::int64_t i = min(first + k * std::int64_t{blockDim.x}, count - 1);
@@ -53,10 +54,10 @@ void launch(std::string_view who, Kernel kernel, const EvenPixels& pixels, std::
             std::int64_t pixel_bytes, const void* from, void* to, cudaStream_t stream) {
   const std::int64_t wide = pixel_bytes / 16, count = written * wide;
   if (count == 0) return;
-  kernel<<<blocks_for(count, kThreads * kPacksOfThread), kThreads, 0, stream>>>(
-      static_cast<const uint4*>(from), static_cast<uint4*>(to), Index(pixels), FastDivide(wide),
-      wide, count);
-  check_launch(who);
+  launch_overlapped(who, kernel,
+                    {.grid = blocks_for(count, kThreads * kPacksOfThread), .threads = kThreads},
+                    stream, static_cast<const uint4*>(from), static_cast<uint4*>(to), Index(pixels),
+                    FastDivide(wide), wide, count);
 }
 
 }  // namespace

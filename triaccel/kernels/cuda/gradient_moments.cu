@@ -137,6 +137,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   const MomentsPiece piece = locate_piece(list, static_cast<std::int32_t>(blockIdx.x));
   const MomentsTensor& tensor = list.tensors[piece.index];
   PieceMoments mine;
+  wait_for_previous_kernel();
   with_stored_type(tensor.type, [&]<typename Stored>(Stored) {
     mine = piece_moments<Stored>(tensor, piece, scales);
   });
@@ -157,6 +158,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 __global__ void __launch_bounds__(kThreads)
     clear_kernel(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count) {
   const std::int64_t layer = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  wait_for_previous_kernel();
+  let_next_kernel_begin();
   if (layer < layer_count) layers[layer] = no_moments(scales, layer);
 }
 
@@ -165,17 +168,17 @@ __global__ void __launch_bounds__(kThreads)
 void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count,
                    cudaStream_t stream) {
   if (layer_count == 0) return;
-  clear_kernel<<<blocks_for(layer_count, kThreads), kThreads, 0, stream>>>(scales, layers,
-                                                                           layer_count);
-  check_launch("clear_moments");
+  launch_overlapped("clear_moments", clear_kernel,
+                    {.grid = blocks_for(layer_count, kThreads), .threads = kThreads}, stream,
+                    scales, layers, layer_count);
 }
 
 void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
                           MomentsScratch scratch, LayerMoments* layers, cudaStream_t stream) {
   for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t pieces) {
-    moments_kernel<<<static_cast<unsigned>(pieces), kThreads, 0, stream>>>(list, scales, scratch,
-                                                                           layers);
-    check_launch("add_gradient_moments");
+    launch_overlapped("add_gradient_moments", moments_kernel,
+                      {.grid = unsigned(pieces), .threads = kThreads}, stream, list, scales,
+                      scratch, layers);
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include "triaccel/kernels/cuda/channel_pack.cuh"
 #include "triaccel/kernels/cuda/fast_divide.cuh"
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -100,6 +100,7 @@ __global__ void __launch_bounds__(kPoolThreads)
                 const __grid_constant__ Pooling<kWindow, kStride> pooling) {
   const auto pixel = static_cast<std::int32_t>(blockIdx.x * blockDim.y + threadIdx.y);
   const auto pack = static_cast<std::int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
+  wait_for_previous_kernel();
   if (pixel >= pooling.pixels || pack >= pooling.packs) return;
   const auto& rows = pooling.rows;
   const auto& columns = pooling.columns;
@@ -164,6 +165,7 @@ __global__ void __launch_bounds__(kPoolThreads)
                     const __grid_constant__ Pooling<kWindow, kStride> pooling) {
   const auto pixel = static_cast<std::int32_t>(blockIdx.x * blockDim.y + threadIdx.y);
   const auto pack = static_cast<std::int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
+  wait_for_previous_kernel();
   if (pixel >= pooling.pixels || pack >= pooling.packs) return;
   const auto& rows = pooling.rows;
   const auto& columns = pooling.columns;
@@ -240,15 +242,15 @@ void with_pooling(const PoolShape& shape, bool aligned, Body body) {
                     });
 }
 
-/// Calls launch(grid, threads, pooling) for a map of rows * columns pixels to be written.
+/// Calls launch(shape, pooling) for a map of rows * columns pixels to be written.
 template <int kWindow, int kStride, typename Launch>
 void launch_pooling(const PoolShape& shape, int pack, std::int64_t rows, std::int64_t columns,
                     Launch launch) {
   const std::int64_t pixels = shape.images * rows * columns, packs = shape.channels / pack;
   const std::int64_t lanes = std::min<std::int64_t>(packs, kPoolThreads);
   const std::int64_t places = kPoolThreads / lanes;
-  launch(dim3(blocks_for(pixels, places), blocks_for(packs, lanes)),
-         dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(places)),
+  launch(LaunchShape{.grid = {blocks_for(pixels, places), blocks_for(packs, lanes)},
+                     .threads = {unsigned(lanes), unsigned(places)}},
          Pooling<kWindow, kStride>{.rows = Axis<kWindow, kStride>(shape.rows),
                                    .columns = Axis<kWindow, kStride>(shape.columns),
                                    .map_rows = FastDivide(rows),
@@ -268,12 +270,11 @@ void max_pool(const PoolShape& shape, const void* map, void* values, std::uint8_
                    Stored, Constant<kPack>, Constant<kWindow>, Constant<kStride>) {
                  launch_pooling<kWindow, kStride>(
                      shape, kPack, shape.rows.output, shape.columns.output,
-                     [&](dim3 grid, dim3 threads, const Pooling<kWindow, kStride>& pooling) {
-                       pool_kernel<Stored, kPack, kWindow, kStride>
-                           <<<grid, threads, 0, stream>>>(map, values, taps, pooling);
+                     [&](const LaunchShape& launch, const Pooling<kWindow, kStride>& pooling) {
+                       launch_overlapped("max_pool", pool_kernel<Stored, kPack, kWindow, kStride>,
+                                         launch, stream, map, values, taps, pooling);
                      });
                });
-  check_launch("max_pool");
 }
 
 void max_pool_gradient(const PoolShape& shape, const void* output_gradient,
@@ -284,13 +285,12 @@ void max_pool_gradient(const PoolShape& shape, const void* output_gradient,
                    Stored, Constant<kPack>, Constant<kWindow>, Constant<kStride>) {
                  launch_pooling<kWindow, kStride>(
                      shape, kPack, shape.rows.input, shape.columns.input,
-                     [&](dim3 grid, dim3 threads, const Pooling<kWindow, kStride>& pooling) {
-                       gradient_kernel<Stored, kPack, kWindow, kStride>
-                           <<<grid, threads, 0, stream>>>(output_gradient, taps, map_gradient,
-                                                          pooling);
+                     [&](const LaunchShape& launch, const Pooling<kWindow, kStride>& pooling) {
+                       launch_overlapped("max_pool_gradient",
+                                         gradient_kernel<Stored, kPack, kWindow, kStride>, launch,
+                                         stream, output_gradient, taps, map_gradient, pooling);
                      });
                });
-  check_launch("max_pool_gradient");
 }
 
 }  // namespace triaccel::kernels::cuda

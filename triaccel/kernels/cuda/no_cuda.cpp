@@ -8,14 +8,16 @@
 #include "triaccel/kernels/bit_mask_codec.h"
 #include "triaccel/kernels/channel_gate.h"
 #include "triaccel/kernels/channel_levels.h"
+#include "triaccel/kernels/coded_update.h"
 #include "triaccel/kernels/cross_entropy.h"
 #include "triaccel/kernels/depthwise.h"
 #include "triaccel/kernels/even_pixels.h"
 #include "triaccel/kernels/frequency_codec.h"
 #include "triaccel/kernels/gradient_moments.h"
 #include "triaccel/kernels/group_codec.h"
-#include "triaccel/kernels/image_patches.h"
+#include "triaccel/kernels/image_convolution.h"
 #include "triaccel/kernels/layer_scale.h"
+#include "triaccel/kernels/map_convolution.h"
 #include "triaccel/kernels/max_pool.h"
 #include "triaccel/kernels/nonzero_codec.h"
 #include "triaccel/kernels/predicted_codec.h"
@@ -23,6 +25,7 @@
 #include "triaccel/kernels/scaled_cast.h"
 #include "triaccel/kernels/sgd.h"
 #include "triaccel/kernels/split_codec.h"
+#include "triaccel/kernels/squeeze_excite.h"
 #include "triaccel/kernels/step_control.h"
 #include "triaccel/kernels/three_pass_codec.h"
 #include "triaccel/kernels/weight_average.h"
@@ -48,6 +51,16 @@ void sgd_update(std::span<const TensorEntry>, const UpdateInputs&, SgdStep, cuda
 
 void adamw_update(std::span<const TensorEntry>, const UpdateInputs&, AdamWStep, cudaStream_t) {
   no_cuda("adamw_update");
+}
+
+void coded_sgd_update(std::span<const TensorEntry>, const UpdateInputs&, SgdStep, const StateNoise&,
+                      cudaStream_t) {
+  no_cuda("coded_sgd_update");
+}
+
+void coded_adamw_update(std::span<const TensorEntry>, const UpdateInputs&, AdamWStep,
+                        const StateNoise&, cudaStream_t) {
+  no_cuda("coded_adamw_update");
 }
 
 void zo_move(std::span<const TensorEntry>, const ZoMove&, cudaStream_t) { no_cuda("zo_move"); }
@@ -146,6 +159,20 @@ void pixel_sum(const ChannelMaps&, const PixelSum&, cudaStream_t) { no_cuda("pix
 
 void channel_gate(const ChannelMaps&, const ChannelGate&, cudaStream_t) { no_cuda("channel_gate"); }
 
+bool excite_fits(const ExciteShape&) { return false; }
+
+void excite_forward(const ExciteShape&, const ExciteLayers&, const ExciteForward&, cudaStream_t) {
+  no_cuda("excite_forward");
+}
+
+void excite_backward(const ExciteShape&, const ExciteLayers&, const ExciteBackward&, cudaStream_t) {
+  no_cuda("excite_backward");
+}
+
+void excite_parameters(const ExciteShape&, const ExciteParameters&, cudaStream_t) {
+  no_cuda("excite_parameters");
+}
+
 void max_pool(const PoolShape&, const void*, void*, std::uint8_t*, cudaStream_t) {
   no_cuda("max_pool");
 }
@@ -154,8 +181,26 @@ void max_pool_gradient(const PoolShape&, const void*, const std::uint8_t*, void*
   no_cuda("max_pool_gradient");
 }
 
-void image_patches(const PatchShape&, const void*, void*, cudaStream_t) {
-  no_cuda("image_patches");
+bool has_image_convolution() { return false; }
+
+void image_convolution(const ImageConvolutionShape&, const void*, const float*, void*,
+                       cudaStream_t) {
+  no_cuda("image_convolution");
+}
+
+void image_weight_gradient(const ImageConvolutionShape&, const void*, const void*, float*, float*,
+                           cudaStream_t) {
+  no_cuda("image_weight_gradient");
+}
+
+bool has_map_convolution() { return false; }
+
+void map_convolution(const MapConvolutionShape&, const void*, const void*, void*, cudaStream_t) {
+  no_cuda("map_convolution");
+}
+
+void map_input_gradient(const MapConvolutionShape&, const void*, const void*, void*, cudaStream_t) {
+  no_cuda("map_input_gradient");
 }
 
 void add_bias(const BiasedMatrix&, const float*, void*, cudaStream_t) { no_cuda("add_bias"); }

@@ -7,8 +7,9 @@ namespace {
 
 __global__ void __launch_bounds__(kThreads)
     restore_kernel(const __grid_constant__ TensorList list, const StepControl* control) {
-  if (!control->skip) return;
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  wait_for_previous_kernel();
+  if (!control->skip) return;
   float* live = list.parameter[range.index];
   const float* saved = list.state1[range.index];
   for_each_element(
@@ -21,10 +22,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void restore_if_skipped(std::span<const TensorEntry> tensors, const StepControl* control,
                         cudaStream_t stream) {
-  launch_lists("restore_if_skipped", tensors,
-               [&](const TensorList& list, unsigned blocks, std::int64_t) {
-                 restore_kernel<<<blocks, kThreads, 0, stream>>>(list, control);
-               });
+  launch_lists("restore_if_skipped", tensors, restore_kernel, stream, control);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -36,6 +36,7 @@ template <typename From, typename To>
 __global__ void __launch_bounds__(kThreads)
     cast_kernel(const typename From::Word* from, typename To::Word* to, std::int64_t count,
                 CastScale scale) {
+  wait_for_previous_kernel();
   const float factor = cast_factor(scale);
   const bool divide = scale.divide;
   const std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -65,12 +66,11 @@ void scaled_cast(const CastArrays& arrays, CastScale scale, cudaStream_t stream)
       blocks_for(std::min(arrays.count, kMostBlocks * kThreads * kPack), kThreads * kPack);
   with_stored_type(arrays.from_type, [&]<typename From>(From) {
     with_stored_type(arrays.to_type, [&]<typename To>(To) {
-      cast_kernel<From, To><<<blocks, kThreads, 0, stream>>>(
-          static_cast<const typename From::Word*>(arrays.from),
-          static_cast<typename To::Word*>(arrays.to), arrays.count, scale);
+      launch_overlapped("scaled_cast", cast_kernel<From, To>, {.grid = blocks, .threads = kThreads},
+                        stream, static_cast<const typename From::Word*>(arrays.from),
+                        static_cast<typename To::Word*>(arrays.to), arrays.count, scale);
     });
   });
-  check_launch("scaled_cast");
 }
 
 }  // namespace triaccel::kernels::cuda

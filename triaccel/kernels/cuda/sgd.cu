@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(kThreads)
                SgdStep step) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
+  wait_for_previous_kernel();
   if (left_alone(inputs, layer)) return;
   float* p = list.parameter[range.index];
   float* v = list.state1[range.index];
@@ -44,9 +45,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step,
                 cudaStream_t stream) {
-  launch_lists("sgd_update", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    sgd_kernel<<<blocks, kThreads, 0, stream>>>(list, inputs, step);
-  });
+  launch_lists("sgd_update", tensors, sgd_kernel, stream, inputs, step);
 }
 
 }  // namespace triaccel::kernels::cuda

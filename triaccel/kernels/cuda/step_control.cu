@@ -1,6 +1,6 @@
 #include "triaccel/kernels/step_control.h"
 
-#include "triaccel/kernels/cuda/launch.cuh"
+#include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/step_control_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -11,6 +11,8 @@ namespace {
 __global__ void __launch_bounds__(32)
     decide_kernel(StepControl* control, const LayerMoments* layers, std::int64_t layer_count,
                   StepControlOptions options) {
+  wait_for_previous_kernel();
+  let_next_kernel_begin();
   StepTotals totals;
   for (std::int64_t i = threadIdx.x; i < layer_count; i += 32) add_layer(totals, layers[i], i);
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -28,8 +30,8 @@ __global__ void __launch_bounds__(32)
 
 void decide_step(StepControl* control, const LayerMoments* layers, std::int64_t layer_count,
                  StepControlOptions options, cudaStream_t stream) {
-  decide_kernel<<<1, 32, 0, stream>>>(control, layers, layer_count, options);
-  check_launch("decide_step");
+  launch_overlapped("decide_step", decide_kernel, {.grid = 1, .threads = 32}, stream, control,
+                    layers, layer_count, options);
 }
 
 }  // namespace triaccel::kernels::cuda

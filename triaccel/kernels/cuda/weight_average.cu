@@ -9,8 +9,9 @@ namespace {
 __global__ void __launch_bounds__(kThreads)
     average_kernel(const __grid_constant__ TensorList list, const StepControl* control,
                    WeightAverageStep step) {
-  if (control->skip) return;
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  wait_for_previous_kernel();
+  if (control->skip) return;
   const float* p = list.parameter[range.index];
   float* average = list.state1[range.index];
   const float gain = average_gain(step, control->applied_steps);
@@ -30,6 +31,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads) swap_kernel(const __grid_constant__ TensorList list) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  wait_for_previous_kernel();
   float* p = list.parameter[range.index];
   float* average = list.state1[range.index];
   for_each_element(
@@ -50,16 +52,11 @@ __global__ void __launch_bounds__(kThreads) swap_kernel(const __grid_constant__ 
 
 void average_weights(std::span<const TensorEntry> tensors, const StepControl* control,
                      WeightAverageStep step, cudaStream_t stream) {
-  launch_lists("average_weights", tensors,
-               [&](const TensorList& list, unsigned blocks, std::int64_t) {
-                 average_kernel<<<blocks, kThreads, 0, stream>>>(list, control, step);
-               });
+  launch_lists("average_weights", tensors, average_kernel, stream, control, step);
 }
 
 void swap_weights(std::span<const TensorEntry> tensors, cudaStream_t stream) {
-  launch_lists("swap_weights", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    swap_kernel<<<blocks, kThreads, 0, stream>>>(list);
-  });
+  launch_lists("swap_weights", tensors, swap_kernel, stream);
 }
 
 }  // namespace triaccel::kernels::cuda

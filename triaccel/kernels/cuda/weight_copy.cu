@@ -13,11 +13,9 @@ struct CopyList {
   std::uint16_t* to[kCapacity];
   std::int32_t extent[kCapacity][4];
   std::int32_t stride[kCapacity][4];
-  std::int32_t channels[kCapacity];
   std::uint32_t count[kCapacity];
   std::int32_t first_chunk[kCapacity + 1];
   FloatType type[kCapacity];
-  std::int8_t channels_are_innermost[kCapacity];
   std::int32_t size;
 };
 static_assert(sizeof(CopyList) <= 4096, "kernel arguments end at 4 KB");
@@ -29,11 +27,9 @@ void append(CopyList& list, const WeightCopyEntry& entry) {
   list.to[i] = entry.to;
   std::copy_n(entry.extent, 4, list.extent[i]);
   std::copy_n(entry.stride, 4, list.stride[i]);
-  list.channels[i] = entry.channels;
   list.count[i] = static_cast<std::uint32_t>(count);
   list.first_chunk[i + 1] = list.first_chunk[i] + static_cast<std::int32_t>(chunks_of(count));
   list.type[i] = entry.type;
-  list.channels_are_innermost[i] = static_cast<std::int8_t>(entry.channels_are_innermost);
 }
 
 __device__ WeightCopyEntry entry_of(const CopyList& list, int i) {
@@ -46,8 +42,6 @@ __device__ WeightCopyEntry entry_of(const CopyList& list, int i) {
     entry.extent[d] = list.extent[i][d];
     entry.stride[d] = list.stride[i][d];
   }
-  entry.channels = list.channels[i];
-  entry.channels_are_innermost = list.channels_are_innermost[i];
   return entry;
 }
 
@@ -85,10 +79,10 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
   using Out = Pack<std::uint16_t>;
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const WeightCopyEntry entry = entry_of(list, range.index);
-  const bool packed = entry.channels == INT_MAX && entry.stride[3] == 1 &&
-                      (entry.stride[0] | entry.stride[1] | entry.stride[2]) % 4 == 0 &&
-                      rows_are_packs(entry.extent, Out::kWords) &&
-                      aligned_for_vectors(entry.from, entry.to);
+  const bool packed =
+      entry.stride[3] == 1 && (entry.stride[0] | entry.stride[1] | entry.stride[2]) % 4 == 0 &&
+      rows_are_packs(entry.extent, Out::kWords) && aligned_for_vectors(entry.from, entry.to);
+  wait_for_previous_kernel();
   for_each_pack<Out::kWords>(
       range.begin, range.end, packed,
       [&](std::int64_t i) {
@@ -102,9 +96,7 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
         *reinterpret_cast<Out*>(entry.to + i) = out;
       },
       [&](std::int64_t i) {
-        const BoxPosition position = position_in(entry.extent, i);
-        const bool padding = is_padding(entry, position);
-        const float value = padding ? 0.0f : entry.from[offset_of(entry, position)];
+        const float value = entry.from[offset_of(entry, position_in(entry.extent, i))];
         entry.to[i] = copied_word(value, entry.type);
       });
 }
@@ -122,6 +114,7 @@ __global__ void __launch_bounds__(kThreads)
       gradient.stride[3] == 1 && gradient.first[3] == 0 && gradient.last[3] == gradient.extent[3] &&
       (gradient.stride[0] | gradient.stride[1] | gradient.stride[2]) % Words::kWords == 0 &&
       rows_are_packs(gradient.extent, Words::kWords) && aligned_for_vectors(part, whole);
+  wait_for_previous_kernel();
   for_each_pack<Words::kWords>(
       begin, end, packed,
       [&](std::int64_t i) {
@@ -146,8 +139,8 @@ void copy_weights(std::span<const WeightCopyEntry> entries, cudaStream_t stream)
   const auto flush = [&] {
     if (list.size == 0) return;
     const auto blocks = static_cast<unsigned>(list.first_chunk[list.size]);
-    copy_kernel<<<blocks, kThreads, 0, stream>>>(list);
-    check_launch("copy_weights");
+    launch_overlapped("copy_weights", copy_kernel, {.grid = blocks, .threads = kThreads}, stream,
+                      list);
     list.size = 0;
   };
   for (const WeightCopyEntry& entry : entries) {
@@ -161,11 +154,10 @@ void copy_weights(std::span<const WeightCopyEntry> entries, cudaStream_t stream)
 void write_whole_gradient(const WholeGradient& gradient, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(chunks_of(elements_of(gradient.extent)));
   if (blocks == 0) return;
-  if (gradient.word_bytes == 2)
-    whole_kernel<std::uint16_t><<<blocks, kThreads, 0, stream>>>(gradient);
-  else
-    whole_kernel<std::uint32_t><<<blocks, kThreads, 0, stream>>>(gradient);
-  check_launch("write_whole_gradient");
+  launch_overlapped(
+      "write_whole_gradient",
+      gradient.word_bytes == 2 ? whole_kernel<std::uint16_t> : whole_kernel<std::uint32_t>,
+      {.grid = blocks, .threads = kThreads}, stream, gradient);
 }
 
 }  // namespace triaccel::kernels::cuda

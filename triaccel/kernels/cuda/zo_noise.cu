@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(kThreads)
         reinterpret_cast<const std::uint32_t*>(table_in_memory)[i];
   __syncthreads();
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  wait_for_previous_kernel();  // the table was never written by one
   const ZoTensor tensor = *static_cast<const ZoTensor*>(list.gradient[range.index]);
   float* weights = list.parameter[range.index];
   const std::int32_t layer = list.layer[range.index];
@@ -103,9 +104,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void zo_move(std::span<const TensorEntry> tensors, const ZoMove& move, cudaStream_t stream) {
-  launch_lists("zo_move", tensors, [&](const TensorList& list, unsigned blocks, std::int64_t) {
-    zo_move_kernel<<<blocks, kThreads, 0, stream>>>(list, move);
-  });
+  launch_lists("zo_move", tensors, zo_move_kernel, stream, move);
 }
 
 }  // namespace triaccel::kernels::cuda
