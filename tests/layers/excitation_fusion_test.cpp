@@ -157,6 +157,21 @@ const std::vector<ExciteUse> kExciteUses = {
      [](Conv& a, Conv& b, const at::Tensor& m) { return at::tanh(b(at::silu(a(m)))); }, 0},
     {"gate in place",
      [](Conv& a, Conv& b, const at::Tensor& m) { return b(at::silu(a(m))).sigmoid_(); }, 0},
+    {"a norm plus the first output",
+     [](Conv& a, Conv& b, const at::Tensor& m) {
+       const auto normed = [&] {
+         return at::batch_norm(m.slice(1, 0, kHidden).contiguous(), {}, {}, {}, {},
+                               /*training=*/true, 0.1, 1e-5, /*cudnn_enabled=*/false);
+       };
+       return at::sigmoid(b(normed() + a(m))) + at::sigmoid(b(a(m) + normed()));
+     },
+     0},
+    {"one sample without its dimension",
+     [](Conv& a, Conv& b, const at::Tensor& m) {
+       const at::Tensor hidden = at::conv2d(m[0], a->weight, a->bias);
+       return at::sigmoid(at::conv2d(at::silu(hidden), b->weight, b->bias)) + 0 * m;
+     },
+     0},
     {"no second layer",
      [](Conv& a, Conv&, const at::Tensor& m) { return m + at::sigmoid(at::silu(a(m))).sum(); }, 0},
     {"second layer alone",
@@ -228,9 +243,8 @@ const std::vector<ExciteUse> kExciteUses = {
        return at::sigmoid(b(at::silu(y)));
      }},
     {"no bias",
-     [](Conv& a, Conv& b, const at::Tensor& m) {
-       return at::sigmoid(b(at::silu(at::conv2d(m, a->weight))));
-     },
+     [](Conv& a, Conv& b,
+        const at::Tensor& m) { return at::sigmoid(b(at::silu(at::conv2d(m, a->weight)))); },
      0}};
 
 TEST(ExcitationFusion, GivesWhatTheOperatorsGiveOneByOne) {

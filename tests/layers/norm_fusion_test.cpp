@@ -373,5 +373,31 @@ TEST(NormFusion, RefusesBackwardAfterItsInputWasOverwritten) {
   EXPECT_THROW(z.sum().backward(), c10::Error);
 }
 
+/// Whoever hooks into a norm's output gets the gradient that libtorch would give, whatever follows.
+TEST(NormFusion, LeavesANormAloneThatIsListenedTo) {
+  using Follow = std::function<at::Tensor(at::Tensor y, const at::Tensor& r, Norm& other)>;
+  const std::vector<Follow> follows = {
+      [](at::Tensor y, auto&, auto&) { return at::relu(y); },
+      [](at::Tensor y, auto& r, auto&) { return at::relu(y + r); },
+      [](at::Tensor y, auto& r, auto&) { return at::relu(r + y); },
+      [](at::Tensor y, auto& r, auto& other) { return at::relu(other(r) + y); },
+      [](at::Tensor y, auto& r, auto&) {
+        return y * at::full({y.size(0), 1, 1, 1}, 0.5) + r;
+      }};
+  for (std::size_t i = 0; i < follows.size(); ++i) {
+    std::vector<at::Tensor> heard;
+    const Use use = {"", [&](Norm& a, Norm& b, const at::Tensor& x, const at::Tensor& r) {
+                       const at::Tensor y = a(x);
+                       y.register_hook([&](const at::Tensor& g) { heard.push_back(g.clone()); });
+                       return follows[i](y, r, b);
+                     }};
+    const auto wanted = everything_after(use, {.fused = false});
+    const auto found = everything_after(use, {.fused = true});
+    ASSERT_EQ(heard.size(), 2u) << "once each way, case " << i;
+    EXPECT_TRUE(at::allclose(heard[1], heard[0], 1e-4, 1e-6)) << "case " << i;
+    EXPECT_TRUE(at::allclose(found[0], wanted[0], 1e-4, 1e-6)) << "case " << i;
+  }
+}
+
 }  // namespace
 }  // namespace triaccel

@@ -10,7 +10,7 @@ namespace triaccel::kernels {
 
 /// A convolution of maps [sample][row][column][channel] with weights
 /// [filter][tap row][tap column][channel], all dense, of one 16-bit type and at multiples of 16
-/// bytes. Channels and filters are multiples of kMapChannels; fewer than 2^31 pixels of a map, and
+/// bytes. Channels and filters are multiples of kMapChannels; fewer than 2^22 pixels of a map, and
 /// numbers of a sample and of the weights.
 struct MapConvolutionShape {
   std::int64_t samples = 0;
@@ -36,6 +36,7 @@ void map_input_gradient(const MapConvolutionShape& shape, const void* output_gra
                         const void* weight, void* input_gradient);
 }  // namespace cpu
 namespace cuda {
+/// Whether the current device has clusters and the shared memory for all cuts.
 bool has_map_convolution();
 void map_convolution(const MapConvolutionShape& shape, const void* map, const void* weight,
                      void* output, cudaStream_t stream);

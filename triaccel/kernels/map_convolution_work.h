@@ -92,6 +92,8 @@ constexpr std::int64_t map_tiles(const MapCut& cut) { return cut.pixel_tiles * c
 inline constexpr int kMapStages = 8;  // of 64 x 64 weights, on their way to shared memory at once
 inline constexpr std::int64_t kPlaneRow = 128;  // bytes of 64 channels
 
+inline constexpr std::int64_t kMostMapBytes = 200 << 10;  // of a block's shared memory
+
 constexpr std::int64_t map_shared_bytes(const MapCut& cut) {
   return (cut.planes * cut.seen + 1 + kMapStages * kMapTile) * kPlaneRow;
 }
@@ -99,11 +101,10 @@ constexpr std::int64_t map_shared_bytes(const MapCut& cut) {
 /// Empty where a tile is not whole samples or sees more than fits on chip.
 constexpr std::optional<MapCut> cut_map_product(const MapProduct& product) {
   constexpr std::int64_t most_blocks = 132;  // one for each multiprocessor of a large chip
-  constexpr std::int64_t most_bytes = 200 << 10;
   constexpr std::int32_t least_steps = 4, largest_cluster = 8;
   const std::int64_t sample = std::int64_t{product.rows.written} * product.columns.written;
   const std::int64_t seen = std::int64_t{product.rows.read} * product.columns.read;
-  if (sample == 0 || kMapTile % sample != 0 || seen * kPlaneRow > most_bytes) return {};
+  if (sample == 0 || kMapTile % sample != 0 || seen * kPlaneRow > kMostMapBytes) return {};
   MapCut cut = {.samples = static_cast<std::int32_t>(kMapTile / sample),
                 .pixel_tiles = (product.pixels + kMapTile - 1) / kMapTile,
                 .channel_tiles = product.written_channels / kMapTile,
@@ -117,7 +118,7 @@ constexpr std::optional<MapCut> cut_map_product(const MapProduct& product) {
     cut.planes =
         std::max(cut.planes, (range.end - 1) / product.taps() - range.begin / product.taps() + 1);
   }
-  if (map_shared_bytes(cut) > most_bytes) return {};
+  if (map_shared_bytes(cut) > kMostMapBytes) return {};
   return cut;
 }
 

@@ -207,8 +207,7 @@ ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& 
 // Few channels suit no convolution kernel of others, and nobody asks for the gradient of an image.
 bool is_image_convolution(const at::Tensor& input, const at::Tensor& weight,
                           const ConvolutionGeometry& g, Precision precision) {
-  return input.is_cuda() && bytes_per_element(precision) < 4 && !g.transposed && g.groups == 1 &&
-         input.dim() == 4 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
+  return bytes_per_element(precision) < 4 && has_plain_windows(input, g) &&
          computes_image_convolution(input, weight, windows_of(g));
 }
 

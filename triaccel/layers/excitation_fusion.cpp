@@ -11,6 +11,7 @@
 
 #include "triaccel/layers/kept_map.h"
 #include "triaccel/layers/layer_nodes.h"
+#include "triaccel/layers/listened_to.h"
 #include "triaccel/ops/squeeze_excite.h"
 
 namespace triaccel {
@@ -28,12 +29,6 @@ bool is_biased_product(const ConvolutionCall& call) {
   return is_pixel_a_sample(call.input) && is_pixel_a_sample(call.weight) &&
          call.weight.size(1) == call.input.size(1) && call.bias && call.bias->defined() &&
          !g.transposed && g.groups == 1 && g.padding[0] == 0 && g.padding[1] == 0;
-}
-
-/// Somebody wants to see the gradient of this very tensor.
-bool is_listened_to(const at::Tensor& tensor) {
-  return tensor.requires_grad() &&
-         (tensor.retains_grad() || !autograd::impl::hooks(tensor).empty());
 }
 
 at::ScalarType gradient_type(Precision precision) {
@@ -147,9 +142,8 @@ class ExcitationFusion::Node final : public autograd::Node {
     }
     std::vector<at::Tensor> reads = {gradient, means, forward.gates, forward.hidden,
                                      backward.hidden};
-    for (const Layer* layer : {&squeeze_, &excite_})
-      for (const at::Tensor& parameter : {layer->weight, layer->bias})
-        if (parameter.grad().defined()) reads.push_back(parameter.grad());  // of another use
+    for (const at::Tensor& bias : {squeeze_.bias, excite_.bias})
+      if (bias.grad().defined()) reads.push_back(bias.grad());  // of another use
     const auto add = [](const at::Tensor& bias, const at::Tensor& one) {
       at::Tensor& held = bias.mutable_grad();
       held = held.defined() ? held + one : one;
@@ -169,8 +163,10 @@ class ExcitationFusion::Node final : public autograd::Node {
   /// One weight after the other: whoever is told of the first may take all that is there.
   static void give(const Layer& layer, const at::Tensor& gradient, bool beside) {
     const auto now = [&] { give_gradient(layer.weight, gradient, layer.how); };
+    std::vector<at::Tensor> reads;
+    if (layer.weight.grad().defined()) reads.push_back(layer.weight.grad());  // of another use
     if (beside)
-      layer.how.side->run(now, {});
+      layer.how.side->run(now, std::move(reads));
     else
       now();
     if (layer.how.listener != nullptr) layer.how.listener->gradient_ready(layer.weight, beside);

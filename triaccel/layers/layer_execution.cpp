@@ -136,6 +136,7 @@ std::optional<at::Tensor> LayerExecution::joined_convolution(const ConvolutionCa
 
 std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::Tensor& right,
                                               bool in_place) {
+  for (const at::Tensor& operand : {left, right}) excitations_.touch(operand, /*writes=*/false);
   return norms_.added(left, right, in_place);
 }
 

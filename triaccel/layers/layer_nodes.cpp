@@ -105,12 +105,14 @@ class LayerNode final : public WeightNode {
       input = spread_even_pixels(input, kept.sizes());
     if (!task_should_compute_output(1)) return {std::move(input), {}};
     if (how_.side == nullptr || !bias_.is_leaf()) return {std::move(input), bias_sum(output)};
+    std::vector<at::Tensor> reads = {output};
+    if (bias_.grad().defined()) reads.push_back(bias_.grad());  // of another use
     how_.side->run(
         [&] {
           at::Tensor& held = bias_.mutable_grad();
           held = held.defined() ? held + bias_sum(output) : bias_sum(output);
         },
-        {output});
+        std::move(reads));
     return {std::move(input), {}};
   }
 

@@ -11,6 +11,7 @@
 
 #include "triaccel/layers/kept_map.h"
 #include "triaccel/layers/left_gradient.h"
+#include "triaccel/layers/listened_to.h"
 #include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/norm_history.h"
 
@@ -244,7 +245,8 @@ void NormFusion::compute(Place place, const at::Tensor& output, Activation activ
 std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
                                                 bool in_place) {
   const Place place = find(input);
-  if (place == waiting_.end() || changes_history(*place, in_place)) return {};
+  if (place == waiting_.end() || is_listened_to(input) || changes_history(*place, in_place))
+    return {};
   if (place->joined.any() && activation == Activation::Silu) return {};
   if (in_place) {
     compute(place, input, activation);
@@ -263,8 +265,8 @@ std::optional<at::Tensor> NormFusion::multiplied(const at::Tensor& left, const a
   const at::Tensor& normed = left_waits ? left : right;
   const at::Tensor& factor = left_waits ? right : left;
   // What is saved may come back changed where all gates are kept: a codec then sees the product.
-  if (options_.gate_all_norms || normed.is_same(factor) || !is_sample_factor(factor, normed) ||
-      (at::GradMode::is_enabled() && factor.requires_grad()))
+  if (options_.gate_all_norms || normed.is_same(factor) || is_listened_to(normed) ||
+      !is_sample_factor(factor, normed) || (at::GradMode::is_enabled() && factor.requires_grad()))
     return {};
   touch(factor, /*writes=*/false);
   const Place place = find(normed);
@@ -287,7 +289,7 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   const std::shared_ptr<Norm> residual_norm = joined_residual(residual, *find(normed));
   if (!residual_norm) touch(residual, /*writes=*/false);
   const Place place = find(normed);
-  if (place == waiting_.end() || place->joined.residual.defined() ||
+  if (place == waiting_.end() || place->joined.residual.defined() || is_listened_to(normed) ||
       changes_history(*place, in_place))
     return {};
   // Running statistics have no backward pass here, not even one for what is added.
@@ -303,8 +305,9 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
 std::shared_ptr<NormFusion::Norm> NormFusion::joined_residual(const at::Tensor& residual,
                                                               const Waiting& normed) {
   const Place place = find(residual);
-  if (place == waiting_.end() || place->joined.any() || place->norm == normed.norm ||
-      !place->norm->training || !normed.norm->training || normed.joined.factor.defined())
+  if (place == waiting_.end() || is_listened_to(residual) || place->joined.any() ||
+      place->norm == normed.norm || !place->norm->training || !normed.norm->training ||
+      normed.joined.factor.defined())
     return nullptr;
   return place->norm;
 }

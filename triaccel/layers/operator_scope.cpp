@@ -85,8 +85,8 @@ at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, con
                                .output_padding = std::vector<std::int64_t>(kDims, 0),
                                .groups = groups.expect_int()};
   if (input.dim() == kDims + 2) return convolved({input, weight, bias, std::move(geometry)});
-  settle(input);
-  return convolved({input.unsqueeze(0), weight, bias, std::move(geometry)}).squeeze(0);
+  settle(input, weight, bias);  // what waits for others cannot be taken apart
+  return hooks().convolution({input.unsqueeze(0), weight, bias, std::move(geometry)}).squeeze(0);
 }
 
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const Optional& bias) {

@@ -21,7 +21,7 @@ struct WeightPart {
 };
 
 /// 16-bit copies of all weights that a pass will ask for, made in one go at its start instead of
-/// one by one: what the last pass asked for is made for the next.
+/// one by one: what passes have asked for since the plan changed.
 class PreparedWeights {
  public:
   explicit PreparedWeights(std::vector<at::Tensor> weights);

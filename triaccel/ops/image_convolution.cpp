@@ -55,6 +55,11 @@ kernels::ImageConvolutionShape image_shape_of(const at::Tensor& images, const at
           .image_type = float_type_of("image_convolution", "images", images.scalar_type())};
 }
 
+bool device_has_image_convolution(const at::Device& device) {
+  const c10::DeviceGuard guard(device);
+  return kernels::cuda::has_image_convolution();
+}
+
 kernels::ImageConvolutionShape checked_shape(std::string_view who, const at::Tensor& images,
                                              const at::Tensor& weight,
                                              const WindowPlacement& geometry, at::ScalarType type) {
@@ -80,7 +85,7 @@ bool computes_image_convolution(const at::Tensor& images, const at::Tensor& weig
   const std::int64_t windows = shape.rows.output * shape.columns.output;
   return pixels > 0 && pixels * shape.channels < kMostNumbers && windows > 0 &&
          shape.images < kMostNumbers / windows && kernels::cut_image_tiles(shape).has_value() &&
-         (!images.is_cuda() || kernels::cuda::has_image_convolution());
+         (!images.is_cuda() || device_has_image_convolution(images.device()));
 }
 
 at::Tensor image_convolution(const at::Tensor& images, const at::Tensor& weight,

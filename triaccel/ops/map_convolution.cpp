@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 22;
+constexpr std::int64_t kMostPixels = 65535 * kernels::kMapTile;  // tiles are blocks along y
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 31;
 
 bool lies_at_16_bytes(const at::Tensor& tensor) {
@@ -47,6 +47,11 @@ bool has_windows(const kernels::WindowAxis& axis) {
          axis.padding < axis.window && axis.input >= 1 && axis.output >= 1;
 }
 
+bool device_has_map_convolution(const at::Device& device) {
+  const c10::DeviceGuard guard(device);
+  return kernels::cuda::has_map_convolution();
+}
+
 bool takes_map(const at::Tensor& map, const at::Tensor& weight, const WindowPlacement& geometry) {
   if (!map.defined() || !weight.defined() || !is_map(map) || !is_map(weight) ||
       weight.scalar_type() != map.scalar_type() || weight.device() != map.device() ||
@@ -60,7 +65,8 @@ bool takes_map(const at::Tensor& map, const at::Tensor& weight, const WindowPlac
   return has_windows(shape.rows) && has_windows(shape.columns) &&
          shape.samples * read <= kMostPixels && shape.samples * written <= kMostPixels &&
          read * shape.channels < kMostNumbers && written * shape.filters < kMostNumbers &&
-         weight.numel() < kMostNumbers && (!map.is_cuda() || kernels::cuda::has_map_convolution());
+         weight.numel() < kMostNumbers &&
+         (!map.is_cuda() || device_has_map_convolution(map.device()));
 }
 
 }  // namespace

@@ -8,10 +8,10 @@ namespace triaccel {
 
 /// Whether the functions below take it: map [N, C, H, W] and weight [F, C, kh, kw] of BF16 or F16,
 /// both of one type, dense, channels-last and at multiples of 16 bytes; C and F multiples of 64;
-/// padding less than the window, at least one window; at most 2^22 pixels of either map, and fewer
-/// than 2^31 numbers of a sample and of the weight. A sample of the map that is written has 1, 2,
-/// 4,
-/// ... or 64 pixels, and what 64 of these see fits on chip. On CUDA from compute capability 9.0 on.
+/// padding less than the window, at least one window; fewer than 2^22 pixels of either map, and
+/// than 2^31 numbers of a sample and of the weight. The map that is written has a power of two
+/// pixels a sample, at most 64, and what 64 of these see fits on chip. On CUDA from compute
+/// capability 9.0 on.
 bool computes_map_convolution(const at::Tensor& map, const at::Tensor& weight,
                               const WindowPlacement& geometry);
 bool computes_map_input_gradient(const at::Tensor& map, const at::Tensor& weight,

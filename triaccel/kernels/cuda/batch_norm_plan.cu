@@ -9,16 +9,10 @@ constexpr std::int64_t kMostRowBlocks = 256;
 constexpr std::int64_t kLongBytes = 16 << 20;  // of a map
 constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
 
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  static_cast<void>(cudaGetDevice(&device));
-  static_cast<void>(cudaDeviceGetAttribute(&value, attribute, device));
-  check_launch("batch_norm");
-  return value;
-}
-
 int largest_cluster() {
-  return device_attribute(cudaDevAttrClusterLaunch) != 0 && code_is_for_sm_90() ? kMostCluster : 1;
+  return device_attribute("batch_norm", cudaDevAttrClusterLaunch) != 0 && code_is_for_sm_90()
+             ? kMostCluster
+             : 1;
 }
 
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
@@ -38,7 +32,7 @@ NormPlan unplanned(const NormMap& map, bool aligned) {
   plan.pack = pack_of(map, aligned);
   plan.rows = map.rows;
   plan.is_long = map.rows * map.channels * element_bytes(map.type) >= kLongBytes;
-  plan.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  plan.multiprocessors = device_attribute("batch_norm", cudaDevAttrMultiProcessorCount);
   return plan;
 }
 

@@ -18,6 +18,7 @@ int code_target() {
     cudaFuncAttributes attributes = {};
     const cudaError_t status = cudaFuncGetAttributes(&attributes, made_as_all_others);
     target = status == cudaSuccess ? attributes.ptxVersion : 0;
+    if (status != cudaSuccess) static_cast<void>(cudaGetLastError());  // nobody else's fault
     asked_of = device;
   }
   return target;

@@ -24,4 +24,13 @@ inline void check_launch(std::string_view who) {
     throw std::runtime_error(text("[", who, "] CUDA: ", cudaGetErrorString(status)));
 }
 
+/// Of the current device.
+inline int device_attribute(std::string_view who, cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  static_cast<void>(cudaGetDevice(&device));
+  static_cast<void>(cudaDeviceGetAttribute(&value, attribute, device));
+  check_launch(who);
+  return value;
+}
+
 }  // namespace triaccel::kernels::cuda

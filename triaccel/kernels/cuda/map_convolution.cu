@@ -285,7 +285,11 @@ void run_product(std::string_view who, const MapProduct& product, FloatType type
 
 }  // namespace
 
-bool has_map_convolution() { return code_is_for_sm_90(); }
+bool has_map_convolution() {
+  return code_is_for_sm_90() &&
+         device_attribute("map_convolution", cudaDevAttrMaxSharedMemoryPerBlockOptin) >=
+             kMostMapBytes;
+}
 
 void map_convolution(const MapConvolutionShape& shape, const void* map, const void* weight,
                      void* output, cudaStream_t stream) {

@@ -50,7 +50,8 @@ void launch_overlapped(std::string_view who, void (*kernel)(Parameters...),
 /// before global memory is read or written and before any return: a kernel with a block that does
 /// not wait could end before the one before it, and the next, which waits for it alone, would take
 /// memory that is still in use; the allocator hands on what is freed in the order of the stream.
-/// What may come first is arithmetic on arguments and thread indices, and setting up shared memory.
+/// What may come first is arithmetic on arguments and thread indices, setting up shared memory, and
+/// tables that no kernel ever writes.
 /// No __ldg and no __restrict__ in such a kernel: they promise that what it reads does not change
 /// from its start on, and let the compiler read it before the wait.
 __device__ inline void wait_for_previous_kernel() {
@@ -62,8 +63,8 @@ __device__ inline void wait_for_previous_kernel() {
 /// Lets the next kernel of the stream, if launched overlapped, start and wait as soon as every
 /// block has come here or ended. All blocks have started by then, so that it takes room from none
 /// of them; but its own settle where room is first, not evenly over the chip. Therefore only in the
-/// first kernel of two that belong together, where its memory is read, and in kernels of a few
-/// blocks.
+/// first kernel of two that belong together, where its memory is read, and in kernels whose blocks
+/// are all on the chip at once.
 __device__ inline void let_next_kernel_begin() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

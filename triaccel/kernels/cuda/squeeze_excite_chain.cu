@@ -23,14 +23,6 @@ constexpr int kPlainShared = 48 << 10;  // bytes that a kernel may have without 
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  static_cast<void>(cudaGetDevice(&device));
-  static_cast<void>(cudaDeviceGetAttribute(&value, attribute, device));
-  check_launch("squeeze_excite");
-  return value;
-}
-
 struct ChainPlan {
   int blocks = 1;   // of a cluster
   int run = 0;      // channels of a block; the last block's may be shorter
@@ -60,14 +52,15 @@ struct ChainLayout {
 };
 
 ChainPlan plan_chain(const ExciteShape& shape) {
-  const bool clusters = code_is_for_sm_90() && device_attribute(cudaDevAttrClusterLaunch) != 0;
+  const bool clusters =
+      code_is_for_sm_90() && device_attribute("squeeze_excite", cudaDevAttrClusterLaunch) != 0;
   ChainPlan plan;
   const std::int64_t wanted = quotient_up(shape.channels, kRunChannels);
   const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMostBlocks : 1);
   plan.run = static_cast<int>(quotient_up(shape.channels, blocks));
   plan.blocks = static_cast<int>(quotient_up(shape.channels, plan.run));
   plan.samples = kMostSamples;
-  const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  const int multiprocessors = device_attribute("squeeze_excite", cudaDevAttrMultiProcessorCount);
   while (plan.samples > 1 &&
          2 * quotient_up(shape.samples, plan.samples) * plan.blocks < multiprocessors)
     plan.samples /= 2;
@@ -294,7 +287,7 @@ bool excite_fits(const ExciteShape& shape) {
   constexpr std::int64_t most_channels = 1 << 16;  // no overflow in what is counted in int
   return shape.channels <= most_channels &&
          shared_bytes(plan, shape) + static_cast<int>(sizeof(ClusterMailbox)) <=
-             device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+             device_attribute("squeeze_excite", cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
 void excite_forward(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how,

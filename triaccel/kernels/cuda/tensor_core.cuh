@@ -58,8 +58,8 @@ __device__ inline void end_of_copies() {
 #endif
 }
 
-/// Until a thread's copies have arrived, but those before its last `newest` calls of
-/// end_of_copies() and since.
+/// Waits for a thread's copies, except those that its last `newest` calls of end_of_copies()
+/// closed, and any since.
 template <int newest>
 __device__ inline void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
