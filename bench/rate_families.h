@@ -14,7 +14,6 @@ void excitation_rates(RateMeter& meter);
 void max_pool_rates(RateMeter& meter);
 void even_pixel_rates(RateMeter& meter);
 void image_convolution_rates(RateMeter& meter);
-void map_convolution_rates(RateMeter& meter);
 void bias_rates(RateMeter& meter);
 void cross_entropy_rates(RateMeter& meter);
 void weight_copy_rates(RateMeter& meter);

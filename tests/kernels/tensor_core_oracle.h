@@ -33,18 +33,4 @@ inline void multiply(const Fragments& f, LaneSums& d) {
         d[lane][n] += a[lane / 4 + n / 2 * 8][k] * b[k][lane % 4 * 2 + n % 2];
 }
 
-/// ldmatrix.x4: rows[lane] is the row of eight numbers whose address the lane gives.
-inline std::array<std::array<Pair, 4>, 32> loaded(const std::array<const double*, 32>& rows,
-                                                  bool transposed) {
-  std::array<std::array<Pair, 4>, 32> registers = {};
-  for (std::size_t lane = 0; lane < 32; ++lane)
-    for (std::size_t matrix = 0; matrix < 4; ++matrix)
-      for (std::size_t i = 0; i < 2; ++i) {
-        const std::size_t row = transposed ? lane % 4 * 2 + i : lane / 4;
-        const std::size_t column = transposed ? lane / 4 : lane % 4 * 2 + i;
-        registers[lane][matrix][i] = rows[matrix * 8 + row][column];
-      }
-  return registers;
-}
-
 }  // namespace triaccel::kernels

@@ -105,7 +105,6 @@ const std::vector<Setting> kSettings = {
     {"planned_fp32", kResnet, {Precision::Fp32}},
     {"planned_bf16", kResnet, {Precision::Bf16}},
     {"mixed", kResnet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
-    {"small_maps", {.name = "resnet18"}, {Precision::Bf16}},
     {"cifar_stem", {.name = "resnet18", .stem = "cifar", .width = 16}, {Precision::Bf16}},
     {"efficientnet", kEfficientNet, {Precision::Bf16}},
     {"efficientnet_mixed", kEfficientNet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},

@@ -13,7 +13,6 @@
 #include "triaccel/ops/depthwise.h"
 #include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/image_convolution.h"
-#include "triaccel/ops/map_convolution.h"
 
 namespace triaccel {
 namespace {
@@ -141,30 +140,6 @@ bool has_plain_windows(const at::Tensor& x, const ConvolutionGeometry& g) {
          g.dilation[1] == 1;
 }
 
-/// Numbers that our own kernels for small maps write at most: a tile of 64 x 64 for every
-/// multiprocessor of a large chip. On so few cuDNN's leave most of it idle, and they cannot begin
-/// while the norm before them ends; on more they are faster (kernel_rates map-convolution --torch).
-constexpr std::int64_t kSmallMaps = 132 * 64 * 64;
-
-bool writes_small_maps(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
-  if (!has_plain_windows(x, g) || !computes_map_convolution(x, w, windows_of(g))) return false;
-  std::int64_t written = x.size(0) * w.size(0);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t dimension = static_cast<std::int64_t>(i) + 2;
-    written *= output_size({.map = x.size(dimension),
-                            .kernel = w.size(dimension),
-                            .stride = g.stride[i],
-                            .padding = g.padding[i]});
-  }
-  return written <= kSmallMaps;
-}
-
-/// Whether the gradient of the input is such a convolution, too.
-bool reads_small_maps(const at::Tensor& x, const at::Tensor& w, const ConvolutionGeometry& g) {
-  return has_plain_windows(x, g) && x.numel() <= kSmallMaps &&
-         computes_map_input_gradient(x, w, windows_of(g));
-}
-
 /// While it lives, cuDNN measures its kernels for a convolution that it has not met yet and keeps
 /// the fastest: for large maps 2 % of a whole step on an H200. Small ones take what it chooses
 /// unmeasured; searches there came out slower.
@@ -226,7 +201,6 @@ at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weigh
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
   if (is_sparse_product(x, w, g)) return sparse_product(x, w, g).to(output);
   if (runs_as_gemm(x, w, g, kernel)) return gemm_convolution(x, w, g).to(output);
-  if (writes_small_maps(x, w, g)) return map_convolution(x, w, windows_of(g)).to(output);
   const KernelSearch search(x, w);
   return at::convolution(x, w, {}, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
                          g.groups)
@@ -257,19 +231,10 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
     if (types.want_input) gradients.input = gemm_input_gradient(dy, x, w, g);
     if (types.want_weight) gradients.weight = gemm_weight_gradient(dy, x, w, g);
   } else {
-    const bool own_input = types.want_input && reads_small_maps(x, w, g);
-    if (own_input)
-      gradients.input =
-          map_input_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), x, w, windows_of(g));
-    const bool others_input = types.want_input && !own_input;
-    if (others_input || types.want_weight) {
-      const KernelSearch search(x, w);
-      auto [of_input, of_weight, none] = at::convolution_backward(
-          dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
-          g.groups, {others_input, types.want_weight, false});
-      if (others_input) gradients.input = std::move(of_input);
-      gradients.weight = std::move(of_weight);
-    }
+    const KernelSearch search(x, w);
+    std::tie(gradients.input, gradients.weight, std::ignore) = at::convolution_backward(
+        dy, x, w, c10::nullopt, g.stride, g.padding, g.dilation, g.transposed, g.output_padding,
+        g.groups, {types.want_input, types.want_weight, false});
   }
   if (types.want_input) gradients.input = gradients.input.to(types.input);
   if (types.want_weight) gradients.weight = gradients.weight.to(types.weight);

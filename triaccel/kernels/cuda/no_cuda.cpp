@@ -17,7 +17,6 @@
 #include "triaccel/kernels/group_codec.h"
 #include "triaccel/kernels/image_convolution.h"
 #include "triaccel/kernels/layer_scale.h"
-#include "triaccel/kernels/map_convolution.h"
 #include "triaccel/kernels/max_pool.h"
 #include "triaccel/kernels/nonzero_codec.h"
 #include "triaccel/kernels/predicted_codec.h"
@@ -191,16 +190,6 @@ void image_convolution(const ImageConvolutionShape&, const void*, const float*, 
 void image_weight_gradient(const ImageConvolutionShape&, const void*, const void*, float*, float*,
                            cudaStream_t) {
   no_cuda("image_weight_gradient");
-}
-
-bool has_map_convolution() { return false; }
-
-void map_convolution(const MapConvolutionShape&, const void*, const void*, void*, cudaStream_t) {
-  no_cuda("map_convolution");
-}
-
-void map_input_gradient(const MapConvolutionShape&, const void*, const void*, void*, cudaStream_t) {
-  no_cuda("map_input_gradient");
 }
 
 void add_bias(const BiasedMatrix&, const float*, void*, cudaStream_t) { no_cuda("add_bias"); }

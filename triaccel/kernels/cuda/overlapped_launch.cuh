@@ -63,8 +63,8 @@ __device__ inline void wait_for_previous_kernel() {
 /// Lets the next kernel of the stream, if launched overlapped, start and wait as soon as every
 /// block has come here or ended. All blocks have started by then, so that it takes room from none
 /// of them; but its own settle where room is first, not evenly over the chip. Therefore only in the
-/// first kernel of two that belong together, where its memory is read, and in kernels whose blocks
-/// are all on the chip at once.
+/// first kernel of two that belong together, where its memory is read, and in kernels of a few
+/// blocks.
 __device__ inline void let_next_kernel_begin() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

@@ -46,7 +46,7 @@ struct ChainLayout {
         parts(aligned(values + plan.run * plan.samples)),
         mail(parts + kThreads * plan.samples),
         hidden(aligned(mail + plan.blocks * pairs * 2)),
-        end(hidden + hidden_units * plan.samples) {}
+        end(aligned(hidden + hidden_units * plan.samples)) {}
 
   __host__ __device__ static int aligned(int place) { return (place + 3) / 4 * 4; }
 };

@@ -67,18 +67,8 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-/// Four matrices [8][8] of 16-bit numbers: lane i gives the address of row i % 8 of matrix i / 8,
-/// and gets of each matrix the columns 2 (lane % 4) and the next in row lane / 4.
-__device__ inline void load_matrices(std::uint32_t (&a)[4], const void* row) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
-               : "r"(address));
-#endif
-}
-
-/// The same of the transposed matrices: the rows 2 (lane % 4) and the next in column lane / 4.
+/// Four matrices [8][8] of 16-bit numbers, transposed: lane i gives the address of row i % 8 of
+/// matrix i / 8, and gets of each matrix the rows 2 (lane % 4) and the next in column lane / 4.
 __device__ inline void load_transposed(std::uint32_t (&a)[4], const void* row) {
 #if __CUDA_ARCH__ >= 800
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
