@@ -15,8 +15,8 @@ struct LaunchShape {
   dim3 grid, threads;
   unsigned shared_bytes = 0;
   unsigned cluster = 1;  // blocks along x
-  bool overlaps = true;  // not for long kernels: they gain nothing, and while they wait they take
-                         // room from what is still to come of a convolution that lets them start
+  bool overlaps = true;  // long kernels have little to gain, and while they wait may take room
+                         // from what is still to come of a convolution that lets them start
 };
 
 /// In place of <<<>>>, for a kernel that calls wait_for_previous_kernel(). Captured, it makes a
