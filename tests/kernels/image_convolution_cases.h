@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ inline std::string described(const ImageConvolutionShape& s) {
 }
 
 /// Both memory orders, types to types, one channel to 4, filters of one group, several and parts of
-/// one, overlapping windows and ones far apart, wide, narrow and single-pixel images, one tap
-/// to 64.
+/// one, overlapping windows and ones far apart or that leave a border, wide, narrow and
+/// single-pixel images, one tap to 64.
 inline std::vector<ImageConvolutionShape> image_convolution_shapes(std::int64_t images) {
   struct Case {
     std::int64_t channels, filters;
@@ -29,6 +30,7 @@ inline std::vector<ImageConvolutionShape> image_convolution_shapes(std::int64_t 
   const Case cases[] = {{3, 64, fitted_windows(32, 3, 1, 1), fitted_windows(32, 3, 1, 1)},
                         {3, 64, fitted_windows(32, 7, 2, 3), fitted_windows(32, 7, 2, 3)},
                         {3, 32, fitted_windows(31, 3, 2, 1), fitted_windows(47, 3, 2, 1)},
+                        {3, 32, fitted_windows(36, 3, 2, 0), fitted_windows(40, 3, 2, 0)},
                         {1, 8, fitted_windows(28, 5, 1, 2), fitted_windows(28, 5, 1, 0)},
                         {4, 24, fitted_windows(13, 2, 5, 1), fitted_windows(17, 3, 4, 2)},
                         {2, 96, fitted_windows(1, 1, 1, 0), fitted_windows(1, 1, 1, 0)},
@@ -64,13 +66,28 @@ struct ImageTensors {
   at::Tensor images, weight, output_gradient;
 };
 
+/// Makes NaN of all pixels that no window sees: they must not reach a result.
+inline void spoil_unseen(const ImageConvolutionShape& s, at::Tensor& images) {
+  const auto unseen = [](const WindowAxis& axis) {
+    at::Tensor mask = at::ones({axis.input}, at::kBool);
+    for (std::int64_t o = 0; o < axis.output; ++o)
+      for (std::int64_t tap = 0; tap < axis.window; ++tap) {
+        const std::int64_t position = o * axis.stride - axis.padding + tap;
+        if (position >= 0 && position < axis.input) mask[position] = false;
+      }
+    return mask;
+  };
+  images.masked_fill_(unseen(s.rows).view({-1, 1}) | unseen(s.columns), NAN);
+}
+
 inline ImageTensors random_tensors(const ImageConvolutionShape& s) {
+  at::Tensor images = at::randn({s.images, s.channels, s.rows.input, s.columns.input})
+                          .to(torch_type_of(s.image_type))
+                          .contiguous(s.channels_last ? at::MemoryFormat::ChannelsLast
+                                                      : at::MemoryFormat::Contiguous);
+  spoil_unseen(s, images);
   return {
-      at::randn({s.images, s.channels, s.rows.input, s.columns.input})
-          .to(torch_type_of(s.image_type))
-          .contiguous(s.channels_last ? at::MemoryFormat::ChannelsLast
-                                      : at::MemoryFormat::Contiguous),
-      at::randn({s.filters, s.rows.window, s.columns.window, s.channels}),
+      images, at::randn({s.filters, s.rows.window, s.columns.window, s.channels}),
       at::randn({s.images, s.rows.output, s.columns.output, s.filters}).to(torch_type_of(s.type))};
 }
 

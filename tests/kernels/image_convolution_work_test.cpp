@@ -36,7 +36,7 @@ std::vector<Word> tile_at(const ImageConvolutionShape& s, const ImageTiles& tile
       const std::int64_t ix = place.column * s.columns.stride - s.columns.padding + column;
       Word& word = tile[static_cast<std::size_t>(row * tiles.pitch + column)];
       word = {};
-      if (iy < 0 || iy >= s.rows.input || ix < 0 || ix >= s.columns.input) continue;
+      if (iy < 0 || iy >= seen_end(s.rows) || ix < 0 || ix >= seen_end(s.columns)) continue;
       for (std::int64_t c = 0; c < s.channels; ++c)
         word[static_cast<std::size_t>(c)] = x[place.image][c][iy][ix];
     }
@@ -85,7 +85,7 @@ at::Tensor emulated_forward(const ImageConvolutionShape& s, const ImageTiles& ti
   const FilterGroups groups = group_filters(s.filters);
   const auto filters = static_cast<std::int32_t>(groups.filters);
   const std::int32_t matrices = filters / 16;
-  const auto steps = static_cast<std::int32_t>(parts_of(image_taps(s), kStepTaps));
+  const auto steps = static_cast<std::int32_t>(divide_up(image_taps(s), kStepTaps));
   at::Tensor output =
       at::full({s.images, s.rows.output, s.columns.output, s.filters}, NAN, at::kDouble);
   auto y = output.accessor<double, 4>();
@@ -218,6 +218,7 @@ TEST(ImageConvolutionWork, GivesEachLaneWhatMakesTheConvolution) {
     ImageTensors tensors = random_tensors(s);
     tensors = {whole_numbers(tensors.images), whole_numbers(tensors.weight),
                whole_numbers(tensors.output_gradient)};
+    spoil_unseen(s, tensors.images);
     const ImageResults wanted = by_definition(s, tensors);
     const at::Tensor images = tensors.images.to(at::kDouble);
     ASSERT_TRUE(at::equal(emulated_forward(s, *tiles, images, tensors.weight.to(at::kDouble)),

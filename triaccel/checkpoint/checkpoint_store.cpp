@@ -138,6 +138,22 @@ void prune(const std::filesystem::path& directory, std::int64_t saved, int keep,
   notices.push_back(error.what());  // the new checkpoint is safe all the same
 }
 
+/// The first that verifies; what is wrong with those before it goes to `damaged` and, where there
+/// is one, into its notices.
+std::optional<LoadedCheckpoint> first_whole(std::span<const Generation> generations,
+                                            std::vector<std::string>& damaged) {
+  for (const Generation& generation : generations) {
+    try {
+      LoadedCheckpoint loaded = read_checkpoint(generation);
+      loaded.notices = damaged;
+      return loaded;
+    } catch (const StorageError& error) {
+      damaged.push_back(error.what());
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(std::filesystem::path directory, int keep)
@@ -171,33 +187,18 @@ SavedCheckpoint CheckpointStore::save(const CheckpointInfo& info,
 
 std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
   std::vector<std::string> damaged;
-  for (const Generation& generation : list_generations(directory_)) {
-    try {
-      LoadedCheckpoint loaded = read_checkpoint(generation);
-      loaded.notices = std::move(damaged);
-      return loaded;
-    } catch (const StorageError& error) {
-      damaged.push_back(error.what());
-    }
-  }
-  if (damaged.empty()) return std::nullopt;
+  std::optional<LoadedCheckpoint> loaded = first_whole(list_generations(directory_), damaged);
+  if (loaded || damaged.empty()) return loaded;
   std::string all = text(directory_.string(), ": no checkpoint verifies");
   for (const std::string& one : damaged) all += "; " + one;
   throw StorageError(all);
 }
 
 LoadedCheckpoint CheckpointStore::load(std::int64_t step) const {
+  std::vector<Generation> generations = list_generations(directory_);
+  std::erase_if(generations, [&](const Generation& one) { return one.step != step; });
   std::vector<std::string> damaged;
-  for (const Generation& generation : list_generations(directory_)) {
-    if (generation.step != step) continue;
-    try {
-      LoadedCheckpoint loaded = read_checkpoint(generation);
-      loaded.notices = std::move(damaged);
-      return loaded;
-    } catch (const StorageError& error) {
-      damaged.push_back(error.what());
-    }
-  }
+  if (auto loaded = first_whole(generations, damaged)) return *std::move(loaded);
   if (!damaged.empty()) throw StorageError(damaged.front());
   std::string there;
   for (const std::int64_t one : steps()) there += text(" ", one);

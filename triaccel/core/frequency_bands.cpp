@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/predicted_blocks.h"
 
@@ -164,17 +165,17 @@ FrequencyLayout frequency_layout(const BlockMap& map, int block, const Coefficie
   FrequencyLayout layout = {};
   const int chunk_blocks = blocks_of_chunk(block);
   for (const std::uint8_t width : bits) layout.chunk_bits += width * chunk_blocks;
-  layout.block_rows = (map.rows + block - 1) / block;
-  layout.block_columns = (map.columns + block - 1) / block;
+  layout.block_rows = divide_up(map.rows, block);
+  layout.block_columns = divide_up(map.columns, block);
   layout.positions = map.images * layout.block_rows * layout.block_columns;
   if (layout.positions == 0 || map.channels == 0) return layout;
   const std::int64_t unit_positions = kUnitChunks * chunk_blocks;
   const std::int64_t full_groups = (layout.positions - 1) / unit_positions;
   const std::int64_t left = layout.positions - full_groups * unit_positions;
   layout.units = (full_groups + 1) * map.channels;
-  layout.tiles = (layout.units + kTileUnits - 1) / kTileUnits;
-  layout.full_tiles = (full_groups * map.channels + kTileUnits - 1) / kTileUnits;
-  layout.last_chunks = static_cast<int>((left + chunk_blocks - 1) / chunk_blocks);
+  layout.tiles = divide_up(layout.units, kTileUnits);
+  layout.full_tiles = divide_up(full_groups * map.channels, kTileUnits);
+  layout.last_chunks = static_cast<int>(divide_up(left, chunk_blocks));
   return layout;
 }
 

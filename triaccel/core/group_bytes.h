@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/core/saved_plan.h"
 
 // The bytes that tensors take in groups, and in what other systems do: known from sizes and plans
@@ -20,7 +21,7 @@ inline constexpr int kFewestGroupEighths = 8;
 inline constexpr int kMostGroupEighths = 64;
 
 constexpr std::int64_t group_tiles(std::int64_t elements) {
-  return (elements + kGroupTile - 1) / kGroupTile;
+  return divide_up(elements, kGroupTile);
 }
 
 /// SavedCodec::Groups, in whole tiles: codes, and a range of 4 bytes for every group.
@@ -36,7 +37,7 @@ constexpr std::int64_t levelled_bytes(std::span<const std::int64_t> sizes, int e
 /// Groups of a tensor whose `samples` parts start a group each; the last of a part is filled up.
 constexpr std::int64_t sample_groups(std::int64_t samples, std::int64_t elements) {
   if (elements == 0) return 0;
-  return samples * ((elements / samples + kGroupElements - 1) / kGroupElements);
+  return samples * divide_up(elements / samples, kGroupElements);
 }
 
 /// Groups of codes of so many whole bits, with 4 bytes each for the range.

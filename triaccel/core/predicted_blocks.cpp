@@ -1,5 +1,7 @@
 #include "triaccel/core/predicted_blocks.h"
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel {
 
 int predicted_block_bits(int block, const CoefficientBits& bits, int level, int kind) {
@@ -22,13 +24,13 @@ PredictedLayout predicted_layout(const BlockMap& map, int block, const Coefficie
   PredictedLayout layout{.unit_blocks = kUnitChunks * blocks_of_chunk(block),
                          .channels = map.channels};
   if (positions == 0 || map.channels == 0) return layout;
-  layout.channel_tiles = (positions + kPredictedTile - 1) / kPredictedTile;
+  layout.channel_tiles = divide_up(positions, kPredictedTile);
   // Where nothing is predicted, codes of one bit less still fit.
   const int wanted = predicted_block_bits(block, bits, 0, 0) * (256 - saved);
   const int least = predicted_block_bits(block, bits, kCoarsestLevel, 0) * 256;
   const auto tile_of = [&](std::int64_t blocks) {
     PredictedLayout::Tile tile{.blocks = static_cast<int>(blocks)};
-    tile.units = (tile.blocks + layout.unit_blocks - 1) / layout.unit_blocks;
+    tile.units = divide_up(tile.blocks, layout.unit_blocks);
     tile.kind_words = (tile.blocks + 15) / 16;
     tile.room = (std::max(wanted, least) * tile.blocks + 255) / 256;
     return tile;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
+
 // The bytes that stored tensors take: known from their element counts and plans alone, and exact.
 namespace triaccel {
 
@@ -26,7 +28,7 @@ inline constexpr int kMostNonZeroEighths = 64;
 
 /// Codes and ranges of a tensor's non-zeros, in whole tiles; without the mask, which others share.
 constexpr std::int64_t nonzero_bytes(std::int64_t elements, int eighths) {
-  return (elements + kNonZeroTile - 1) / kNonZeroTile * (1 + eighths) * 16;
+  return divide_up(elements, kNonZeroTile) * (1 + eighths) * 16;
 }
 
 }  // namespace triaccel

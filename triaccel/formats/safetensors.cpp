@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/formats/file_bytes.h"
 #include "triaccel/formats/file_writer.h"
@@ -97,7 +98,7 @@ std::string header_of(const std::vector<const StateView*>& tensors,
   }
   header << (separator == "{" ? "{}" : "}");
   std::string written = std::move(header).str();
-  written.resize((written.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  written.resize(round_up(written.size(), kLengthBytes), ' ');
   return written;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 
 namespace triaccel::int8 {
@@ -10,9 +11,7 @@ namespace triaccel::int8 {
 /// Buffers begin at multiples of this many bytes.
 inline constexpr std::int64_t kArenaStep = 64;
 
-constexpr std::int64_t arena_bytes(std::int64_t bytes) {
-  return (bytes + kArenaStep - 1) / kArenaStep * kArenaStep;
-}
+constexpr std::int64_t arena_bytes(std::int64_t bytes) { return round_up(bytes, kArenaStep); }
 
 /// The working memory of a step: one block, handed out in order and given back by scopes. It counts
 /// the most that was ever in use.

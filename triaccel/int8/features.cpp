@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/forward_pass.h"
 #include "triaccel/int8/layer_input.h"
 #include "triaccel/int8/layer_sums.h"
@@ -48,7 +49,7 @@ void pack_panels(const Forward& job, std::int8_t* to, Features& features) {
     for (std::int32_t s = 0; s < job.streams.count; ++s)
       features.panels[l][s] = to + (panels == 1 ? 0 : s * size);
     const std::int64_t offset = state.network.offsets[static_cast<std::size_t>(l)];
-    const std::int32_t blocks = (layer.out_channels + kPanelRows - 1) / kPanelRows;
+    const std::int32_t blocks = divide_up(layer.out_channels, kPanelRows);
     for_each_item(job.threads, blocks, [&](std::int32_t block, std::int32_t) {
       const std::int64_t row = std::int64_t{block} * kPanelRows;
       const std::int64_t index = offset + row * layer.depth();

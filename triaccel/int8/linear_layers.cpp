@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/cross_entropy.h"
 #include "triaccel/int8/forward_pass.h"
 #include "triaccel/int8/layer_input.h"
@@ -134,7 +135,7 @@ void run_linear_layers(const Forward& job, const ForwardMemory& memory, const Mi
   for (std::int32_t l = network.feature_layers(); l < network.layer_count(); ++l) {
     keep_rows(job, micro, l);
     const std::int32_t out = network.layers[static_cast<std::size_t>(l)].out_channels;
-    for_each_item(job.threads, (out + kPanelRows - 1) / kPanelRows,
+    for_each_item(job.threads, divide_up(out, kPanelRows),
                   [&](std::int32_t block, std::int32_t worker) {
                     multiply_block(pass, l, block, pass.panels[worker]);
                   });

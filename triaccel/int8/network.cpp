@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/int8/product.h"
 
@@ -71,7 +72,7 @@ Network make_network(std::vector<Layer> layers) {
               " channels, but '", before.name, "' gives ", before.out_channels);
     }
     network.offsets.push_back(network.weight_bytes);
-    network.weight_bytes += (layer.weight_count() + kDepthStep - 1) / kDepthStep * kDepthStep;
+    network.weight_bytes += round_up(layer.weight_count(), kDepthStep);
   }
   network.layers = std::move(layers);
   return network;

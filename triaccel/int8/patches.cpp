@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/layer_input.h"
 #include "triaccel/int8/padded_depth.h"
 
@@ -76,10 +77,9 @@ void gather_part(const Layer& layer, const RowParts& parts, std::int32_t part,
 
 /// `units` in parts of about the same size, each of at most `most` or one.
 RowParts even_parts(std::int32_t units, std::int32_t rows_per_unit, std::int32_t most) {
-  const std::int32_t parts = most < 1 ? units : (units + most - 1) / most;
-  return {.units = units,
-          .rows_per_unit = rows_per_unit,
-          .units_per_part = (units + parts - 1) / parts};
+  const std::int32_t parts = most < 1 ? units : divide_up(units, most);
+  return {
+      .units = units, .rows_per_unit = rows_per_unit, .units_per_part = divide_up(units, parts)};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {
@@ -14,7 +15,7 @@ struct RowParts {
   std::int32_t rows_per_unit = 0;  // of the product
   std::int32_t units_per_part = 0;
 
-  std::int32_t parts() const { return (units + units_per_part - 1) / units_per_part; }
+  std::int32_t parts() const { return divide_up(units, units_per_part); }
   std::int32_t units_of(std::int32_t part) const {
     const std::int32_t left = units - part * units_per_part;
     return left < units_per_part ? left : units_per_part;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/fixed_point.h"
 #include "triaccel/int8/random_runs.h"
 #include "triaccel/int8/wide_loop.h"
@@ -70,7 +71,7 @@ void apply_slope_update(State& state, const SlopeUpdate& update, const Threads& 
   for (std::int32_t l = 0; l < update.boundary; ++l) {
     const std::int64_t offset = state.network.offsets[static_cast<std::size_t>(l)];
     const std::int64_t count = state.network.layers[static_cast<std::size_t>(l)].weight_count();
-    const auto items = static_cast<std::int32_t>((count + kWeightsAnItem - 1) / kWeightsAnItem);
+    const auto items = static_cast<std::int32_t>(divide_up(count, kWeightsAnItem));
     for_each_item(threads, items, [&](std::int32_t item, std::int32_t) {
       const std::int64_t first = item * kWeightsAnItem;
       update_run(update, offset + first, std::min(kWeightsAnItem, count - first),

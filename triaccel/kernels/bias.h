@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda_stream.h"
 #include "triaccel/kernels/tensor_list.h"
 
@@ -23,7 +24,7 @@ constexpr std::int64_t bias_row_chunks(const BiasedMatrix& matrix) {
   if (matrix.rows <= kRowsOfOneSum) return 1;
   constexpr std::int64_t blocks = 528, block_bytes = 512;  // of a row
   const std::int64_t row_bytes = matrix.channels * (matrix.type == FloatType::F32 ? 4 : 2);
-  const std::int64_t groups = (row_bytes + block_bytes - 1) / block_bytes;
+  const std::int64_t groups = divide_up(row_bytes, block_bytes);
   return std::clamp(blocks / std::max<std::int64_t>(groups, 1), std::int64_t{1}, matrix.rows / 64);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/depthwise.h"
 
 namespace triaccel::kernels {
@@ -14,10 +15,6 @@ namespace triaccel::kernels {
 // registers, which makes packs of 8 bytes for filters of 3 x 3 and of 4 bytes for 5 x 5.
 
 inline constexpr int kStripColumns = 4;  // of the map that is cut into strips
-
-constexpr std::int64_t ceil_divide(std::int64_t count, std::int64_t size) {
-  return (count + size - 1) / size;
-}
 
 /// Channels a thread takes: all that fit into a pack, or one where they do not divide the map's.
 constexpr int channels_per_pack(const DepthwiseShape& shape) {
@@ -52,18 +49,18 @@ struct CutOptions {
 inline StripCut cut_into_strips(const DepthwiseShape& shape, std::int64_t map_rows,
                                 std::int64_t map_columns, CutOptions options) {
   const std::int64_t packs = shape.channels / channels_per_pack(shape);
-  const std::int64_t groups = ceil_divide(packs, pack_lanes(shape));
+  const std::int64_t groups = divide_up(packs, pack_lanes(shape));
   const std::int64_t strips_per_block = options.threads / pack_lanes(shape);
-  const std::int64_t columns = ceil_divide(map_columns, kStripColumns);
+  const std::int64_t columns = divide_up(map_columns, kStripColumns);
   std::int64_t height = map_rows;
-  const auto strips = [&] { return shape.images * columns * ceil_divide(map_rows, height); };
-  while (groups * ceil_divide(strips(), strips_per_block) < options.wanted_blocks &&
+  const auto strips = [&] { return shape.images * columns * divide_up(map_rows, height); };
+  while (groups * divide_up(strips(), strips_per_block) < options.wanted_blocks &&
          height > options.least_height)
-    height = ceil_divide(height, 2);
+    height = divide_up(height, 2);
   return {.packs = static_cast<std::int32_t>(packs),
           .groups = static_cast<std::int32_t>(groups),
           .columns = static_cast<std::int32_t>(columns),
-          .rows = static_cast<std::int32_t>(ceil_divide(map_rows, height)),
+          .rows = static_cast<std::int32_t>(divide_up(map_rows, height)),
           .height = static_cast<std::int32_t>(height),
           .strips = strips()};
 }
@@ -84,15 +81,14 @@ inline WeightGradientWork weight_gradient_work(const DepthwiseShape& shape) {
   };
   // Where one block a group is quick enough, a second kernel to add partial sums would cost more.
   const StripCut whole = cut(0);
-  const std::int64_t turns_alone = ceil_divide(whole.strips, threads_alone / pack_lanes(shape));
+  const std::int64_t turns_alone = divide_up(whole.strips, threads_alone / pack_lanes(shape));
   if (turns_alone * whole.height <= most_rows_alone)
     return {.cut = whole, .threads = threads_alone, .blocks = 1};
   const StripCut many = cut(most_blocks / 2);
-  const std::int64_t turns = ceil_divide(many.strips, threads / pack_lanes(shape));
+  const std::int64_t turns = divide_up(many.strips, threads / pack_lanes(shape));
   const std::int64_t most_a_group = std::max<std::int64_t>(1, most_blocks / many.groups);
-  return {.cut = many,
-          .threads = threads,
-          .blocks = ceil_divide(turns, ceil_divide(turns, most_a_group))};
+  return {
+      .cut = many, .threads = threads, .blocks = divide_up(turns, divide_up(turns, most_a_group))};
 }
 
 }  // namespace triaccel::kernels

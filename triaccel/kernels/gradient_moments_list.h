@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/tensor_list.h"
 
@@ -14,9 +15,7 @@ namespace triaccel::kernels {
 /// them, and few enough that 10 M elements are a single wave of blocks on a large GPU.
 inline constexpr std::int64_t kMomentsPiece = 4 * kChunk;
 
-constexpr std::int64_t pieces_of(std::int64_t count) {
-  return (count + kMomentsPiece - 1) / kMomentsPiece;
-}
+constexpr std::int64_t pieces_of(std::int64_t count) { return divide_up(count, kMomentsPiece); }
 
 /// Everything a block reads about its tensor, side by side: each line of the constant cache that it
 /// touches is waited for.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/image_convolution.h"
 
@@ -34,10 +35,6 @@ inline constexpr int kTilePixels = 1024;  // of shared memory, eight bytes each
 inline constexpr int kStepTaps = 4;       // of the forward pass: an inner extent of 16
 inline constexpr int kGroupTaps = 8;      // of the weight gradient: the columns of a matrix
 
-constexpr std::int64_t parts_of(std::int64_t count, std::int64_t size) {
-  return (count + size - 1) / size;
-}
-
 /// Tiles of windows, which cover the output of every image; those at its lower and right ends may
 /// reach beyond it.
 struct ImageTiles {
@@ -59,7 +56,7 @@ constexpr std::optional<ImageTiles> cut_image_tiles(const ImageConvolutionShape&
       shape.filters % 8 != 0)
     return {};
   const auto even = [](std::int64_t count, std::int64_t size) {  // parts of about equal size
-    return parts_of(count, parts_of(count, size));
+    return divide_up(count, divide_up(count, size));
   };
   std::optional<ImageTiles> best;
   std::int64_t least_cost = 0;
@@ -78,8 +75,8 @@ constexpr std::optional<ImageTiles> cut_image_tiles(const ImageConvolutionShape&
         even(rows.output, std::min({rows.output, kTileWindows / width, fitting_rows}));
     if (width * height < std::min(least_windows, rows.output * columns.output)) continue;
     const std::int64_t seen_rows = (height - 1) * rows.stride + rows.window;
-    const std::int64_t row_tiles = parts_of(rows.output, height);
-    const std::int64_t column_tiles = parts_of(columns.output, width);
+    const std::int64_t row_tiles = divide_up(rows.output, height);
+    const std::int64_t column_tiles = divide_up(columns.output, width);
     const std::int64_t cost = row_tiles * column_tiles * (kTileWindows + seen_rows * seen_columns);
     if (best && cost >= least_cost) continue;
     least_cost = cost;
@@ -120,7 +117,7 @@ struct FilterGroups {
 
 constexpr FilterGroups group_filters(std::int64_t filters) {
   const std::int64_t wide = (filters + 63) % 64 >= 32 ? 64 : 32;
-  return {.filters = wide, .count = parts_of(filters, wide)};
+  return {.filters = wide, .count = divide_up(filters, wide)};
 }
 
 /// Forward: the filter of its group that row `row` of matrix `matrix` stands for, of groups of
@@ -169,10 +166,10 @@ constexpr ImageGradientWork image_gradient_work(const ImageConvolutionShape& sha
                                                 const ImageTiles& tiles) {
   constexpr std::int64_t most_blocks = 264, least_tiles = 4;  // two blocks a multiprocessor
   const FilterGroups groups = group_filters(shape.filters);
-  const std::int64_t tap_groups = parts_of(image_taps(shape), kGroupTaps);
+  const std::int64_t tap_groups = divide_up(image_taps(shape), kGroupTaps);
   return {.tiles = tiles,
           .groups = groups,
-          .blocks = std::clamp<std::int64_t>(parts_of(tiles.count, least_tiles), 1,
+          .blocks = std::clamp<std::int64_t>(divide_up(tiles.count, least_tiles), 1,
                                              std::max<std::int64_t>(1, most_blocks / groups.count)),
           .tap_groups = tap_groups,
           .partial = groups.count * groups.filters * tap_groups * kGroupTaps * shape.channels};

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
+
 // Note [State in 8 bits]
 //
 // An optimizer's state as floats of 8 bits. Blocks of 128 values that follow each other in memory
@@ -38,9 +40,7 @@ inline constexpr std::int64_t kStateBlock = 128;
 /// Which code a state has.
 enum class Moment : std::uint8_t { First, Second };
 
-constexpr std::int64_t state_blocks(std::int64_t count) {
-  return (count + kStateBlock - 1) / kStateBlock;
-}
+constexpr std::int64_t state_blocks(std::int64_t count) { return divide_up(count, kStateBlock); }
 
 /// Bytes of the codes of `count` values: those of whole blocks, the last filled up with zeros, then
 /// the exponents of the blocks. All bytes zero: all values zero. Codes start at a multiple of
@@ -51,7 +51,7 @@ constexpr std::int64_t state_code_bytes(std::int64_t count) {
 
 /// The same up to where the codes of another tensor may start.
 constexpr std::int64_t state_code_room(std::int64_t count) {
-  return (state_code_bytes(count) + kStateBlock - 1) / kStateBlock * kStateBlock;
+  return round_up(state_code_bytes(count), kStateBlock);
 }
 
 /// For checkpoints, which are written by the host. Values that are on no level are rounded with the

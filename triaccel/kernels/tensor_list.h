@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
 
 namespace triaccel::kernels {
@@ -26,7 +27,7 @@ struct TensorEntry {
 /// Elements of one unit of work: one CUDA block, or one turn of an OpenMP loop.
 inline constexpr std::int64_t kChunk = 4096;
 
-constexpr std::int64_t chunks_of(std::int64_t count) { return (count + kChunk - 1) / kChunk; }
+constexpr std::int64_t chunks_of(std::int64_t count) { return divide_up(count, kChunk); }
 
 /// Chunks in all tensors together.
 inline std::int64_t chunk_count(std::span<const TensorEntry> tensors) {

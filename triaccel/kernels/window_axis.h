@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace triaccel::kernels {
@@ -23,6 +24,11 @@ constexpr WindowAxis fitted_windows(std::int64_t input, std::int64_t window, std
           .window = window,
           .stride = stride,
           .padding = padding};
+}
+
+/// One past the last position of the map that a window sees; a stride may leave some over.
+constexpr std::int64_t seen_end(const WindowAxis& axis) {
+  return std::min(axis.input, (axis.output - 1) * axis.stride - axis.padding + axis.window);
 }
 
 }  // namespace triaccel::kernels

@@ -30,10 +30,9 @@ kernels::BiasedMatrix checked_matrix(std::string_view who, std::string_view name
 
 bool takes_bias(const at::Tensor& matrix_or_map) {
   if (!matrix_or_map.defined() || matrix_or_map.layout() != at::kStrided) return false;
-  const auto type = matrix_or_map.scalar_type();
   const std::int64_t dimensions = matrix_or_map.dim();
-  return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && dimensions >= 2 &&
-         dimensions <= 4 && matrix_or_map.size(channel_dimension(matrix_or_map)) > 0 &&
+  return is_float_type(matrix_or_map.scalar_type()) && dimensions >= 2 && dimensions <= 4 &&
+         matrix_or_map.size(channel_dimension(matrix_or_map)) > 0 &&
          matrix_or_map.is_contiguous(dimensions == 4 ? at::MemoryFormat::ChannelsLast
                                                      : at::MemoryFormat::Contiguous);
 }

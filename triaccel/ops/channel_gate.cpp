@@ -14,10 +14,8 @@ namespace triaccel {
 namespace {
 
 bool is_gated_map(const at::Tensor& map) {
-  const auto type = map.scalar_type();
-  return map.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
-         map.layout() == at::kStrided && map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         map.size(2) * map.size(3) > 0;
+  return map.dim() == 4 && is_float_type(map.scalar_type()) && map.layout() == at::kStrided &&
+         map.is_contiguous(at::MemoryFormat::ChannelsLast) && map.size(2) * map.size(3) > 0;
 }
 
 kernels::ChannelMaps maps_of(std::string_view who, at::IntArrayRef sizes, at::ScalarType type) {
@@ -27,7 +25,7 @@ kernels::ChannelMaps maps_of(std::string_view who, at::IntArrayRef sizes, at::Sc
           .type = float_type_of(who, "map", type)};
 }
 
-void check_map(std::string_view who, std::string_view name, const at::Tensor& map) {
+void check_gated_map(std::string_view who, std::string_view name, const at::Tensor& map) {
   require(map.defined() && is_gated_map(map), who, name,
           " must be a dense, channels-last map [N, C, H, W] of float32, bfloat16 or float16 with "
           "at least one pixel; ask gates_channels first");
@@ -36,10 +34,8 @@ void check_map(std::string_view who, std::string_view name, const at::Tensor& ma
 /// Of the map's device and type, [N, C, 1, 1].
 void check_of_channels(std::string_view who, std::string_view name, const at::Tensor& tensor,
                        const at::TensorOptions& options, at::IntArrayRef map_sizes) {
-  check_tensor(who, name, tensor, options.device(), c10::typeMetaToScalarType(options.dtype()));
-  const std::array<std::int64_t, 4> wanted = {map_sizes[0], map_sizes[1], 1, 1};
-  require(tensor.sizes() == at::IntArrayRef(wanted) && tensor.is_contiguous(), who, name,
-          " must be contiguous with shape ", at::IntArrayRef(wanted), ", got ", tensor.sizes());
+  check_contiguous(who, name, tensor, options.device(), c10::typeMetaToScalarType(options.dtype()),
+                   {map_sizes[0], map_sizes[1], 1, 1});
 }
 
 at::Tensor sum_pixels(std::string_view who, const at::Tensor& map, const at::Tensor& factor,
@@ -69,22 +65,19 @@ bool gates_channels(const at::Tensor& map, const at::Tensor& gates) {
 
 at::Tensor pixel_mean(const at::Tensor& map) {
   constexpr std::string_view who = "pixel_mean";
-  check_map(who, "map", map);
+  check_gated_map(who, "map", map);
   return sum_pixels(who, map, {}, static_cast<float>(map.size(2) * map.size(3)));
 }
 
 at::Tensor gate_channels(const at::Tensor& map, const at::Tensor& gates) {
-  check_map("gate_channels", "map", map);
+  check_gated_map("gate_channels", "map", map);
   return gated_map_gradient(map, gates, {}, map.sizes());
 }
 
 at::Tensor gates_gradient(const at::Tensor& output_gradient, const at::Tensor& map) {
   constexpr std::string_view who = "gates_gradient";
-  check_map(who, "map", map);
-  check_map(who, "output_gradient", output_gradient);
-  check_tensor(who, "output_gradient", output_gradient, map.device(), map.scalar_type());
-  require(output_gradient.sizes() == map.sizes(), who, "output_gradient must have shape ",
-          map.sizes(), ", got ", output_gradient.sizes());
+  check_gated_map(who, "map", map);
+  check_map(who, "output_gradient", output_gradient, map.device(), map.scalar_type(), map.sizes());
   return sum_pixels(who, output_gradient, map, 1);
 }
 
@@ -99,9 +92,9 @@ at::Tensor gated_map_gradient(const at::Tensor& output_gradient, const at::Tenso
   const at::TensorOptions options =
       output_gradient.defined() ? output_gradient.options() : mean_gradient.options();
   if (output_gradient.defined()) {
-    check_map(who, "output_gradient", output_gradient);
-    require(output_gradient.sizes() == map_sizes, who, "output_gradient must have shape ",
-            map_sizes, ", got ", output_gradient.sizes());
+    check_gated_map(who, "output_gradient", output_gradient);
+    check_map(who, "output_gradient", output_gradient, options.device(),
+              output_gradient.scalar_type(), map_sizes);
     check_of_channels(who, "gates", gates, options, map_sizes);
   }
   if (mean_gradient.defined())

@@ -7,6 +7,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/depthwise.h"
+#include "triaccel/kernels/window_axis.h"
 #include "triaccel/ops/dispatch.h"
 #include "triaccel/ops/tensor_check.h"
 
@@ -14,18 +15,19 @@ namespace triaccel {
 namespace {
 
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 31;
+constexpr std::size_t kMapAlignment = 8;  // bytes
 
 bool is_map(const at::Tensor& map) {
-  const auto type = map.scalar_type();
-  return map.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
-         map.layout() == at::kStrided && map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         reinterpret_cast<std::uintptr_t>(map.const_data_ptr()) % 8 == 0;
+  return map.dim() == 4 && is_float_type(map.scalar_type()) && map.layout() == at::kStrided &&
+         map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         reinterpret_cast<std::uintptr_t>(map.const_data_ptr()) % kMapAlignment == 0;
 }
 
 kernels::DepthwiseAxis axis_of(std::int64_t input, std::int64_t filter, std::int64_t stride,
                                std::int64_t padding) {
-  const std::int64_t last = input + 2 * padding - filter;  // where the last window may begin
-  return {.input = input, .output = last < 0 ? 0 : last / stride + 1, .padding = padding};
+  return {.input = input,
+          .output = kernels::fitted_windows(input, filter, stride, padding).output,
+          .padding = padding};
 }
 
 /// The shape as the kernels know it; call it where computes_depthwise holds.
@@ -51,13 +53,8 @@ kernels::DepthwiseShape checked_shape(std::string_view who, const at::Tensor& in
 
 void check_output_gradient(std::string_view who, const at::Tensor& gradient,
                            const at::Tensor& input, const kernels::DepthwiseShape& shape) {
-  check_tensor(who, "output_gradient", gradient, input.device(), input.scalar_type());
-  const std::array<std::int64_t, 4> wanted = {shape.images, shape.channels, shape.rows.output,
-                                              shape.columns.output};
-  require(gradient.sizes() == at::IntArrayRef(wanted), who, "output_gradient must have shape ",
-          at::IntArrayRef(wanted), ", got ", gradient.sizes());
-  require(is_map(gradient), who,
-          "output_gradient must be dense and channels-last; call contiguous(ChannelsLast) on it");
+  check_map(who, "output_gradient", gradient, input.device(), input.scalar_type(),
+            {shape.images, shape.channels, shape.rows.output, shape.columns.output}, kMapAlignment);
 }
 
 }  // namespace

@@ -59,10 +59,8 @@ bool strides_fit(const at::Tensor& values) {
 }  // namespace
 
 bool codes_frequency(const at::Tensor& values) {
-  if (!values.defined() || values.layout() != at::kStrided) return false;
-  const at::ScalarType type = values.scalar_type();
-  return (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
-         !block_maps(values.sizes()).empty();
+  return values.defined() && values.layout() == at::kStrided &&
+         is_float_type(values.scalar_type()) && !block_maps(values.sizes()).empty();
 }
 
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,

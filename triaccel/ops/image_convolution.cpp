@@ -14,8 +14,7 @@ namespace {
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 30;  // of an image; and windows
 
 bool is_images(const at::Tensor& images) {
-  const auto type = images.scalar_type();
-  return images.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+  return images.dim() == 4 && is_float_type(images.scalar_type()) &&
          images.layout() == at::kStrided &&
          (images.is_contiguous() || images.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
@@ -113,18 +112,9 @@ at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Te
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   const kernels::ImageConvolutionShape shape =
       checked_shape(who, images, weight, geometry, output_gradient.scalar_type());
-  check_tensor(who, "output_gradient", output_gradient, images.device(),
-               output_gradient.scalar_type());
-  const std::array<std::int64_t, 4> wanted = {shape.images, shape.filters, shape.rows.output,
-                                              shape.columns.output};
-  require(output_gradient.sizes() == at::IntArrayRef(wanted), who,
-          "output_gradient must have shape ", at::IntArrayRef(wanted), ", got ",
-          output_gradient.sizes());
-  require(output_gradient.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-              reinterpret_cast<std::uintptr_t>(output_gradient.const_data_ptr()) % 16 == 0,
-          who,
-          "output_gradient must be dense and channels-last, at a multiple of 16 bytes; call "
-          "clone(ChannelsLast) on it");
+  check_map(who, "output_gradient", output_gradient, images.device(), output_gradient.scalar_type(),
+            {shape.images, shape.filters, shape.rows.output, shape.columns.output},
+            /*alignment=*/16);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty_like(weight, at::MemoryFormat::Preserve);
   const void *dy = output_gradient.const_data_ptr(), *x = images.const_data_ptr();

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel {
 
 std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like,
@@ -12,7 +14,7 @@ std::vector<at::Tensor> in_one_piece(const std::vector<at::Tensor>& like,
   std::vector<std::int64_t> offsets;
   for (const at::Tensor& tensor : like) {
     offsets.push_back(total);
-    total += (tensor.numel() + unit - 1) / unit * unit;
+    total += round_up(tensor.numel(), unit);
   }
   const at::Tensor piece =
       at::empty({total}, like.front().options().device(device.value_or(like.front().device())));

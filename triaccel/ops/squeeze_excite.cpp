@@ -22,10 +22,6 @@ bool is_float(const at::Tensor& tensor, at::IntArrayRef sizes, const at::Device&
   return is_dense(tensor, sizes, device) && tensor.scalar_type() == at::kFloat;
 }
 
-bool excites_type(at::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
 /// For means and layers that computes_excitation takes.
 kernels::ExciteShape shape_of(const at::Tensor& means, std::int64_t hidden) {
   return {.samples = means.size(0),
@@ -69,7 +65,7 @@ void check_hidden(std::string_view who, std::string_view name, const at::Tensor&
 }  // namespace
 
 bool computes_excitation(const at::Tensor& means, const ExcitationLayers& layers) {
-  if (!means.defined() || means.dim() != 4 || !excites_type(means.scalar_type()) ||
+  if (!means.defined() || means.dim() != 4 || !is_float_type(means.scalar_type()) ||
       !layers.squeeze.defined() || layers.squeeze.dim() != 4)
     return false;
   const std::int64_t channels = means.size(1), hidden = layers.squeeze.size(0);
@@ -135,7 +131,7 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
                                                 at::ScalarType excite_type) {
   constexpr std::string_view who = "excitation_parameter_gradients";
   require(means.defined() && means.dim() == 4 && backward.hidden.defined() &&
-              backward.hidden.dim() == 2 && excites_type(means.scalar_type()),
+              backward.hidden.dim() == 2 && is_float_type(means.scalar_type()),
           who, "means must be [N, C, 1, 1] and the gradient of the hidden numbers [N, R]");
   const kernels::ExciteShape shape = shape_of(means, backward.hidden.size(1));
   check_by_channel(who, "means", means, means);

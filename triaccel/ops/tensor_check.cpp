@@ -35,10 +35,25 @@ void check_contiguous(std::string_view who, std::string_view name, const at::Ten
   require(tensor.is_contiguous(), who, name, " must be contiguous; call contiguous() on it");
 }
 
+void check_map(std::string_view who, std::string_view name, const at::Tensor& map,
+               const at::Device& device, at::ScalarType type, at::IntArrayRef shape,
+               std::size_t alignment) {
+  check_tensor(who, name, map, device, type);
+  require(map.sizes() == shape, who, name, " must have shape ", shape, ", got ", map.sizes());
+  require(map.is_contiguous(at::MemoryFormat::ChannelsLast), who, name,
+          " must be dense and channels-last; call contiguous(ChannelsLast) on it");
+  require(reinterpret_cast<std::uintptr_t>(map.const_data_ptr()) % alignment == 0, who, name,
+          " must lie at a multiple of ", alignment, " bytes; call clone() on it");
+}
+
 bool same_memory_order(const at::Tensor& a, const at::Tensor& b) {
   for (std::int64_t d = 0; d < a.dim(); ++d)
     if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
   return true;
+}
+
+bool is_float_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
 kernels::FloatType float_type_of(std::string_view who, std::string_view name, at::ScalarType type) {

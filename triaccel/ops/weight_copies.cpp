@@ -148,12 +148,6 @@ void WeightCopies::refresh() {
       [&](cudaStream_t stream) { kernels::cuda::copy_weights(entries_, stream); });
 }
 
-std::int64_t WeightCopies::bytes() const {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& copy : copies_) bytes += static_cast<std::int64_t>(copy.nbytes());
-  return bytes;
-}
-
 at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight,
                           std::array<std::int64_t, 2> first_tap,
                           std::array<std::int64_t, 2> last_tap) {

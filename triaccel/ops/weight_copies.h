@@ -31,9 +31,8 @@ class WeightCopies {
   void refresh();
 
   const at::Tensor& copy(std::size_t index) const { return copies_.at(index); }
-  /// Frees one. What is left may be read, but neither refreshed nor counted any more.
+  /// Frees one. What is left may be read, but not refreshed any more.
   void drop(std::size_t index) { copies_.at(index).reset(); }
-  std::int64_t bytes() const;
 
  private:
   std::vector<at::Tensor> weights_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_statistics.h"
@@ -45,7 +46,7 @@ constexpr int asked_bits(const SavedPlan& plan) {
 /// The same with it: what coefficient_bits adds up to.
 constexpr int stored_bits(const SavedPlan& plan) {
   const int whole = 8 / blocks_of_chunk(plan.block);
-  return (asked_bits(plan) + whole - 1) / whole * whole;
+  return round_up(asked_bits(plan), whole);
 }
 
 }  // namespace triaccel

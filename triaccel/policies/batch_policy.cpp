@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/policies/batch_paper.h"
 #include "triaccel/policies/batch_rate.h"
@@ -109,7 +110,7 @@ void BatchPolicy::apply_paper(const StepReport& report, const StepPlan& ran, Ste
     plan.micro_batch_size = std::min(after, plan.batch_size);
   } else if (after != before || retried) {
     plan.batch_size = after;
-    plan.micro_batch_size = (after + sizes_.passes() - 1) / sizes_.passes();
+    plan.micro_batch_size = divide_up(after, sizes_.passes());
   }
 }
 

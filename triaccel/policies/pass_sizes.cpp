@@ -4,19 +4,16 @@
 #include <bit>
 #include <cmath>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel {
-namespace {
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
 
 std::int64_t passes_per_step(const StepPlan& plan) {
-  return divided_up(plan.batch_size, plan.micro_batch_size);
+  return divide_up(plan.batch_size, plan.micro_batch_size);
 }
 
 std::int64_t samples_per_pass(const StepPlan& plan) {
-  return divided_up(plan.batch_size, passes_per_step(plan));
+  return divide_up(plan.batch_size, passes_per_step(plan));
 }
 
 PassSizes::PassSizes(const BatchOptions& options, const StepPlan& start)
@@ -26,7 +23,7 @@ PassSizes::PassSizes(const BatchOptions& options, const StepPlan& start)
       passes_(passes_per_step(start)),
       smallest_batch_(std::min(options.smallest, batch_)),
       largest_batch_(std::max(batch_, options.largest > 0 ? options.largest : 4 * batch_)),
-      smallest_(divided_up(smallest_batch_, passes_)),
+      smallest_(divide_up(smallest_batch_, passes_)),
       largest_(largest_batch_ / passes_) {
   if (mode_ != BatchMode::Micro) return;
   smallest_batch_ = largest_batch_ = batch_;
@@ -37,7 +34,7 @@ PassSizes::PassSizes(const BatchOptions& options, const StepPlan& start)
 std::int64_t PassSizes::snapped(std::int64_t size) const {
   if (mode_ == BatchMode::Micro) {
     if (size < 1) return 0;
-    return divided_up(batch_, divided_up(batch_, size));
+    return divide_up(batch_, divide_up(batch_, size));
   }
   if (size >= bucket_) return size / bucket_ * bucket_;
   return static_cast<std::int64_t>(
@@ -53,8 +50,8 @@ std::int64_t PassSizes::at_most(double size) const {
 std::int64_t PassSizes::above(std::int64_t size) const {
   if (size >= largest_) return size;
   if (mode_ == BatchMode::Micro) {
-    const std::int64_t passes = divided_up(batch_, std::max<std::int64_t>(1, size));
-    return std::clamp(divided_up(batch_, std::max<std::int64_t>(1, passes - 1)), smallest_,
+    const std::int64_t passes = divide_up(batch_, std::max<std::int64_t>(1, size));
+    return std::clamp(divide_up(batch_, std::max<std::int64_t>(1, passes - 1)), smallest_,
                       largest_);
   }
   const std::int64_t next = size >= bucket_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/band_table.h"
@@ -121,7 +122,7 @@ class Ways {
             static_cast<std::uint8_t>(next == all ? 8 * step.to : 8 * step.from + eighth);
         if (bits > room) {
           add(fullest, least);
-          room = (bits + whole - 1) / whole * whole;
+          room = round_up(bits, whole);
         }
         fullest = plan;
         least = error;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel {
 namespace {
 
@@ -14,9 +16,7 @@ constexpr std::int64_t kAlignment = 128;  // a GPU's cache line; kernels ask for
 /// size, 4 % of what is held: about 2 % of a step's peak, of which records are about half.
 constexpr std::int64_t kPagesInPass = 24;
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kAlignment); }
 
 }  // namespace
 

@@ -122,12 +122,6 @@ std::vector<std::string> notes_of_rows(std::span<const CompressionRow> rows) {
   return notes;
 }
 
-std::string list_of(const std::vector<std::string>& lines) {
-  std::string out = "<ul class=\"notices\">";
-  for (const std::string& line : lines) out += fmt::format("<li>{}</li>", html_escaped(line));
-  return out + "</ul>";
-}
-
 }  // namespace
 
 std::string compression_text(std::span<const CompressionRow> rows) {
@@ -147,7 +141,7 @@ std::string compression_page(std::span<const CompressionRow> rows,
                              std::span<const BitPicture> pictures) {
   const std::vector<CompressionGroup> groups = compression_groups(rows);
   std::string body =
-      "<section class=\"details\">" + list_of(compression_findings(groups)) + "</section>\n";
+      "<section class=\"details\">" + html_list(compression_findings(groups)) + "</section>\n";
   for (const Overview& overview : overviews()) {
     const TableCells cells = overview_cells(groups, overview);
     if (!cells.rows.empty())
@@ -162,7 +156,7 @@ std::string compression_page(std::span<const CompressionRow> rows,
         "<section class=\"group\"><details><summary>Where bits go: {}</summary>"
         "<section class=\"plots\">{}</section></details></section>\n",
         html_escaped(picture.title), bit_picture_figure(picture.rows, picture.title));
-  body += "<section class=\"details\">" + list_of(notes_of_rows(rows)) + "</section>\n";
+  body += "<section class=\"details\">" + html_list(notes_of_rows(rows)) + "</section>\n";
   std::string devices;
   for (const CompressionRow& row : rows)
     if (devices.find(row.device) == devices.npos)

@@ -64,12 +64,6 @@ std::vector<std::string> notes_of(std::span<const ElasticRow> rows) {
   return notes;
 }
 
-std::string html_list(const std::vector<std::string>& lines) {
-  std::string out = "<ul class=\"notices\">";
-  for (const std::string& line : lines) out += fmt::format("<li>{}</li>", html_escaped(line));
-  return out + "</ul>";
-}
-
 }  // namespace
 
 std::string elastic_text(std::span<const ElasticRow> rows) {

@@ -60,10 +60,7 @@ std::string table_page(std::span<const TableRow> rows, PaperTable table,
               layers_section(reported) + purposes_section(reported) + "</details>";
     body += "</section>\n";
   }
-  body += "<section class=\"details\"><ul class=\"notices\">";
-  for (const std::string& note : table_notes(groups, table))
-    body += fmt::format("<li>{}</li>", html_escaped(note));
-  body += "</ul></section>\n";
+  body += "<section class=\"details\">" + html_list(table_notes(groups, table)) + "</section>\n";
   std::string devices;
   for (const TableRow& row : rows)
     if (row.table == table && devices.find(row.device) == devices.npos)

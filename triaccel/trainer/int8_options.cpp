@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/int8/product.h"
 #include "triaccel/policies/elastic_boundary.h"
@@ -39,7 +40,7 @@ std::int64_t steps_of(const RunConfig& config, std::int64_t samples_per_epoch) {
   if (config.train.steps > 0) return config.train.steps;
   const std::int64_t batch = config.train.batch * config.train.accumulate;
   const std::int64_t total = schedule_of(config, samples_per_epoch).total_samples;
-  const auto steps = [&](std::int64_t samples) { return (samples + batch - 1) / batch; };
+  const auto steps = [&](std::int64_t samples) { return divide_up(samples, batch); };
   return total / samples_per_epoch * steps(samples_per_epoch) + steps(total % samples_per_epoch);
 }
 

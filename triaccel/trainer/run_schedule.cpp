@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel {
 namespace {
 
@@ -11,7 +13,7 @@ std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_ep
     // The last step of an epoch is a short one.
     const std::int64_t batch =
         std::min(config.train.batch * config.train.accumulate, samples_per_epoch);
-    const std::int64_t steps_per_epoch = (samples_per_epoch + batch - 1) / batch;
+    const std::int64_t steps_per_epoch = divide_up(samples_per_epoch, batch);
     return config.train.steps / steps_per_epoch * samples_per_epoch +
            config.train.steps % steps_per_epoch * batch;
   }

@@ -1,5 +1,6 @@
 #include "triaccel/int8/cuda/device_network.h"
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/int8/padded_depth.h"
 
@@ -36,8 +37,8 @@ void describe_gradient(DeviceLayer& to, DeviceNetwork& network) {
   to.error_stride = padded_depth(to.outputs);
   to.gradient = network.gradient_count;
   to.first_tile = network.gradient_tiles;
-  to.tiles_across = (to.depth + kTileInputs - 1) / kTileInputs;
-  to.tiles = to.tiles_across * ((to.out_channels + kTileChannels - 1) / kTileChannels);
+  to.tiles_across = divide_up(to.depth, kTileInputs);
+  to.tiles = to.tiles_across * divide_up(to.out_channels, kTileChannels);
   to.by_tiles_across = make_divider(to.tiles_across);
   network.kept_bytes += to.panel_stride;
   network.error_bytes += to.error_stride;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/cuda/launch_check.cuh"
 #include "triaccel/int8/step_memory.h"
 
@@ -19,7 +20,7 @@ struct Cursor {
   T* take(std::int64_t count) {
     std::int8_t* at = memory + used;
     const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
-    used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    used += round_up(bytes, kAlignment);
     return reinterpret_cast<T*>(at);
   }
 };

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/cuda/device_math.cuh"
 #include "triaccel/int8/cuda/launch_check.cuh"
 #include "triaccel/int8/cuda/launches.h"
@@ -156,7 +157,7 @@ void reserve_point_memory(std::int32_t bytes) {
 
 void launch_point_layer(const StepArguments& step, std::int32_t l, cudaStream_t stream) {
   const DeviceLayer& layer = step.network.layers[l];
-  const dim3 grid(static_cast<unsigned>((layer.positions + kPoints - 1) / kPoints),
+  const dim3 grid(static_cast<unsigned>(divide_up(layer.positions, kPoints)),
                   static_cast<unsigned>(step.network.streams), static_cast<unsigned>(step.batch));
   point_kernel<<<grid, kThreads, static_cast<unsigned>(point_layer_bytes(layer)), stream>>>(step,
                                                                                             l);

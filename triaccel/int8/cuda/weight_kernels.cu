@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/int8/cuda/device_math.cuh"
 #include "triaccel/int8/cuda/launch_check.cuh"
 #include "triaccel/int8/cuda/launches.h"
@@ -202,7 +203,7 @@ __global__ void __launch_bounds__(kThreads)
 
 unsigned weight_blocks(const StepArguments& step) {
   const std::int64_t per_block = 8 * kThreads;
-  return static_cast<unsigned>((step.weight_bytes + per_block - 1) / per_block);
+  return static_cast<unsigned>(divide_up(step.weight_bytes, per_block));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/float_type_math.h"
 
 namespace triaccel::kernels::cpu {
@@ -30,7 +31,7 @@ void add(const BiasedMatrix& shape, const float* bias, void* matrix) {
 template <typename Stored>
 void sum_rows(const BiasedMatrix& shape, const void* matrix, float* sums) {
   using Word = typename Stored::Word;
-  const std::int64_t runs = (shape.rows + kRunRows - 1) / kRunRows;
+  const std::int64_t runs = divide_up(shape.rows, kRunRows);
   std::vector<float> partial(static_cast<std::size_t>(runs * shape.channels));
 #pragma omp parallel for schedule(static) if (is_large(shape))
   for (std::int64_t run = 0; run < runs; ++run) {

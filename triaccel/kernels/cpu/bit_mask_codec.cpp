@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/bit_mask_codec_math.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 
@@ -55,7 +56,7 @@ TRIACCEL_WIDE_VECTORS void write_elements(const std::uint32_t* __restrict words,
 /// Calls body(first word, element count) for blocks, on all threads.
 template <typename Body>
 void for_each_block(std::int64_t count, Body body) {
-  const std::int64_t blocks = (count + kBlockWords * 32 - 1) / (kBlockWords * 32);
+  const std::int64_t blocks = divide_up(count, kBlockWords * 32);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t first = block * kBlockWords * 32;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cross_entropy_math.h"
 
 namespace triaccel::kernels {
 
 std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes) {
   const std::int64_t rows_of_a_part = classes <= kClassesOfAWarp ? kRowsOfABlock : 1;
-  return std::clamp((rows + rows_of_a_part - 1) / rows_of_a_part, std::int64_t{1}, kMostParts);
+  return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMostParts);
 }
 
 namespace cpu {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/depthwise_work.h"
 #include "triaccel/kernels/float_type_math.h"
 
@@ -31,8 +32,8 @@ struct TapReach {
 
 TapReach reach_of(const DepthwiseAxis& axis, int stride, std::int64_t tap) {
   const std::int64_t shift = tap - axis.padding;
-  const std::int64_t begin = shift < 0 ? ceil_divide(-shift, stride) : 0;
-  const std::int64_t end = std::min(axis.output, ceil_divide(axis.input - shift, stride));
+  const std::int64_t begin = shift < 0 ? divide_up(-shift, stride) : 0;
+  const std::int64_t end = std::min(axis.output, divide_up(axis.input - shift, stride));
   return {shift, begin, std::max(begin, end)};
 }
 
@@ -162,7 +163,7 @@ void depthwise_input_gradient(const DepthwiseShape& shape, const void* output_gr
 
 void depthwise_weight_gradient(const DepthwiseShape& shape, const void* output_gradient,
                                const void* input, float* weight_gradient) {
-  const std::int64_t blocks = ceil_divide(shape.channels, kBlock);
+  const std::int64_t blocks = divide_up(shape.channels, kBlock);
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
     using Word = typename Stored::Word;
 #pragma omp parallel for schedule(static) if (products_of(shape) > kProductsAlone)

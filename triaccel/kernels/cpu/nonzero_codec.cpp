@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 #include "triaccel/kernels/nonzero_codec_math.h"
 
@@ -249,7 +250,7 @@ std::int64_t words_in(std::int64_t elements) { return (elements + 31) / 32; }
 
 void encode_nonzeros(const NonZeroCoding& coding, const void* values, NonZeroMask mask,
                      void* records, std::int32_t* not_finite) {
-  const std::int64_t tiles = (coding.count + kNonZeroTile - 1) / kNonZeroTile;
+  const std::int64_t tiles = divide_up(coding.count, kNonZeroTile);
   const OffsetRule rule = offset_rule(coding.rounding);
   const std::size_t room = static_cast<std::size_t>(coding.eighths) * 16;
   std::int32_t bad_groups = 0;
@@ -301,7 +302,7 @@ void encode_nonzeros(const NonZeroCoding& coding, const void* values, NonZeroMas
 
 void decode_nonzeros(const NonZeroCoding& coding, const std::uint32_t* mask, const void* records,
                      void* values) {
-  const std::int64_t tiles = (coding.count + kNonZeroTile - 1) / kNonZeroTile;
+  const std::int64_t tiles = divide_up(coding.count, kNonZeroTile);
   const std::size_t room = static_cast<std::size_t>(coding.eighths) * 16;
 #pragma omp parallel for schedule(static) if (tiles > kTilesAlone)
   for (std::int64_t number = 0; number < tiles; ++number) {

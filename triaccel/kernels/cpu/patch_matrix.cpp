@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel::kernels::cpu {
 namespace {
 
@@ -15,7 +17,7 @@ struct Inside {
 /// `start` is the position of tap 0.
 Inside taps_inside(const PatchWindows& windows, std::int64_t start) {
   const auto taps_below = [&](std::int64_t position) {  // taps at positions < position
-    return position <= start ? 0 : (position - start + windows.step - 1) / windows.step;
+    return position <= start ? 0 : divide_up(position - start, windows.step);
   };
   const std::int64_t first = std::min(taps_below(0), windows.taps);
   return {first, std::max(first, std::min(taps_below(windows.map), windows.taps))};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 #include "triaccel/kernels/scaled_cast_math.h"
 
@@ -23,7 +24,7 @@ TRIACCEL_WIDE_VECTORS float cast_block(const typename From::Word* from, typename
 template <typename From, typename To>
 float cast_all(const typename From::Word* from, typename To::Word* to, std::int64_t count,
                float factor, bool divide) {
-  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
+  const std::int64_t blocks = divide_up(count, kBlock);
   float maximum = 0;
 #pragma omp parallel for schedule(static) reduction(max : maximum) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {

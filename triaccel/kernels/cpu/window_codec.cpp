@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel::kernels::cpu {
 namespace {
 
@@ -37,7 +39,7 @@ class WindowWalk {
 template <typename Body>
 void for_each_word(const WindowPlaces& places, Body body) {
   const std::int64_t per_word = 32 / window_bits(places);
-  const std::int64_t words = (places.count + per_word - 1) / per_word;
+  const std::int64_t words = divide_up(places.count, per_word);
 #pragma omp parallel for schedule(static) if (words > kBlockWords)
   for (std::int64_t block = 0; block < words; block += kBlockWords) {
     WindowWalk walk(places, block * per_word);

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cpu/chunk_loop.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 #include "triaccel/kernels/zo_noise_math.h"
@@ -46,7 +47,7 @@ void draw(std::uint64_t seed, const ZoTerm& term, const ZoTensor& tensor, const 
           std::uint32_t* words) {
   static_assert(std::endian::native == std::endian::little, "the low half of a word comes first");
   if (tensor.inner_rows == 0) {
-    const std::int64_t groups = (range.end - range.begin + kZoGroup - 1) / kZoGroup;
+    const std::int64_t groups = divide_up(range.end - range.begin, kZoGroup);
     draw_groups(seed, term.step, term.direction, (tensor.first + range.begin) / kZoGroup, groups,
                 words);
     return;

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/float_type_math.h"
 
@@ -29,10 +30,6 @@ struct MapGrid {
   std::int64_t blocks;
 };
 
-std::int32_t parts_of(std::int64_t count, std::int64_t size) {
-  return static_cast<std::int32_t>((count + size - 1) / size);
-}
-
 constexpr std::int64_t kSumThreads = 512;
 constexpr std::int64_t kSumBlocks = 264;  // two for each multiprocessor of a large chip
 constexpr std::int64_t kGateThreads = 256;
@@ -43,8 +40,8 @@ constexpr int kGatePixels = 4;  // of a thread
 MapGrid sum_grid(const ChannelMaps& maps, int channels_per_pack) {
   const std::int64_t packs = maps.channels / channels_per_pack;
   std::int64_t lanes = std::min(packs, std::int64_t{128});
-  while (lanes > 2 && maps.images * parts_of(packs, lanes) < kSumBlocks) lanes = (lanes + 1) / 2;
-  const std::int32_t groups = parts_of(packs, lanes);
+  while (lanes > 2 && maps.images * divide_up(packs, lanes) < kSumBlocks) lanes = (lanes + 1) / 2;
+  const auto groups = static_cast<std::int32_t>(divide_up(packs, lanes));
   return {.pixels = maps.pixels,
           .packs = static_cast<std::int32_t>(packs),
           .groups = groups,
@@ -58,8 +55,8 @@ MapGrid gate_grid(const ChannelMaps& maps, int channels_per_pack) {
   const std::int64_t packs = maps.channels / channels_per_pack;
   const std::int64_t lanes = packs <= kGateThreads ? packs : kGateThreads / 2;
   const std::int64_t rows = std::min(kGateThreads / lanes, maps.pixels);
-  const std::int32_t groups = parts_of(packs, lanes);
-  const std::int32_t chunks = parts_of(maps.pixels, rows * kGatePixels);
+  const auto groups = static_cast<std::int32_t>(divide_up(packs, lanes));
+  const auto chunks = static_cast<std::int32_t>(divide_up(maps.pixels, rows * kGatePixels));
   return {.pixels = maps.pixels,
           .packs = static_cast<std::int32_t>(packs),
           .groups = groups,

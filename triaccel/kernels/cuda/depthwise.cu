@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
     filter_kernel(const __grid_constant__ FilterJob job, Pack pack) {
   using Word = typename Pack::Word;
   constexpr int channels = Pack::kChannels;
-  constexpr int slots = (filter + stride - 1) / stride;
+  constexpr int slots = divide_up(filter, stride);
   constexpr int turn = slots * stride;  // rows of `from` until the ring comes round
   constexpr int columns = (kStripColumns - 1) * stride + filter;
   __shared__ GroupFilters<Pack, filter> filters;
@@ -40,10 +40,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
   if (strip >= job.cut.strips || index >= job.cut.packs) return;
 
   float taps[filter * filter][channels];
-#pragma unroll
-  for (int t = 0; t < filter * filter; ++t)
-#pragma unroll
-    for (int v = 0; v < channels; ++v) taps[t][v] = filters.tap(lane, v, t);
+  filters.read(lane, taps);
 
   const StripPlace place = locate_strip(job.cut, job.to_size.rows, strip);
   ColumnReader<Word, columns> from(job.from, job.from_size, job.cut.packs, place.image,

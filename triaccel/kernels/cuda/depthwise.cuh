@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/depthwise.h"
@@ -214,8 +215,13 @@ struct GroupFilters {
     __syncthreads();
   }
 
-  __device__ float tap(int lane, int channel, int index) const {
-    return taps[(lane * Pack::kChannels + channel) * kTaps + index];
+  /// Those of a lane's pack, into registers.
+  __device__ void read(int lane, float (&to)[kTaps][Pack::kChannels]) const {
+#pragma unroll
+    for (int t = 0; t < kTaps; ++t)
+#pragma unroll
+      for (int v = 0; v < Pack::kChannels; ++v)
+        to[t][v] = taps[(lane * Pack::kChannels + v) * kTaps + t];
   }
 };
 
@@ -233,7 +239,7 @@ inline MapSize size_of(std::int64_t rows, std::int64_t columns) {
 template <typename Pack>
 LaunchShape strip_shape(const StripCut& cut) {
   constexpr int rows = kStripThreads / kLanes<Pack>;
-  return {.grid = unsigned(cut.groups * ceil_divide(cut.strips, rows)),
+  return {.grid = unsigned(cut.groups * divide_up(cut.strips, rows)),
           .threads = dim3(kLanes<Pack>, rows)};
 }
 

@@ -37,10 +37,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
   if (strip >= job.cut.strips || index >= job.cut.packs) return;
 
   float taps[filter * filter][channels];
-#pragma unroll
-  for (int t = 0; t < filter * filter; ++t)
-#pragma unroll
-    for (int v = 0; v < channels; ++v) taps[t][v] = filters.tap(lane, v, t);
+  filters.read(lane, taps);
 
   const StripPlace place = locate_strip(job.cut, job.pair_rows, strip);
   const std::int32_t first_row = job.padding_rows / 2 + place.row;

@@ -1,3 +1,4 @@
+#include "triaccel/kernels/cuda/block_sums.cuh"
 #include "triaccel/kernels/cuda/depthwise.cuh"
 
 namespace triaccel::kernels::cuda {
@@ -58,7 +59,7 @@ __device__ __forceinline__ void add_strip(const WeightJob& job, std::uint32_t st
                                           float (&sums)[filter * filter][Pack::kChannels]) {
   using Word = typename Pack::Word;
   constexpr int channels = Pack::kChannels;
-  constexpr int slots = (filter + stride - 1) / stride;
+  constexpr int slots = divide_up(filter, stride);
   constexpr int turn = slots * stride;
   constexpr int columns = (kStripColumns - 1) * stride + filter;
 
@@ -129,27 +130,9 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   store_block_sums<kLanes<Pack>>(sums, job.sums + blockIdx.y * end + first, end - first);
 }
 
-constexpr int kAddLanes = 32, kAddRows = 16;
-
-/// total[i] = sum over the blocks of partial[block][i]; each row of threads adds every sixteenth.
-__global__ void __launch_bounds__(kAddLanes* kAddRows)
-    add_kernel(const float* partial, std::int64_t blocks, std::int64_t count, float* total) {
-  __shared__ float rows[kAddRows][kAddLanes];
-  const std::int64_t i = std::int64_t{blockIdx.x} * kAddLanes + threadIdx.x;
-  float sum = 0;
-  wait_for_previous_kernel();
-  if (i < count) {
-#pragma unroll 8
-    for (std::int64_t block = threadIdx.y; block < blocks; block += kAddRows)
-      sum += partial[block * count + i];
-  }
-  rows[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || i >= count) return;
-#pragma unroll
-  for (int row = 1; row < kAddRows; ++row) sum += rows[row][threadIdx.x];
-  total[i] = sum;
-}
+struct SamePlace {
+  __device__ std::int64_t operator()(std::int64_t i) const { return i; }
+};
 
 template <int stride>
 void launch(const DepthwiseShape& shape, const WeightGradientWork& work, const WeightJob& job,
@@ -184,9 +167,8 @@ void depthwise_weight_gradient(const DepthwiseShape& shape, const void* output_g
   shape.stride == 1 ? launch<1>(shape, work, job, stream) : launch<2>(shape, work, job, stream);
   if (work.blocks == 1) return;
   const std::int64_t count = shape.channels * shape.filter * shape.filter;
-  launch_overlapped(kWho, add_kernel,
-                    {.grid = blocks_for(count, kAddLanes), .threads = dim3(kAddLanes, kAddRows)},
-                    stream, scratch, work.blocks, count, weight_gradient);
+  add_blocks(kWho, {.numbers = scratch, .blocks = work.blocks, .count = count}, weight_gradient,
+             SamePlace{}, stream);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda/frequency_codec.cuh"
 #include "triaccel/kernels/cuda/stored_quad.cuh"
 
@@ -14,7 +15,7 @@ namespace triaccel::kernels::cuda {
 template <int block, typename Word>
 struct TileStage {
   static constexpr int kRows = sizeof(Word) == 2 ? block : block == 4 ? 2 : 4;
-  static constexpr int kPasses = (block + kRows - 1) / kRows;
+  static constexpr int kPasses = divide_up(block, kRows);
   static constexpr int kRowBytes = kUnitChunks * blocks_of_chunk(block) * block * sizeof(Word);
   // An odd number of vectors: those of neighbouring lanes lie in other banks.
   static constexpr int kLaneBytes = kRows * kRowBytes | 16;

@@ -15,13 +15,15 @@ namespace triaccel::kernels::cuda {
 
 struct ImageAxis {
   std::int32_t input, output, window, stride, padding;
+  std::int32_t seen_end;  // of the input's positions
 
   explicit ImageAxis(const WindowAxis& axis)
       : input(static_cast<std::int32_t>(axis.input)),
         output(static_cast<std::int32_t>(axis.output)),
         window(static_cast<std::int32_t>(axis.window)),
         stride(static_cast<std::int32_t>(axis.stride)),
-        padding(static_cast<std::int32_t>(axis.padding)) {}
+        padding(static_cast<std::int32_t>(axis.padding)),
+        seen_end(static_cast<std::int32_t>(kernels::seen_end(axis))) {}
 };
 
 struct ImageWork {
@@ -71,8 +73,10 @@ __device__ inline TilePlace locate_tile(const ImageWork& work, std::int32_t tile
 }
 
 /// The bits of some of a tile's pixels on their way from memory, each channel as it is stored
-/// there: of pixels first, first + step, ...; zeros outside the image and beyond its channels. All
-/// threads of a block call it together, `first` being their number plus a multiple of `step`.
+/// there: of pixels first, first + step, ...; zeros outside the image, beyond its channels and in
+/// the border that no window sees: windows beyond the last, which a tile may have, reach it, and
+/// their gradient of zero does not silence what is not finite. All threads of a block call it
+/// together, `first` being their number plus a multiple of `step`.
 template <int kPixels>
 struct PixelBatch {
   std::uint32_t bits[kPixels][4];
@@ -134,16 +138,16 @@ struct PixelBatch {
       if (first / step * step + k * step >= count) break;  // for all threads
       const FastDivide::Result row = work.seen_columns(first + k * step);
       // Rows beyond the tile's last may be read, and are not stored.
-      const bool inside = static_cast<std::uint32_t>(top + row.quotient) <
-                              static_cast<std::uint32_t>(work.rows.input) &&
-                          static_cast<std::uint32_t>(left + row.remainder) <
-                              static_cast<std::uint32_t>(work.columns.input);
+      const bool seen = static_cast<std::uint32_t>(top + row.quotient) <
+                            static_cast<std::uint32_t>(work.rows.seen_end) &&
+                        static_cast<std::uint32_t>(left + row.remainder) <
+                            static_cast<std::uint32_t>(work.columns.seen_end);
       const std::int64_t offset =
           corner + std::int64_t{row.quotient} * line + row.remainder * pixel_step;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         bits[k][c] = 0;
-        if (c < work.channels && inside) bits[k][c] = images[offset + c * channel_step];
+        if (c < work.channels && seen) bits[k][c] = images[offset + c * channel_step];
       }
     }
   }

@@ -144,7 +144,7 @@ void image_convolution(const ImageConvolutionShape& shape, const void* images, c
   if (shape.images == 0) return;
   const ImageTiles tiles = tiles_of(who, shape);
   const FilterGroups groups = group_filters(shape.filters);
-  const auto steps = static_cast<std::int32_t>(parts_of(image_taps(shape), kStepTaps));
+  const auto steps = static_cast<std::int32_t>(divide_up(image_taps(shape), kStepTaps));
   const ForwardWork work = {
       .image = ImageWork(shape, tiles), .step_taps = FastDivide(steps * kStepTaps), .steps = steps};
   const auto most_blocks = std::max<std::int64_t>(1, kMostBlocks / groups.count);

@@ -1,3 +1,4 @@
+#include "triaccel/kernels/cuda/block_sums.cuh"
 #include "triaccel/kernels/cuda/image_convolution.cuh"
 
 namespace triaccel::kernels::cuda {
@@ -13,8 +14,8 @@ static_assert(kMostTapGroups <= kGradientWarps);
 constexpr int gradient_pitch(int filters) { return filters + 8; }
 
 /// The output's gradient of a tile's windows for the block's filters, [window][filter]; zeros where
-/// there is no window or filter, so that what the matrices see there counts for nothing, unless it
-/// is not finite.
+/// there is no window or filter, so that what the matrices see there counts for nothing. What is
+/// not finite does, but they see only pixels that windows of the output see as well.
 template <int filters>
 __device__ void copy_gradient(const ImageWork& work, const std::uint16_t* gradient,
                               const TilePlace& place, std::int32_t first_filter,
@@ -60,8 +61,7 @@ __device__ void load_pairs(const uint2* tile, const std::int32_t* window_pixels,
 /// A warp takes one group of taps for all filters of the block; where there are fewer groups than
 /// warps, warps share the windows. The map of the output's gradient is read once and the images
 /// once for each group of filters, both while the tile before is multiplied. At the end every block
-/// leaves its sums, which add_kernel reads: 43 kB for 64 filters of 7 x 7 x 3, of 264 blocks at
-/// most.
+/// leaves its sums for add_blocks: 43 kB for 64 filters of 7 x 7 x 3, of 264 blocks at most.
 template <int filters, typename Stored>
 __global__ void __launch_bounds__(kGradientThreads, 2)
     gradient_kernel(const std::uint16_t* output_gradient, const void* images, float* partials,
@@ -150,39 +150,18 @@ __global__ void __launch_bounds__(kGradientThreads, 2)
             make_float4(sums[m][c][0], sums[m][c][1], sums[m][c][2], sums[m][c][3]);
 }
 
-constexpr int kAddLanes = 32, kAddRows = 16;
-
-struct AddWork {
-  std::int32_t count;  // of one block's sums
-  std::int32_t blocks;
+/// From the order that blocks leave their sums in to that of the weights.
+struct WeightPlace {
   std::int32_t group_filters, tap_groups;
   std::int32_t filters, taps, channels;
-};
 
-/// Adds what the blocks have left, each row of threads every sixteenth, and brings the sums into
-/// the order of the weights.
-__global__ void __launch_bounds__(kAddLanes* kAddRows)
-    add_kernel(const float* partials, float* gradient, const AddWork work) {
-  __shared__ float rows[kAddRows][kAddLanes];
-  const auto i = static_cast<std::int32_t>(blockIdx.x * kAddLanes + threadIdx.x);
-  wait_for_previous_kernel();
-  float sum = 0;
-  if (i < work.count) {
-#pragma unroll 8
-    for (auto block = static_cast<std::int32_t>(threadIdx.y); block < work.blocks;
-         block += kAddRows)
-      sum += partials[std::int64_t{block} * work.count + i];
+  __device__ std::int64_t operator()(std::int64_t i) const {
+    const GradientPlace place =
+        gradient_place(static_cast<std::int32_t>(i), group_filters, tap_groups, channels);
+    if (place.filter >= filters || place.tap >= taps) return -1;
+    return (std::int64_t{place.filter} * taps + place.tap) * channels + place.channel;
   }
-  rows[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || i >= work.count) return;
-#pragma unroll
-  for (int row = 1; row < kAddRows; ++row) sum += rows[row][threadIdx.x];
-  const GradientPlace place = gradient_place(i, work.group_filters, work.tap_groups, work.channels);
-  if (place.filter >= work.filters || place.tap >= work.taps) return;
-  gradient[(std::int64_t{place.filter} * work.taps + place.tap) * work.channels + place.channel] =
-      sum;
-}
+};
 
 }  // namespace
 
@@ -211,17 +190,13 @@ void image_weight_gradient(const ImageConvolutionShape& shape, const void* outpu
     else
       launch(std::integral_constant<int, 32>{}, stored);
   });
-  const AddWork add = {.count = static_cast<std::int32_t>(work.partial),
-                       .blocks = static_cast<std::int32_t>(work.blocks),
-                       .group_filters = static_cast<std::int32_t>(work.groups.filters),
-                       .tap_groups = tap_groups,
-                       .filters = of_images.filters,
-                       .taps = of_images.taps,
-                       .channels = of_images.channels};
-  launch_overlapped(
-      who, add_kernel,
-      {.grid = dim3(blocks_for(work.partial, kAddLanes)), .threads = dim3(kAddLanes, kAddRows)},
-      stream, static_cast<const float*>(scratch), weight_gradient, add);
+  const WeightPlace place = {.group_filters = static_cast<std::int32_t>(work.groups.filters),
+                             .tap_groups = tap_groups,
+                             .filters = of_images.filters,
+                             .taps = of_images.taps,
+                             .channels = of_images.channels};
+  add_blocks(who, {.numbers = scratch, .blocks = work.blocks, .count = work.partial},
+             weight_gradient, place, stream);
 }
 
 }  // namespace triaccel::kernels::cuda

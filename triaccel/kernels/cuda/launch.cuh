@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 
 namespace triaccel::kernels::cuda {
@@ -14,7 +15,7 @@ inline constexpr int kThreads = 256;
 
 /// Enough blocks for `count` work items; kernels that stride over the grid may be given fewer.
 inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
-  return static_cast<unsigned>((count + per_block - 1) / per_block);
+  return static_cast<unsigned>(divide_up(count, per_block));
 }
 
 /// Reports a launch that was refused; what fails while running appears at a later call.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda/bit_mask_codec.cuh"
 #include "triaccel/kernels/cuda/stored_quad.cuh"
 #include "triaccel/kernels/dither.h"
@@ -25,7 +26,7 @@ struct NonZeroWork {
 
 inline NonZeroWork nonzero_work(const NonZeroCoding& coding, const void* values) {
   return {.count = coding.count,
-          .tiles = (coding.count + kNonZeroTile - 1) / kNonZeroTile,
+          .tiles = divide_up(coding.count, kNonZeroTile),
           .eighths = coding.eighths,
           .aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0,
           .rounding = coding.rounding,

@@ -1,5 +1,6 @@
 #include <cuda_pipeline_primitives.h>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda/cluster_mailbox.cuh"
 #include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/float_type_math.h"
@@ -20,8 +21,6 @@ constexpr int kRunChannels = 144;       // of a block, where clusters are large 
 constexpr int kMostSamples = 8;         // of a cluster
 constexpr int kMostHidden = 128;        // what the kernel of the parameters takes
 constexpr int kPlainShared = 48 << 10;  // bytes that a kernel may have without asking
-
-std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct ChainPlan {
   int blocks = 1;   // of a cluster
@@ -55,14 +54,14 @@ ChainPlan plan_chain(const ExciteShape& shape) {
   const bool clusters =
       code_is_for_sm_90() && device_attribute("squeeze_excite", cudaDevAttrClusterLaunch) != 0;
   ChainPlan plan;
-  const std::int64_t wanted = quotient_up(shape.channels, kRunChannels);
+  const std::int64_t wanted = divide_up(shape.channels, kRunChannels);
   const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMostBlocks : 1);
-  plan.run = static_cast<int>(quotient_up(shape.channels, blocks));
-  plan.blocks = static_cast<int>(quotient_up(shape.channels, plan.run));
+  plan.run = static_cast<int>(divide_up(shape.channels, blocks));
+  plan.blocks = static_cast<int>(divide_up(shape.channels, plan.run));
   plan.samples = kMostSamples;
   const int multiprocessors = device_attribute("squeeze_excite", cudaDevAttrMultiProcessorCount);
   while (plan.samples > 1 &&
-         2 * quotient_up(shape.samples, plan.samples) * plan.blocks < multiprocessors)
+         2 * divide_up(shape.samples, plan.samples) * plan.blocks < multiprocessors)
     plan.samples /= 2;
   return plan;
 }
@@ -256,7 +255,7 @@ void launch_chain(std::string_view who, const ExciteShape& shape, const Chain& c
   if (bytes > kPlainShared)
     static_cast<void>(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const auto clusters = static_cast<unsigned>(quotient_up(shape.samples, kSamples));
+  const auto clusters = static_cast<unsigned>(divide_up(shape.samples, kSamples));
   const auto blocks = static_cast<unsigned>(plan.blocks);
   launch_overlapped(who, kernel,
                     {.grid = clusters * blocks,

@@ -1,3 +1,4 @@
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/cuda/overlapped_launch.cuh"
 #include "triaccel/kernels/float_type_math.h"
 #include "triaccel/kernels/squeeze_excite.h"
@@ -22,8 +23,8 @@ static_assert(sizeof(ExciteSums) == ExciteSums::kCount * sizeof(float));
 /// Samples that are in shared memory together: of each two numbers a hidden unit and a channel.
 int samples_at_once(const ExciteShape& shape) {
   const std::int64_t most = kSharedFloats / (2 * shape.hidden + 2 * kChannels);
-  const std::int64_t turns = std::max<std::int64_t>(1, (shape.samples + most - 1) / most);
-  return static_cast<int>((shape.samples + turns - 1) / turns);
+  const std::int64_t turns = std::max<std::int64_t>(1, divide_up(shape.samples, most));
+  return static_cast<int>(divide_up(shape.samples, turns));
 }
 
 __device__ void store(const ExciteGradient& into, std::int64_t element, float value) {
