@@ -24,7 +24,8 @@ struct Family {
   void (*measure)(RateMeter&);
 };
 
-constexpr std::array kFamilies = {Family{"batch-norm", batch_norm_rates},
+constexpr std::array kFamilies = {Family{"augment", augment_rates},
+                                  Family{"batch-norm", batch_norm_rates},
                                   Family{"depthwise", depthwise_rates},
                                   Family{"channel-gate", channel_gate_rates},
                                   Family{"excitation", excitation_rates},

@@ -13,7 +13,8 @@ class AugmentOnCuda : public CudaTest {
                  bool channels_last) {
     const at::Tensor i = images.to(device), s = ids.to(device),
                      e = at::tensor({std::int64_t{7}}).to(device);
-    const at::Tensor scale = scale_.to(device), shift = shift_.to(device);
+    const at::Tensor scale = scale_.narrow(0, 0, images.size(1)).to(device);
+    const at::Tensor shift = shift_.narrow(0, 0, images.size(1)).to(device);
     const at::Tensor output =
         at::empty({ids.numel() * images.size(1) * images.size(2) * images.size(3)},
                   at::TensorOptions().device(device));
@@ -34,8 +35,8 @@ class AugmentOnCuda : public CudaTest {
       cpu::augment(batch, how, channels_last, output.data_ptr<float>());
     return output.cpu();
   }
-  const at::Tensor scale_ = at::tensor({0.0171247f, 0.0175070f, 0.0174292f});
-  const at::Tensor shift_ = at::tensor({-2.1179039f, -2.0357143f, -1.8044444f});
+  const at::Tensor scale_ = at::tensor({0.0171247f, 0.0175070f, 0.0174292f, 0.5f, 3.0f});
+  const at::Tensor shift_ = at::tensor({-2.1179039f, -2.0357143f, -1.8044444f, 0.0f, -7.0f});
 };
 
 TEST_F(AugmentOnCuda, GivesTheBitsOfTheCpu) {
@@ -50,10 +51,26 @@ TEST_F(AugmentOnCuda, GivesTheBitsOfTheCpu) {
     }
 }
 
+TEST_F(AugmentOnCuda, GivesTheBitsOfTheCpuForLinesOfAnyLength) {
+  const at::Tensor ids = at::randint(9, {5}, at::kLong);
+  for (const std::int64_t channels : {1, 3, 5})
+    for (const std::int64_t width : {1, 2, 3, 5, 17, 90, 300, 515})
+      for (const std::int64_t height : {1, 2, 15, 17}) {
+        const at::Tensor images = at::randint(256, {9, channels, height, width}, at::kByte);
+        for (const bool channels_last : {false, true})
+          EXPECT_TRUE(same_bits(cut(device_, images, ids, channels_last),
+                                cut(at::kCPU, images, ids, channels_last)))
+              << channels << " x " << height << " x " << width << ", channels last "
+              << channels_last;
+      }
+}
+
 TEST_F(AugmentOnCuda, AnswersAnUnknownSampleWithNaN) {
   const at::Tensor images = at::randint(256, {4, 3, 5, 5}, at::kByte);
-  EXPECT_TRUE(
-      cut(device_, images, at::tensor({std::int64_t{4}}), false).isnan().all().item<bool>());
+  for (const bool channels_last : {false, true})
+    for (const std::int64_t unknown : {-1, 4})
+      EXPECT_TRUE(
+          cut(device_, images, at::tensor({unknown}), channels_last).isnan().all().item<bool>());
 }
 
 TEST_F(AugmentOnCuda, GathersLabels) {

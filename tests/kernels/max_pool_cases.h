@@ -28,6 +28,13 @@ inline std::vector<PoolShape> pool_shapes(const std::vector<std::int64_t>& chann
                        {fitted_windows(7, 3, 2, 1), fitted_windows(9, 3, 2, 0)},
                        {fitted_windows(7, 2, 2, 0), fitted_windows(5, 2, 2, 1)},
                        {fitted_windows(1, 3, 2, 1), fitted_windows(1, 3, 2, 1)},
+                       {fitted_windows(2, 3, 2, 1), fitted_windows(3, 3, 2, 1)},
+                       {fitted_windows(17, 3, 2, 1), fitted_windows(5, 3, 2, 1)},
+                       {fitted_windows(17, 3, 2, 0), fitted_windows(6, 3, 2, 0)},
+                       {fitted_windows(3, 3, 2, 0), fitted_windows(5, 3, 2, 0)},
+                       {fitted_windows(5, 2, 2, 0), fitted_windows(17, 2, 2, 0)},
+                       {fitted_windows(3, 2, 2, 0), fitted_windows(2, 2, 2, 0)},
+                       {fitted_windows(2, 2, 2, 1), fitted_windows(1, 2, 2, 1)},
                        {fitted_windows(9, 3, 1, 1), fitted_windows(6, 3, 1, 1)},
                        {fitted_windows(11, 2, 3, 1), fitted_windows(8, 5, 4, 2)},
                        {fitted_windows(15, 15, 1, 0), fitted_windows(17, 17, 5, 8)}};
@@ -40,8 +47,8 @@ inline std::vector<PoolShape> pool_shapes(const std::vector<std::int64_t>& chann
   return shapes;
 }
 
-/// Whole numbers, so that many are equal, with NaN and infinities among them, and a channel that is
-/// negative infinity throughout.
+/// Whole numbers, so that many are equal, with NaN, infinities and zeros of both signs among them,
+/// and a channel that is negative infinity throughout.
 inline at::Tensor awkward_map(const PoolShape& s) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const at::Tensor map =
@@ -50,6 +57,8 @@ inline at::Tensor awkward_map(const PoolShape& s) {
   map.masked_fill_(dice < 0.05, std::numeric_limits<double>::quiet_NaN());
   map.masked_fill_(dice > 0.95, -infinity);
   map.masked_fill_((dice > 0.5) & (dice < 0.52), infinity);
+  map.masked_fill_((dice > 0.6) & (dice < 0.65), 0.0);
+  map.masked_fill_((dice > 0.7) & (dice < 0.75), -0.0);
   map.select(3, 0).fill_(-infinity);
   return map.to(torch_type_of(s.type));
 }
@@ -84,13 +93,15 @@ inline PoolResults pooled_on_cpu(const PoolShape& s, const at::Tensor& map,
       map, output_gradient,
       [&](const void* from, void* to, std::uint8_t* taps) { cpu::max_pool(s, from, to, taps); },
       [&](const void* dy, const std::uint8_t* taps, void* dx) {
-        cpu::max_pool_gradient(s, dy, taps, dx);
+        cpu::max_pool_gradient(s, dy, nullptr, taps, dx);
       });
 }
 
-/// Equal, a NaN being equal to a NaN.
+/// Equal and of equal sign, a NaN being equal to a NaN.
 inline bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
-  return at::equal(a.isnan(), b.isnan()) && at::equal(at::nan_to_num(a), at::nan_to_num(b));
+  const at::Tensor numbers_of_a = at::nan_to_num(a), numbers_of_b = at::nan_to_num(b);
+  return at::equal(a.isnan(), b.isnan()) && at::equal(numbers_of_a, numbers_of_b) &&
+         at::equal(numbers_of_a.signbit(), numbers_of_b.signbit());
 }
 
 }  // namespace triaccel::kernels

@@ -15,7 +15,7 @@ class MaxPoolOnCuda : public CudaTest {
           cuda::max_pool(s, from, to, taps, stream());
         },
         [&](const void* of, const std::uint8_t* taps, void* dx) {
-          cuda::max_pool_gradient(s, of, taps, dx, stream());
+          cuda::max_pool_gradient(s, of, nullptr, taps, dx, stream());
         });
   }
 
@@ -26,7 +26,7 @@ class MaxPoolOnCuda : public CudaTest {
     const PoolResults wanted = pooled_on_cpu(s, map, dy);
     EXPECT_TRUE(same_numbers(found.values.cpu(), wanted.values)) << described(s);
     EXPECT_TRUE(at::equal(found.taps.cpu(), wanted.taps)) << described(s);
-    EXPECT_TRUE(at::equal(found.map_gradient.cpu(), wanted.map_gradient)) << described(s);
+    EXPECT_TRUE(same_numbers(found.map_gradient.cpu(), wanted.map_gradient)) << described(s);
     EXPECT_TRUE(same_numbers(found.values, again.values)) << described(s);
     EXPECT_TRUE(at::equal(found.map_gradient, again.map_gradient)) << described(s);
   }
@@ -41,6 +41,13 @@ TEST_F(MaxPoolOnCuda, GivesTheNumbersOfTheOracleInABatch) {
   s.images = 96;
   s.type = FloatType::Bf16;
   expect_oracle(s);
+}
+
+TEST_F(MaxPoolOnCuda, GivesTheNumbersOfTheOracleForOneImage) {
+  for (PoolShape s : pool_shapes({64})) {
+    s.images = 1;
+    expect_oracle(s);
+  }
 }
 
 TEST_F(MaxPoolOnCuda, TakesMapsThatLieAnywhere) {
@@ -59,10 +66,23 @@ TEST_F(MaxPoolOnCuda, TakesMapsThatLieAnywhere) {
   EXPECT_TRUE(at::equal(found.taps.cpu(), wanted.taps));
 }
 
+TEST_F(MaxPoolOnCuda, AddsASecondGradientFirst) {
+  for (const PoolShape& s : pool_shapes({5, 64})) {
+    const at::Tensor map = awkward_map(s).to(device_);
+    const at::Tensor dy = output_gradient_of(s).to(device_);
+    const at::Tensor second = output_gradient_of(s).to(device_);
+    const PoolResults wanted = on_cuda(s, map, dy + second);
+    const at::Tensor found = at::full_like(map, 12345);
+    cuda::max_pool_gradient(s, dy.data_ptr(), second.data_ptr(),
+                            wanted.taps.data_ptr<std::uint8_t>(), found.data_ptr(), stream());
+    EXPECT_TRUE(same_numbers(found, wanted.map_gradient)) << described(s);
+  }
+}
+
 TEST_F(MaxPoolOnCuda, TakesNoImages) {
   const PoolShape s = {.images = 0, .channels = 8};
   cuda::max_pool(s, nullptr, nullptr, nullptr, stream());
-  cuda::max_pool_gradient(s, nullptr, nullptr, nullptr, stream());
+  cuda::max_pool_gradient(s, nullptr, nullptr, nullptr, nullptr, stream());
 }
 
 }  // namespace

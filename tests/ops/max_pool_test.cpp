@@ -22,6 +22,21 @@ TEST(MaxPool, AgreesWithLibtorchForwardAndBackward) {
   EXPECT_TRUE(at::allclose(max_pool_gradient(dy, found.taps, map.sizes(), geometry), map.grad()));
 }
 
+TEST(MaxPool, AddsTwoGradientsAsLibtorchDoes) {
+  at::manual_seed(2);
+  const PoolGeometry geometry = {.window = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor map = channels_last({2, 8, 7, 5}, type);
+    const Maxima found = max_pool(map, geometry);
+    const at::Tensor one = channels_last(found.values.sizes(), type);
+    const at::Tensor other = channels_last(found.values.sizes(), type);
+    EXPECT_TRUE(at::equal(max_pool_gradient(one, found.taps, map.sizes(), geometry, other),
+                          max_pool_gradient(one + other, found.taps, map.sizes(), geometry)));
+    EXPECT_THROW(max_pool_gradient(one, found.taps, map.sizes(), geometry, other.contiguous()),
+                 UsageError);
+  }
+}
+
 TEST(MaxPool, KeepsTypesAndMemoryOrder) {
   const PoolGeometry geometry = {.window = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
   const at::Tensor map = channels_last({2, 8, 5, 5}, at::kBFloat16);

@@ -16,15 +16,6 @@ namespace {
 constexpr std::int64_t kMostPooledPixels = std::int64_t{1} << 30;
 constexpr std::int64_t kMostTaps = 255;
 
-bool is_float(at::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
-bool is_channels_last(const at::Tensor& map) {
-  return map.dim() == 4 && map.layout() == at::kStrided &&
-         map.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 bool fits(const PoolGeometry& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
@@ -58,8 +49,9 @@ bool fits(const kernels::PoolShape& shape) {
 }  // namespace
 
 bool pools_maxima(const at::Tensor& map, const PoolGeometry& geometry) {
-  return map.defined() && is_float(map.scalar_type()) && is_channels_last(map) && fits(geometry) &&
-         fits(shape_of(map.sizes(), map.scalar_type(), geometry));
+  return map.defined() && map.dim() == 4 && is_float_type(map.scalar_type()) &&
+         map.layout() == at::kStrided && map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         fits(geometry) && fits(shape_of(map.sizes(), map.scalar_type(), geometry));
 }
 
 Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
@@ -84,36 +76,35 @@ Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
 }
 
 at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor& taps,
-                             at::IntArrayRef map_sizes, const PoolGeometry& geometry) {
+                             at::IntArrayRef map_sizes, const PoolGeometry& geometry,
+                             const at::Tensor& added_gradient) {
   constexpr std::string_view who = "max_pool_gradient";
-  require(output_gradient.defined() && is_float(output_gradient.scalar_type()) &&
-              is_channels_last(output_gradient),
-          who,
-          "output_gradient must be dense, channels-last and float32, bfloat16 or float16; call "
-          "contiguous(ChannelsLast) on it");
-  check_tensor(who, "taps", taps, output_gradient.device(), at::kByte);
+  require(output_gradient.defined() && is_float_type(output_gradient.scalar_type()), who,
+          "output_gradient must be float32, bfloat16 or float16");
   require(map_sizes.size() == 4 && fits(geometry), who,
           "no kernel for this map, window and padding; ask pools_maxima first");
   const kernels::PoolShape shape = shape_of(map_sizes, output_gradient.scalar_type(), geometry);
   require(fits(shape), who, "no window fits a map of sizes ", map_sizes);
   const std::array<std::int64_t, 4> wanted = {shape.images, shape.channels, shape.rows.output,
                                               shape.columns.output};
-  require(output_gradient.sizes() == at::IntArrayRef(wanted), who,
-          "output_gradient must have shape ", at::IntArrayRef(wanted), ", got ",
-          output_gradient.sizes());
-  require(taps.sizes() == output_gradient.sizes() && is_channels_last(taps), who,
-          "taps must be those of max_pool: channels-last with shape ", at::IntArrayRef(wanted),
-          ", got ", taps.sizes());
+  check_map(who, "output_gradient", output_gradient, output_gradient.device(),
+            output_gradient.scalar_type(), wanted);
+  if (added_gradient.defined())
+    check_map(who, "added_gradient", added_gradient, output_gradient.device(),
+              output_gradient.scalar_type(), wanted);
+  check_map(who, "taps", taps, output_gradient.device(), at::kByte, wanted);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient =
       at::empty(map_sizes, output_gradient.options(), at::MemoryFormat::ChannelsLast);
   const void* from = output_gradient.const_data_ptr();
+  const void* added = added_gradient.defined() ? added_gradient.const_data_ptr() : nullptr;
   const auto* found = taps.const_data_ptr<std::uint8_t>();
   void* to = gradient.mutable_data_ptr();
   dispatch(
-      who, gradient.device(), [&] { kernels::cpu::max_pool_gradient(shape, from, found, to); },
+      who, gradient.device(),
+      [&] { kernels::cpu::max_pool_gradient(shape, from, added, found, to); },
       [&](cudaStream_t stream) {
-        kernels::cuda::max_pool_gradient(shape, from, found, to, stream);
+        kernels::cuda::max_pool_gradient(shape, from, added, found, to, stream);
       });
   return gradient;
 }

@@ -33,9 +33,11 @@ struct Maxima {
 Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry);
 
 /// The gradient of the map, in output_gradient's type and channels-last: at every pixel the FP32
-/// sum of the gradients of those windows whose maximum it was. `output_gradient` and `taps` are
-/// channels-last. Moves output_gradient, taps and the result once.
+/// sum of the gradients of those windows whose maximum it was. The output's gradient is
+/// output_gradient + added_gradient, rounded as at::add rounds it; `added_gradient`, of the same
+/// type, may be undefined. They and `taps` are channels-last. Moves each, and the result, once.
 at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor& taps,
-                             at::IntArrayRef map_sizes, const PoolGeometry& geometry);
+                             at::IntArrayRef map_sizes, const PoolGeometry& geometry,
+                             const at::Tensor& added_gradient = {});
 
 }  // namespace triaccel

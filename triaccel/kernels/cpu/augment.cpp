@@ -10,16 +10,18 @@ namespace {
 
 void augment_sample(const ImageBatch& batch, const std::uint8_t* image, CropFlip draw,
                     bool channels_last, float* output) {
-  const std::int64_t plane_size = batch.height * batch.width;
-  const std::int64_t pixel_stride = channels_last ? batch.channels : 1;
-  const std::int64_t channel_stride = channels_last ? 1 : plane_size;
-  for (std::int64_t c = 0; c < batch.channels; ++c) {
-    const std::uint8_t* plane = image + c * plane_size;
-    for (std::int64_t row = 0; row < batch.height; ++row) {
-      float* pixels = output + c * channel_stride + row * batch.width * pixel_stride;
-      for (std::int64_t column = 0; column < batch.width; ++column)
-        pixels[column * pixel_stride] = augmented_pixel(
-            plane, batch.height, batch.width, row, column, draw, batch.scale[c], batch.shift[c]);
+  const auto height = static_cast<std::uint64_t>(batch.height);
+  const auto width = static_cast<std::uint64_t>(batch.width);
+  const auto channels = static_cast<std::uint64_t>(batch.channels);
+  const std::uint64_t pixel_stride = channels_last ? channels : 1;
+  const std::uint64_t channel_stride = channels_last ? 1 : height * width;
+  for (std::uint64_t c = 0; c < channels; ++c) {
+    const std::uint8_t* plane = image + c * height * width;
+    for (std::uint64_t row = 0; row < height; ++row) {
+      float* pixels = output + c * channel_stride + row * width * pixel_stride;
+      for (std::uint64_t column = 0; column < width; ++column)
+        pixels[column * pixel_stride] = scaled_pixel(
+            cropped_pixel(plane, height, width, row, column, draw), batch.scale[c], batch.shift[c]);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triaccel/kernels/float_type_math.h"
+#include "triaccel/kernels/max_pool_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -60,7 +61,7 @@ void pool(const PoolShape& shape, const void* map, void* values, std::uint8_t* t
 #pragma omp simd
             for (std::int64_t k = 0; k < channels; ++k) {
               const float value = Stored::value(from[k]);
-              const bool wins = (value > best[k]) | (value != value);
+              const bool wins = replaces(value, best[k]);
               best[k] = wins ? value : best[k];
               where[k] = wins ? tap : where[k];
             }
@@ -73,14 +74,15 @@ void pool(const PoolShape& shape, const void* map, void* values, std::uint8_t* t
 }
 
 template <typename Stored>
-void gather(const PoolShape& shape, const void* output_gradient, const std::uint8_t* taps,
-            void* map_gradient) {
+void gather(const PoolShape& shape, const void* output_gradient, const void* second_gradient,
+            const std::uint8_t* taps, void* map_gradient) {
   using Word = typename Stored::Word;
   const WindowAxis &rows = shape.rows, &columns = shape.columns;
   const std::int64_t channels = shape.channels, lines = shape.images * rows.input;
 #pragma omp parallel if (lines * columns.input * channels > kElementsAlone)
   {
     std::vector<float> sums(static_cast<std::size_t>(channels));
+    std::vector<Word> added(static_cast<std::size_t>(channels));
 #pragma omp for schedule(static)
     for (std::int64_t line = 0; line < lines; ++line) {
       const std::int64_t image = line / rows.input, y = line % rows.input;
@@ -94,6 +96,12 @@ void gather(const PoolShape& shape, const void* output_gradient, const std::uint
             const std::int64_t at =
                 ((image * rows.output + row) * columns.output + column) * channels;
             const Word* gradient = static_cast<const Word*>(output_gradient) + at;
+            if (second_gradient != nullptr) {
+              const Word* second = static_cast<const Word*>(second_gradient) + at;
+              for (std::size_t k = 0; k < added.size(); ++k)
+                added[k] = Stored::word(Stored::value(gradient[k]) + Stored::value(second[k]));
+              gradient = added.data();
+            }
             const auto tap =
                 static_cast<std::uint8_t>((y + rows.padding - row * rows.stride) * columns.window +
                                           x + columns.padding - column * columns.stride);
@@ -116,9 +124,9 @@ void max_pool(const PoolShape& shape, const void* map, void* values, std::uint8_
 }
 
 void max_pool_gradient(const PoolShape& shape, const void* output_gradient,
-                       const std::uint8_t* taps, void* map_gradient) {
+                       const void* second_gradient, const std::uint8_t* taps, void* map_gradient) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    gather<Stored>(shape, output_gradient, taps, map_gradient);
+    gather<Stored>(shape, output_gradient, second_gradient, taps, map_gradient);
   });
 }
 

@@ -1,37 +1,69 @@
 #include "triaccel/kernels/augment.h"
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/augment_math.h"
+#include "triaccel/kernels/cuda/fast_divide.cuh"
 #include "triaccel/kernels/cuda/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t kPixelsPerBlock = kThreads * 2;
+constexpr std::uint32_t kLinesOfThread = 8;
+constexpr int kBlocks = 4;  // of a multiprocessor: told of no more, the compiler keeps most pixels
+                            // of a thread on their way at once
 
-/// blockIdx.x = position in the batch, blockIdx.y = piece of the sample, in the output's order.
-__global__ void __launch_bounds__(kThreads)
-    augment_kernel(ImageBatch batch, Augmentation how, bool channels_last, float* output) {
+/// An output sample as lines of numbers that lie one behind the other: rows of pixels with all
+/// their channels, or rows of one channel after the other.
+struct Lines {
+  std::uint32_t count, size;
+  FastDivide divide;  // channels last: by channels, else by height
+
+  Lines(const ImageBatch& batch, bool channels_last)
+      : count(static_cast<std::uint32_t>(channels_last ? batch.height
+                                                       : batch.channels * batch.height)),
+        size(
+            static_cast<std::uint32_t>(channels_last ? batch.channels * batch.width : batch.width)),
+        divide(channels_last ? batch.channels : batch.height) {}
+};
+
+/// A thread writes one place of several lines: then all that depends on the place is computed once.
+/// blockIdx.x = position in the batch, blockIdx.y = group of lines, blockIdx.z = part of a line.
+template <bool kChannelsLast>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    augment_kernel(const __grid_constant__ ImageBatch batch, Augmentation how,
+                   const __grid_constant__ Lines lines, float* output) {
+  const std::uint32_t place = blockIdx.z * blockDim.x + threadIdx.x;
+  const std::uint32_t first = blockIdx.y * blockDim.y * kLinesOfThread + threadIdx.y;
+  const FastDivide::Result pixel_of_place = lines.divide(static_cast<std::int32_t>(place));
   wait_for_previous_kernel();
+  if (place >= lines.size || first >= lines.count) return;
   const std::int64_t id = batch.sample_ids[blockIdx.x];
-  const bool known = id >= 0 && id < batch.image_count;
   const CropFlip draw = draw_crop_flip(how, *batch.epoch, id);
-  // 32 bits: dividing 64-bit numbers takes longer than all the rest.
-  const auto channels = static_cast<std::uint32_t>(batch.channels);
+  const bool known = id >= 0 && id < batch.image_count;
+  const auto height = static_cast<std::uint32_t>(known ? batch.height : 0);  // else none is read
   const auto width = static_cast<std::uint32_t>(batch.width);
-  const std::uint32_t plane_size = static_cast<std::uint32_t>(batch.height) * width;
-  const std::uint32_t image_size = channels * plane_size;
-  const std::uint8_t* image = batch.images + (known ? id : 0) * image_size;
-  float* sample = output + std::int64_t{blockIdx.x} * image_size;
-  const std::uint32_t begin = blockIdx.y * kPixelsPerBlock;
-  const std::uint32_t end = min(begin + kPixelsPerBlock, image_size);
-  for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    const std::uint32_t channel = channels_last ? i % channels : i / plane_size;
-    const std::uint32_t pixel = channels_last ? i / channels : i % plane_size;
-    sample[i] = known ? augmented_pixel(image + channel * plane_size, batch.height, batch.width,
-                                        pixel / width, pixel % width, draw, batch.scale[channel],
-                                        batch.shift[channel])
-                      : NAN;
+  const std::uint32_t plane_size = height * width;
+  const std::uint8_t* image = batch.images + std::int64_t{plane_size} * batch.channels * id;
+  float values[kLinesOfThread];
+#pragma unroll
+  for (std::uint32_t i = 0; i < kLinesOfThread; ++i) {
+    const std::uint32_t line = min(first + i * blockDim.y, lines.count - 1);
+    std::uint32_t channel, row, column;
+    if constexpr (kChannelsLast) {
+      channel = pixel_of_place.remainder, row = line, column = pixel_of_place.quotient;
+    } else {
+      const FastDivide::Result row_of_line = lines.divide(static_cast<std::int32_t>(line));
+      channel = row_of_line.quotient, row = row_of_line.remainder, column = place;
+    }
+    values[i] =
+        scaled_pixel(cropped_pixel(image + channel * plane_size, height, width, row, column, draw),
+                     batch.scale[channel], batch.shift[channel]);
   }
+  float* to = output + (std::int64_t{blockIdx.x} * lines.count + first) * lines.size + place;
+  const std::int64_t step = std::int64_t{blockDim.y} * lines.size;
+#pragma unroll
+  for (std::uint32_t i = 0; i < kLinesOfThread; ++i, to += step)
+    if (first + i * blockDim.y < lines.count) *to = known ? values[i] : NAN;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -52,9 +84,15 @@ void augment(const ImageBatch& batch, Augmentation how, bool channels_last, floa
   if (batch.batch == 0 || image_size == 0) return;
   require(image_size < (std::int64_t{1} << 31), "augment", "an image of ", image_size,
           " numbers is too large for the GPU");
-  const dim3 grid(static_cast<unsigned>(batch.batch), blocks_for(image_size, kPixelsPerBlock));
-  launch_overlapped("augment", augment_kernel, {.grid = grid, .threads = kThreads}, stream, batch,
-                    how, channels_last, output);
+  const Lines lines(batch, channels_last);
+  const unsigned parts = divide_up(lines.size, unsigned{kThreads});
+  const unsigned wide = divide_up(lines.size, parts);
+  const unsigned high = std::min(kThreads / wide, lines.count);
+  launch_overlapped("augment", channels_last ? augment_kernel<true> : augment_kernel<false>,
+                    {.grid = {static_cast<unsigned>(batch.batch),
+                              blocks_for(lines.count, high * kLinesOfThread), parts},
+                     .threads = {wide, high}},
+                    stream, batch, how, lines, output);
 }
 
 void gather_labels(const std::uint8_t* labels, std::int64_t label_count,

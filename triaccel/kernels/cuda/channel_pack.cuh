@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "triaccel/kernels/cuda/stored_quad.cuh"
 #include "triaccel/kernels/float_type_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -37,23 +38,33 @@ __device__ ChannelPack<Stored, kPack> load_channels(const void* map, std::int64_
   }
 }
 
+/// Rounded to nearest even.
+template <typename Stored, int kPack>
+__device__ ChannelPack<Stored, kPack> pack_channels(const float (&values)[kPack]) {
+  ChannelPack<Stored, kPack> pack;
+  if constexpr (kPack == 1) {
+    pack.raw[0] = Stored::word(values[0]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (sizeof(typename Stored::Word) == 4)
+        pack.raw[i] = bits_of_float(values[i]);
+      else
+        pack.raw[i] = rounded_pair(Stored{}, values[2 * i], values[2 * i + 1]);
+    }
+  }
+  return pack;
+}
+
 template <typename Stored, int kPack>
 __device__ void store_channels(void* map, std::int64_t element, const float (&values)[kPack]) {
   auto* to = static_cast<typename Stored::Word*>(map) + element;
-  if constexpr (kPack == 1) {
-    *to = Stored::word(values[0]);
-  } else {
-    std::uint32_t raw[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (sizeof(*to) == 4)
-        raw[i] = bits_of_float(values[i]);
-      else
-        raw[i] = Stored::word(values[2 * i]) | std::uint32_t{Stored::word(values[2 * i + 1])} << 16;
-    }
-    // Said outright: the compiler takes an assignment apart into four stores.
-    __stwb(reinterpret_cast<uint4*>(to), make_uint4(raw[0], raw[1], raw[2], raw[3]));
-  }
+  const ChannelPack<Stored, kPack> pack = pack_channels<Stored, kPack>(values);
+  if constexpr (kPack == 1)
+    *to = pack.raw[0];
+  else  // said outright: the compiler takes an assignment apart into four stores
+    __stwb(reinterpret_cast<uint4*>(to),
+           make_uint4(pack.raw[0], pack.raw[1], pack.raw[2], pack.raw[3]));
 }
 
 template <typename... Pointers>

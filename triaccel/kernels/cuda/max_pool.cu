@@ -1,263 +1,143 @@
-#include "triaccel/kernels/max_pool.h"
-
-#include "triaccel/kernels/cuda/channel_pack.cuh"
-#include "triaccel/kernels/cuda/fast_divide.cuh"
-#include "triaccel/kernels/cuda/overlapped_launch.cuh"
+#include "triaccel/kernels/cuda/max_pool.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kPoolThreads = 128;  // small: few windows are to occupy all multiprocessors
-
-/// A WindowAxis whose window and stride are constants of the kernel where they are not 0.
-template <int kWindow, int kStride>
-struct Axis {
-  std::int32_t input, output, run_time_window, run_time_stride, padding;
-
-  explicit Axis(const WindowAxis& axis)
-      : input(static_cast<std::int32_t>(axis.input)),
-        output(static_cast<std::int32_t>(axis.output)),
-        run_time_window(static_cast<std::int32_t>(axis.window)),
-        run_time_stride(static_cast<std::int32_t>(axis.stride)),
-        padding(static_cast<std::int32_t>(axis.padding)) {}
-
-  __device__ std::int32_t window() const { return kWindow > 0 ? kWindow : run_time_window; }
-  __device__ std::int32_t stride() const { return kStride > 0 ? kStride : run_time_stride; }
-
-  /// Where a window begins, which may lie outside the map.
-  __device__ std::int32_t start(std::int32_t o) const { return o * stride() - padding; }
-
-  __device__ std::int32_t first_window_over(std::int32_t position) const {
-    const std::int32_t before = position + padding - window();
-    return before < 0 ? 0 : before / stride() + 1;
-  }
-  __device__ std::int32_t last_window_over(std::int32_t position) const {
-    return min(output - 1, (position + padding) / stride());
-  }
-};
-
-/// A block takes one pixel of the map it writes for each of its rows of threads, which lie along
-/// the packs of a pixel; blockIdx.y counts groups of packs.
-template <int kWindow, int kStride>
-struct Pooling {
-  Axis<kWindow, kStride> rows, columns;
-  FastDivide map_rows, map_columns;  // of the map that is written
-  std::int64_t channels;
-  std::int32_t pixels;
-  std::int32_t packs;
-};
-
-struct Place {
-  std::int32_t image, row, column;
-};
-
-template <int kWindow, int kStride>
-__device__ Place locate(const Pooling<kWindow, kStride>& pooling, std::int32_t pixel) {
-  const FastDivide::Result above = pooling.map_columns(pixel);
-  const FastDivide::Result image = pooling.map_rows(above.quotient);
-  return {image.quotient, image.remainder, above.remainder};
-}
-
-/// The taps of a pack's channels, one byte each, in whole words like the pack itself.
-template <int kPack>
-struct TapPack {
-  std::uint32_t raw[(kPack + 3) / 4] = {};
-
-  __device__ std::int32_t tap(int k) const {
-    return static_cast<std::int32_t>(raw[k / 4] >> (k % 4 * 8) & 0xffu);
-  }
-  __device__ void set(int k, std::int32_t tap) {
-    raw[k / 4] |= static_cast<std::uint32_t>(tap) << (k % 4 * 8);
-  }
-};
-
-template <int kPack>
-__device__ TapPack<kPack> load_taps(const std::uint8_t* from) {
-  if constexpr (kPack == 1) {
-    return {*from};
-  } else if constexpr (kPack == 4) {
-    return {*reinterpret_cast<const std::uint32_t*>(from)};
+/// All ones for every half of `values` that replaces its counterpart of `best`.
+template <typename Stored>
+__device__ std::uint32_t replacing_halves(Stored, std::uint32_t values, std::uint32_t best) {
+#if __CUDA_ARCH__ >= 900
+  std::uint32_t greater, nan;
+  if constexpr (std::is_same_v<Stored, StoredAs<FloatType::Bf16>>) {
+    asm("set.gt.u32.bf16x2 %0, %1, %2;" : "=r"(greater) : "r"(values), "r"(best));
+    asm("set.nan.u32.bf16x2 %0, %1, %1;" : "=r"(nan) : "r"(values));
   } else {
-    static_assert(kPack == 8);
-    const uint2 raw = *reinterpret_cast<const uint2*>(from);
-    return {raw.x, raw.y};
+    asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(values), "r"(best));
+    asm("set.nan.u32.f16x2 %0, %1, %1;" : "=r"(nan) : "r"(values));
   }
+  return greater | nan;
+#else
+  std::uint32_t mask = 0;
+  for (int shift = 0; shift < 32; shift += 16)
+    if (replaces(Stored::value(static_cast<std::uint16_t>(values >> shift)),
+                 Stored::value(static_cast<std::uint16_t>(best >> shift))))
+      mask |= 0xffffu << shift;
+  return mask;
+#endif
 }
 
-template <int kPack>
-__device__ void store_taps(std::uint8_t* to, const TapPack<kPack>& pack) {
-  if constexpr (kPack == 1)
-    *to = static_cast<std::uint8_t>(pack.raw[0]);
-  else if constexpr (kPack == 4)
-    *reinterpret_cast<std::uint32_t*>(to) = pack.raw[0];
-  else
-    __stwb(reinterpret_cast<uint2*>(to), make_uint2(pack.raw[0], pack.raw[1]));
-}
+/// The largest numbers so far and their taps. Halves stay two to a register, and so do their taps:
+/// the kernel would otherwise wait for comparisons, not for memory.
+template <typename Stored, int kPack>
+struct Best {
+  using Word = typename Stored::Word;
+  static constexpr int kOfRegister = kPack == 1 ? 1 : 4 / sizeof(Word);
+  static constexpr int kRegisters = kPack / kOfRegister;
+  std::uint32_t values[kRegisters], taps[kRegisters];
 
-template <typename Stored, int kPack, int kWindow, int kStride>
-__global__ void __launch_bounds__(kPoolThreads)
-    pool_kernel(const void* map, void* values, std::uint8_t* taps,
-                const __grid_constant__ Pooling<kWindow, kStride> pooling) {
-  const auto pixel = static_cast<std::int32_t>(blockIdx.x * blockDim.y + threadIdx.y);
-  const auto pack = static_cast<std::int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
-  wait_for_previous_kernel();
-  if (pixel >= pooling.pixels || pack >= pooling.packs) return;
-  const auto& rows = pooling.rows;
-  const auto& columns = pooling.columns;
-  const Place place = locate(pooling, pixel);
-  const std::int32_t y = rows.start(place.row), x = columns.start(place.column);
-  const std::int64_t first_pixel = std::int64_t{place.image} * rows.input * columns.input;
-  const auto load = [&](std::int32_t row, std::int32_t column) {
-    const std::int64_t from = first_pixel + std::int64_t{row} * columns.input + column;
-    return load_channels<Stored, kPack>(map, from * pooling.channels + pack * kPack);
-  };
-  float best[kPack];
-  std::int32_t where[kPack];
+  __device__ Best(const ChannelPack<Stored, kPack>& first, std::int32_t tap) {
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    best[k] = float_from_bits(0xff800000u);
-    where[k] = max(0, -y) * columns.window() + max(0, -x);
-  }
-  const auto consider = [&](const ChannelPack<Stored, kPack>& candidates, std::int32_t tap,
-                            bool inside) {
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      const float value = candidates.value(k);
-      const bool wins = inside & ((value > best[k]) | (value != value));  // no branches
-      best[k] = wins ? value : best[k];
-      where[k] = wins ? tap : where[k];
+    for (int i = 0; i < kRegisters; ++i) {
+      values[i] = bits(first, i);
+      taps[i] = spread(tap);
     }
+  }
+
+  __device__ void consider(const ChannelPack<Stored, kPack>& candidates, std::int32_t tap) {
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) {
+      const std::uint32_t candidate = bits(candidates, i);
+      std::uint32_t mask;
+      if constexpr (sizeof(Word) == 2)
+        mask = replacing_halves(Stored{}, candidate, values[i]);
+      else
+        mask = replaces(float_from_bits(candidate), float_from_bits(values[i])) ? ~0u : 0u;
+      values[i] = (candidate & mask) | (values[i] & ~mask);
+      taps[i] = (spread(tap) & mask) | (taps[i] & ~mask);
+    }
+  }
+
+  __device__ void store(void* to_values, std::uint8_t* to_taps, std::int64_t element) const {
+    auto* to = static_cast<Word*>(to_values) + element;
+    to_taps += element;
+    if constexpr (kPack == 1) {
+      memcpy(to, values, sizeof(Word));
+      *to_taps = static_cast<std::uint8_t>(taps[0]);
+    } else {
+      __stwb(reinterpret_cast<uint4*>(to), make_uint4(values[0], values[1], values[2], values[3]));
+      if constexpr (kPack == 4)
+        *reinterpret_cast<std::uint32_t*>(to_taps) =
+            taps[0] | taps[1] << 8 | taps[2] << 16 | taps[3] << 24;
+      else
+        __stwb(reinterpret_cast<uint2*>(to_taps),
+               make_uint2(__byte_perm(taps[0], taps[1], 0x6420),
+                          __byte_perm(taps[2], taps[3], 0x6420)));
+    }
+  }
+
+ private:
+  __device__ static std::uint32_t bits(const ChannelPack<Stored, kPack>& pack, int i) {
+    if constexpr (std::is_same_v<typename ChannelPack<Stored, kPack>::Raw, float>)
+      return bits_of_float(pack.raw[i]);
+    else
+      return pack.raw[i];
+  }
+  __device__ static std::uint32_t spread(std::int32_t tap) {
+    return static_cast<std::uint32_t>(tap) * (kOfRegister == 2 ? 0x10001u : 1u);
+  }
+};
+
+/// Square windows of kWindow taps a side; 0: any.
+template <typename Stored, int kPack, int kWindow>
+__global__ void __launch_bounds__(kPoolThreads, kPoolBlocks)
+    pool_kernel(const void* map, void* values, std::uint8_t* taps,
+                const __grid_constant__ Pooling pooling) {
+  const PoolPlace place = place_of_thread<kPack>(pooling);
+  wait_for_previous_kernel();
+  if (!place.exists) return;
+  const PoolAxis &rows = pooling.rows, &columns = pooling.columns;
+  const std::int32_t y = rows.start(place.row), x = columns.start(place.column);
+  const std::int32_t first_pixel = place.image * rows.input * columns.input;
+  const auto load = [&](std::int32_t row, std::int32_t column) {
+    const std::int32_t pixel = first_pixel + row * columns.input + column;
+    return load_channels<Stored, kPack>(map,
+                                        std::int64_t{pixel} * pooling.channels + place.channel);
+  };
+  const auto store = [&](const Best<Stored, kPack>& best) {
+    best.store(values, taps, std::int64_t{place.index} * pooling.channels + place.channel);
   };
   if constexpr (kWindow > 0) {
-    // Taps outside the map read a pixel inside: loads without branches are all on their way at
-    // once.
+    // All taps are inside then: loads without branches are all on their way at once.
+    std::int32_t near_rows[kWindow], near_columns[kWindow];
+#pragma unroll
+    for (int i = 0; i < kWindow; ++i) {
+      near_rows[i] = nearest_inside(y + i, rows.input);
+      near_columns[i] = nearest_inside(x + i, columns.input);
+    }
     ChannelPack<Stored, kPack> window[kWindow][kWindow];
 #pragma unroll
     for (int r = 0; r < kWindow; ++r)
 #pragma unroll
-      for (int c = 0; c < kWindow; ++c)
-        window[r][c] =
-            load(min(max(y + r, 0), rows.input - 1), min(max(x + c, 0), columns.input - 1));
+      for (int c = 0; c < kWindow; ++c) window[r][c] = load(near_rows[r], near_columns[c]);
+    const auto tap = [&](int r, int c) {
+      return (near_rows[r] - y) * kWindow + near_columns[c] - x;
+    };
+    Best<Stored, kPack> best(window[0][0], tap(0, 0));
 #pragma unroll
-    for (int r = 0; r < kWindow; ++r)
-#pragma unroll
-      for (int c = 0; c < kWindow; ++c)
-        consider(window[r][c], r * kWindow + c,
-                 (y + r >= 0) & (y + r < rows.input) & (x + c >= 0) & (x + c < columns.input));
+    for (int i = 1; i < kWindow * kWindow; ++i)
+      best.consider(window[i / kWindow][i % kWindow], tap(i / kWindow, i % kWindow));
+    store(best);
   } else {
-    const std::int32_t row_end = min(rows.window(), rows.input - y);
-    const std::int32_t column_end = min(columns.window(), columns.input - x);
-    for (std::int32_t r = max(0, -y); r < row_end; ++r)
-      for (std::int32_t c = max(0, -x); c < column_end; ++c)
-        consider(load(y + r, x + c), r * columns.window() + c, true);
+    const std::int32_t first_row = max(0, -y), row_end = min(rows.window, rows.input - y);
+    const std::int32_t first_column = max(0, -x);
+    const std::int32_t column_end = min(columns.window, columns.input - x);
+    Best<Stored, kPack> best(load(y + first_row, x + first_column),
+                             first_row * columns.window + first_column);
+    for (std::int32_t r = first_row; r < row_end; ++r)
+      for (std::int32_t c = first_column; c < column_end; ++c)
+        best.consider(load(y + r, x + c), r * columns.window + c);
+    store(best);
   }
-  const std::int64_t at = std::int64_t{pixel} * pooling.channels + pack * kPack;
-  store_channels<Stored, kPack>(values, at, best);
-  TapPack<kPack> found;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) found.set(k, where[k]);
-  store_taps(taps + at, found);
-}
-
-template <typename Stored, int kPack, int kWindow, int kStride>
-__global__ void __launch_bounds__(kPoolThreads)
-    gradient_kernel(const void* output_gradient, const std::uint8_t* taps, void* map_gradient,
-                    const __grid_constant__ Pooling<kWindow, kStride> pooling) {
-  const auto pixel = static_cast<std::int32_t>(blockIdx.x * blockDim.y + threadIdx.y);
-  const auto pack = static_cast<std::int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
-  wait_for_previous_kernel();
-  if (pixel >= pooling.pixels || pack >= pooling.packs) return;
-  const auto& rows = pooling.rows;
-  const auto& columns = pooling.columns;
-  const Place place = locate(pooling, pixel);
-  const std::int32_t first_row = rows.first_window_over(place.row);
-  const std::int32_t last_row = rows.last_window_over(place.row);
-  const std::int32_t first_column = columns.first_window_over(place.column);
-  const std::int32_t last_column = columns.last_window_over(place.column);
-  const std::int64_t first_output = std::int64_t{place.image} * rows.output * columns.output;
-  const auto element_of = [&](std::int32_t row, std::int32_t column) {
-    const std::int64_t output = first_output + std::int64_t{row} * columns.output + column;
-    return output * pooling.channels + pack * kPack;
-  };
-  float sums[kPack] = {};
-  const auto add = [&](const ChannelPack<Stored, kPack>& gradient, const TapPack<kPack>& found,
-                       std::int32_t row, std::int32_t column, bool real) {
-    const std::int32_t tap =
-        (place.row - rows.start(row)) * columns.window() + place.column - columns.start(column);
-#pragma unroll
-    for (int k = 0; k < kPack; ++k)
-      sums[k] += real && found.tap(k) == tap ? gradient.value(k) : 0.0f;
-  };
-  if constexpr (kWindow > 0) {
-    // Windows that do not exist read the last one that does, for the same reason as above.
-    constexpr int kSpan = (kWindow + kStride - 1) / kStride;
-    ChannelPack<Stored, kPack> gradients[kSpan][kSpan];
-    TapPack<kPack> found[kSpan][kSpan];
-#pragma unroll
-    for (int r = 0; r < kSpan; ++r)
-#pragma unroll
-      for (int c = 0; c < kSpan; ++c) {
-        const std::int64_t at = element_of(min(first_row + r, rows.output - 1),
-                                           min(first_column + c, columns.output - 1));
-        gradients[r][c] = load_channels<Stored, kPack>(output_gradient, at);
-        found[r][c] = load_taps<kPack>(taps + at);
-      }
-#pragma unroll
-    for (int r = 0; r < kSpan; ++r)
-#pragma unroll
-      for (int c = 0; c < kSpan; ++c)
-        add(gradients[r][c], found[r][c], first_row + r, first_column + c,
-            first_row + r <= last_row && first_column + c <= last_column);
-  } else {
-    for (std::int32_t row = first_row; row <= last_row; ++row)
-      for (std::int32_t column = first_column; column <= last_column; ++column) {
-        const std::int64_t at = element_of(row, column);
-        add(load_channels<Stored, kPack>(output_gradient, at), load_taps<kPack>(taps + at), row,
-            column, true);
-      }
-  }
-  store_channels<Stored, kPack>(map_gradient, std::int64_t{pixel} * pooling.channels + pack * kPack,
-                                sums);
-}
-
-template <int value>
-using Constant = std::integral_constant<int, value>;
-
-/// body(stored type, pack, window, stride), the last two 0 where they are known only at run time.
-template <typename Body>
-void with_pooling(const PoolShape& shape, bool aligned, Body body) {
-  const auto is_square = [&](std::int64_t window, std::int64_t stride) {
-    return shape.rows.window == window && shape.columns.window == window &&
-           shape.rows.stride == stride && shape.columns.stride == stride;
-  };
-  with_channel_pack(shape.type, shape.channels, aligned,
-                    [&]<typename Stored, int kPack>(Stored stored, Constant<kPack> pack) {
-                      if constexpr (kPack > 1) {
-                        if (is_square(3, 2))
-                          return body(stored, pack, Constant<3>{}, Constant<2>{});
-                        if (is_square(2, 2))
-                          return body(stored, pack, Constant<2>{}, Constant<2>{});
-                      }
-                      body(stored, pack, Constant<0>{}, Constant<0>{});
-                    });
-}
-
-/// Calls launch(shape, pooling) for a map of rows * columns pixels to be written.
-template <int kWindow, int kStride, typename Launch>
-void launch_pooling(const PoolShape& shape, int pack, std::int64_t rows, std::int64_t columns,
-                    Launch launch) {
-  const std::int64_t pixels = shape.images * rows * columns, packs = shape.channels / pack;
-  const std::int64_t lanes = std::min<std::int64_t>(packs, kPoolThreads);
-  const std::int64_t places = kPoolThreads / lanes;
-  launch(LaunchShape{.grid = {blocks_for(pixels, places), blocks_for(packs, lanes)},
-                     .threads = {unsigned(lanes), unsigned(places)}},
-         Pooling<kWindow, kStride>{.rows = Axis<kWindow, kStride>(shape.rows),
-                                   .columns = Axis<kWindow, kStride>(shape.columns),
-                                   .map_rows = FastDivide(rows),
-                                   .map_columns = FastDivide(columns),
-                                   .channels = shape.channels,
-                                   .pixels = static_cast<std::int32_t>(pixels),
-                                   .packs = static_cast<std::int32_t>(packs)});
 }
 
 }  // namespace
@@ -265,32 +145,18 @@ void launch_pooling(const PoolShape& shape, int pack, std::int64_t rows, std::in
 void max_pool(const PoolShape& shape, const void* map, void* values, std::uint8_t* taps,
               cudaStream_t stream) {
   if (shape.images * shape.channels == 0) return;
-  with_pooling(shape, starts_packs(map, values, taps),
-               [&]<typename Stored, int kPack, int kWindow, int kStride>(
-                   Stored, Constant<kPack>, Constant<kWindow>, Constant<kStride>) {
-                 launch_pooling<kWindow, kStride>(
-                     shape, kPack, shape.rows.output, shape.columns.output,
-                     [&](const LaunchShape& launch, const Pooling<kWindow, kStride>& pooling) {
-                       launch_overlapped("max_pool", pool_kernel<Stored, kPack, kWindow, kStride>,
-                                         launch, stream, map, values, taps, pooling);
-                     });
-               });
-}
-
-void max_pool_gradient(const PoolShape& shape, const void* output_gradient,
-                       const std::uint8_t* taps, void* map_gradient, cudaStream_t stream) {
-  if (shape.images * shape.channels == 0) return;
-  with_pooling(shape, starts_packs(output_gradient, taps, map_gradient),
-               [&]<typename Stored, int kPack, int kWindow, int kStride>(
-                   Stored, Constant<kPack>, Constant<kWindow>, Constant<kStride>) {
-                 launch_pooling<kWindow, kStride>(
-                     shape, kPack, shape.rows.input, shape.columns.input,
-                     [&](const LaunchShape& launch, const Pooling<kWindow, kStride>& pooling) {
-                       launch_overlapped("max_pool_gradient",
-                                         gradient_kernel<Stored, kPack, kWindow, kStride>, launch,
-                                         stream, output_gradient, taps, map_gradient, pooling);
-                     });
-               });
+  with_channel_pack(shape.type, shape.channels, starts_packs(map, values, taps),
+                    [&]<typename Stored, int kPack>(Stored, Constant<kPack>) {
+                      const auto launch = [&](auto kernel) {
+                        launch_pooling("max_pool", kernel, shape, kPack, shape.rows.output,
+                                       shape.columns.output, stream, map, values, taps);
+                      };
+                      if constexpr (kPack > 1) {
+                        if (is_square(shape, 3)) return launch(pool_kernel<Stored, kPack, 3>);
+                        if (is_square(shape, 2)) return launch(pool_kernel<Stored, kPack, 2>);
+                      }
+                      launch(pool_kernel<Stored, kPack, 0>);
+                    });
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -12,6 +12,7 @@
 #include "triaccel/kernels/cross_entropy.h"
 #include "triaccel/kernels/depthwise.h"
 #include "triaccel/kernels/even_pixels.h"
+#include "triaccel/kernels/fill.h"
 #include "triaccel/kernels/frequency_codec.h"
 #include "triaccel/kernels/gradient_moments.h"
 #include "triaccel/kernels/group_codec.h"
@@ -97,6 +98,12 @@ void restore_if_skipped(std::span<const TensorEntry>, const StepControl*, cudaSt
   no_cuda("restore_if_skipped");
 }
 
+void restore(std::span<const TensorEntry>, cudaStream_t) { no_cuda("restore"); }
+
+void save_to_restore(std::span<const TensorEntry>, cudaStream_t) { no_cuda("save_to_restore"); }
+
+FillKernel fill_kernel(const Fill&) { no_cuda("fill_kernel"); }
+
 void cross_entropy(RunningScore*, const ClassifiedBatch&, PartialScore*, cudaStream_t) {
   no_cuda("cross_entropy");
 }
@@ -176,7 +183,8 @@ void max_pool(const PoolShape&, const void*, void*, std::uint8_t*, cudaStream_t)
   no_cuda("max_pool");
 }
 
-void max_pool_gradient(const PoolShape&, const void*, const std::uint8_t*, void*, cudaStream_t) {
+void max_pool_gradient(const PoolShape&, const void*, const void*, const std::uint8_t*, void*,
+                       cudaStream_t) {
   no_cuda("max_pool_gradient");
 }
 
