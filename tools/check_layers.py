@@ -8,7 +8,7 @@ MAY_INCLUDE = {
     "base": "",
     "core": "base",
     "kernels": "base core",
-    "device": "base core",
+    "device": "base core kernels",
     "formats": "base core",
     "int8": "base",
     "ops": "base core kernels device",

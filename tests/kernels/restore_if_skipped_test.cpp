@@ -16,6 +16,17 @@ TEST(RestoreIfSkipped, PutsEveryBitBackAfterASkippedStep) {
   EXPECT_TRUE(same_bits(bunch.states1, before.states1));
 }
 
+TEST(SaveToRestore, CopiesEveryBitAndRestoreBringsItBack) {
+  const TensorBunch bunch(awkward_sizes());
+  const TensorBunch before = bunch.on(at::kCPU);
+  cpu::save_to_restore(bunch.entries());
+  EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
+  EXPECT_TRUE(same_bits(bunch.states1, before.parameters));
+  for (const at::Tensor& parameter : bunch.parameters) parameter.zero_();
+  cpu::restore(bunch.entries());
+  EXPECT_TRUE(same_bits(bunch.parameters, before.parameters));
+}
+
 TEST(RestoreIfSkipped, TouchesNothingOtherwise) {
   const TensorBunch bunch(awkward_sizes());
   const TensorBunch before = bunch.on(at::kCPU);

@@ -136,6 +136,17 @@ TEST_F(UpdatesOnCuda, RestoreEveryBitOfASkippedStepAlone) {
   EXPECT_TRUE(same_bits(device.states1, host.states1));
 }
 
+TEST_F(UpdatesOnCuda, SaveEveryBitToRestoreIt) {
+  const TensorBunch host(awkward_sizes());
+  const TensorBunch device = host.on(device_);
+  cuda::save_to_restore(device.entries(), stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.parameters));
+  EXPECT_TRUE(same_bits(device.states1, host.parameters));
+  for (const at::Tensor& parameter : device.parameters) parameter.zero_();
+  cuda::restore(device.entries(), stream());
+  EXPECT_TRUE(same_bits(device.parameters, host.parameters));
+}
+
 TEST_F(UpdatesOnCuda, AveragesMatchTheCpu) {
   const TensorBunch host(awkward_sizes());
   const TensorBunch device = host.on(device_);

@@ -101,6 +101,19 @@ TEST_F(OpsOnCuda, RestoresBuffersOfASkippedStep) {
   EXPECT_TRUE(at::equal(mean, saved_mean));
 }
 
+TEST_F(OpsOnCuda, SavesAndRestoresBuffersOfTwoTypes) {
+  const at::Tensor mean = at::randn({33}, device_),
+                   count = at::full({}, 5, at::TensorOptions(at::kLong).device(device_));
+  const at::Tensor mean_before = mean.clone();
+  const RestorePairs pairs("test", {mean, count}, {at::zeros_like(mean), at::zeros_like(count)});
+  pairs.save();
+  mean.zero_();
+  count.fill_(6);
+  pairs.restore();
+  EXPECT_EQ(count.item<std::int64_t>(), 5);
+  EXPECT_TRUE(at::equal(mean, mean_before));
+}
+
 TEST_F(OpsOnCuda, RefusesTensorsOnTwoDevices) {
   const at::Tensor score = make_running_score(device_);
   EXPECT_THROW(add_cross_entropy(score, at::zeros({1, 2}, device_), at::zeros({1}, at::kLong), 1),

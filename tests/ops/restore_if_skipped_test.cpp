@@ -34,7 +34,25 @@ TEST(RestorePairs, PutBackRunningStatisticsAndCountersOfASkippedStep) {
   EXPECT_TRUE(at::equal(image, saved[2]));
 }
 
-TEST(RestorePairs, MayBeNone) { RestorePairs("test", {}, {}).restore_if_skipped(control_with(1)); }
+TEST(RestorePairs, SaveAndRestoreTensorsOfSeveralTypes) {
+  const at::Tensor mean = at::randn({7}), count = at::tensor({(1L << 40) + 3L});
+  const at::Tensor mean_before = mean.clone(), count_before = count.clone();
+  const RestorePairs pairs("test", {mean, count}, {at::zeros_like(mean), at::zeros_like(count)});
+  pairs.save();
+  EXPECT_TRUE(at::equal(mean, mean_before));
+  mean.fill_(9);
+  count.add_(1);
+  pairs.restore();
+  EXPECT_TRUE(at::equal(mean, mean_before));
+  EXPECT_TRUE(at::equal(count, count_before));
+}
+
+TEST(RestorePairs, MayBeNone) {
+  const RestorePairs none("test", {}, {});
+  none.save();
+  none.restore();
+  none.restore_if_skipped(control_with(1));
+}
 
 TEST(RestorePairs, RefusePairsThatDoNotMatch) {
   const at::Tensor w = at::ones({2, 3, 4, 4});

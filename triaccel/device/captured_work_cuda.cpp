@@ -8,6 +8,8 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/captured_work.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/memset_nodes.h"
 #include "triaccel/device/stream_workspaces.h"
 
 namespace triaccel {
@@ -30,7 +32,7 @@ void WorkPool::renew() {
   const std::vector<cudaStream_t> streams = id_->streams;
   for (cudaStream_t stream : streams) drop_workspaces(stream);  // they may lie in the pool
   id_.reset();
-  allocator::emptyCache();
+  release_cuda_cache();
   id_ = std::make_unique<Id>();
   id_->streams = streams;
 }
@@ -67,7 +69,9 @@ void end_failed_capture(at::cuda::CUDAGraph& graph, c10::DeviceIndex device,
 }  // namespace
 
 struct CapturedWork::Graph {
-  at::cuda::CUDAGraph graph;
+  /// Not instantiated when the capture ends, so that nodes can be replaced first. What was captured
+  /// then stays, in memory of the host alone, as long as the graph.
+  at::cuda::CUDAGraph graph{/*keep_graph=*/true};
 };
 
 CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
@@ -82,6 +86,8 @@ CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
     throw;
   }
   graph_->graph.capture_end();
+  replace_memset_nodes(graph_->graph.raw_cuda_graph());
+  graph_->graph.instantiate();
 }
 
 CapturedWork::~CapturedWork() = default;

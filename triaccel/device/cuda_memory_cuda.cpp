@@ -68,7 +68,12 @@ void limit_cuda_memory(std::int64_t bytes) {
   allocator::setMemoryFraction(bytes == 0 ? 1.0 : std::min(share, 1.0), current());
 }
 
-void release_cuda_cache() { allocator::emptyCache(); }
+void release_cuda_cache() {
+  // The allocator takes pages away as soon as the stream that asked for them is done; a replay uses
+  // pages of all captured streams and runs on one.
+  c10::cuda::device_synchronize();
+  allocator::emptyCache();
+}
 
 void let_cuda_memory_grow() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})

@@ -40,6 +40,20 @@ RestorePairs::RestorePairs(std::string who, std::vector<at::Tensor> live,
   }
 }
 
+void RestorePairs::save() const {
+  if (entries_.empty()) return;
+  dispatch(
+      who_, live_.front().device(), [&] { kernels::cpu::save_to_restore(entries_); },
+      [&](cudaStream_t stream) { kernels::cuda::save_to_restore(entries_, stream); });
+}
+
+void RestorePairs::restore() const {
+  if (entries_.empty()) return;
+  dispatch(
+      who_, live_.front().device(), [&] { kernels::cpu::restore(entries_); },
+      [&](cudaStream_t stream) { kernels::cuda::restore(entries_, stream); });
+}
+
 void RestorePairs::restore_if_skipped(const at::Tensor& step_control) const {
   if (entries_.empty()) return;
   const at::Device device = live_.front().device();

@@ -16,8 +16,10 @@ class RestorePairs {
   /// 32-bit words (F32, int64, ...). There may be none. `who` names the public call.
   RestorePairs(std::string who, std::vector<at::Tensor> live, std::vector<at::Tensor> saved);
 
-  /// Copies saved to live on the device when the step of `step_control` (GradientControl's) is
-  /// skipped; else touches nothing. Only enqueues and allocates nothing.
+  /// These only enqueue and allocate nothing.
+  void save() const;     // copies live to saved
+  void restore() const;  // copies saved to live
+  /// Likewise when the step of `step_control` (GradientControl's) is skipped; else touches nothing.
   void restore_if_skipped(const at::Tensor& step_control) const;
 
  private:

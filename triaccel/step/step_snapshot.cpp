@@ -3,11 +3,30 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
 
 namespace triaccel {
 
 namespace {
+
+/// Running statistics and counters, which a step changes. Masks and tables of other types hardly
+/// ever change.
+bool is_statistic(const at::Tensor& buffer) {
+  return buffer.scalar_type() == at::kFloat || buffer.scalar_type() == at::kLong;
+}
+
+std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers) {
+  std::vector<at::Tensor> chosen;
+  std::ranges::copy_if(buffers, std::back_inserter(chosen), is_statistic);
+  return chosen;
+}
+
+std::vector<at::Tensor> others_among(const std::vector<at::Tensor>& buffers) {
+  std::vector<at::Tensor> chosen;
+  std::ranges::remove_copy_if(buffers, std::back_inserter(chosen), is_statistic);
+  return chosen;
+}
 
 std::vector<at::Tensor> empty_copies(const std::vector<at::Tensor>& buffers) {
   std::vector<at::Tensor> copies;
@@ -15,27 +34,9 @@ std::vector<at::Tensor> empty_copies(const std::vector<at::Tensor>& buffers) {
   return copies;
 }
 
-/// Running statistics and counters; masks and tables of other types do not change in a step.
-std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers,
-                                         const std::vector<at::Tensor>& values) {
-  std::vector<at::Tensor> chosen;
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-    if (buffers[i].scalar_type() == at::kFloat || buffers[i].scalar_type() == at::kLong)
-      chosen.push_back(values[i]);
-  return chosen;
-}
-
-/// libtorch copies a list in one launch only where all of it is of one type.
 void copy_all(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> floats_to, floats_from, others_to, others_from;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool is_float = to[i].scalar_type() == at::kFloat;
-    (is_float ? floats_to : others_to).push_back(to[i]);
-    (is_float ? floats_from : others_from).push_back(from[i]);
-  }
-  if (!floats_to.empty()) at::_foreach_copy_(floats_to, floats_from, /*non_blocking=*/true);
-  if (!others_to.empty()) at::_foreach_copy_(others_to, others_from, /*non_blocking=*/true);
+  if (!to.empty()) at::_foreach_copy_(to, from, /*non_blocking=*/true);
 }
 
 /// A network on a GPU may draw on the host too.
@@ -47,11 +48,11 @@ std::vector<at::Generator> generators_for(c10::Device device) {
 
 }  // namespace
 
-StepSnapshot::StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device)
-    : buffers_(std::move(buffers)),
-      copies_(empty_copies(buffers_)),
-      pairs_("StepSnapshot", statistics_among(buffers_, buffers_),
-             statistics_among(buffers_, copies_)),
+StepSnapshot::StepSnapshot(const std::vector<at::Tensor>& buffers, c10::Device device)
+    : statistics_("StepSnapshot", statistics_among(buffers),
+                  empty_copies(statistics_among(buffers))),
+      others_(others_among(buffers)),
+      copies_of_others_(empty_copies(others_)),
       generators_(generators_for(device)),
       generator_states_(generators_.size()) {}
 
@@ -60,9 +61,15 @@ void StepSnapshot::take_generators() {
     generator_states_[i] = generators_[i].get_state();
 }
 
-void StepSnapshot::take_buffers() { copy_all(copies_, buffers_); }
+void StepSnapshot::take_buffers() {
+  statistics_.save();
+  copy_all(copies_of_others_, others_);
+}
 
-void StepSnapshot::put_back_buffers() { copy_all(buffers_, copies_); }
+void StepSnapshot::put_back_buffers() {
+  statistics_.restore();
+  copy_all(others_, copies_of_others_);
+}
 
 void StepSnapshot::put_back_generators() {
   for (std::size_t i = 0; i < generators_.size(); ++i)
@@ -76,7 +83,7 @@ bool StepSnapshot::drew() const {
 }
 
 void StepSnapshot::put_back_if_skipped(const at::Tensor& step_control) const {
-  pairs_.restore_if_skipped(step_control);
+  statistics_.restore_if_skipped(step_control);
 }
 
 }  // namespace triaccel

@@ -15,7 +15,7 @@ namespace triaccel {
 class StepSnapshot {
  public:
   /// Allocates room for the buffers once.
-  StepSnapshot(std::vector<at::Tensor> buffers, c10::Device device);
+  StepSnapshot(const std::vector<at::Tensor>& buffers, c10::Device device);
 
   void take_generators();
   void take_buffers();  // allocates nothing
@@ -34,9 +34,9 @@ class StepSnapshot {
   void put_back_if_skipped(const at::Tensor& step_control) const;
 
  private:
-  std::vector<at::Tensor> buffers_;
-  std::vector<at::Tensor> copies_;
-  RestorePairs pairs_;
+  RestorePairs statistics_;  // in one launch, whatever their types: each step begins with it
+  std::vector<at::Tensor> others_;
+  std::vector<at::Tensor> copies_of_others_;
   std::vector<at::Generator> generators_;  // of the CPU, and of the device where it is another
   std::vector<at::Tensor> generator_states_;
 };
