@@ -101,6 +101,19 @@ const std::vector<Stretch> kStretches = {
                              nn::MaxPool2d(nn::MaxPool2dOptions(3).stride(2).padding(1)));
      },
      in_order},
+    {"max pooling before a residual block",
+     {3, 16, 11, 9},
+     [] {
+       return nn::Sequential(convolution(16, 16, 3, 1), nn::BatchNorm2d(16),
+                             convolution(16, 16, 3, 1), nn::BatchNorm2d(16));
+     },
+     [](nn::Sequential& layers, const at::Tensor& x) {
+       const at::Tensor first = norm(layers, 1, conv(layers, 0, x)).relu_();
+       const at::Tensor pooled = at::max_pool2d(first, 3, 2, 1);
+       at::Tensor out = norm(layers, 3, conv(layers, 2, pooled));
+       out += pooled;
+       return out.relu_();
+     }},
     {"squeeze and excitation",
      {4, 24, 7, 7},
      [] {

@@ -14,7 +14,22 @@ namespace triaccel {
 /// A second stream of a GPU, for work that others need only later. A capture of the current stream
 /// takes it along.
 class SideStream {
+  struct Place;  // in the order of a stream's work
+
  public:
+  using Mark = std::shared_ptr<const Place>;
+
+  /// A piece of work that was enqueued here; by default none.
+  struct Work {
+    SideStream* stream = nullptr;
+    std::int64_t number = 0;
+
+    /// What is enqueued on the current stream from now on comes after it.
+    void wait() const {
+      if (stream != nullptr) stream->wait_for(number);
+    }
+  };
+
   SideStream();
   ~SideStream();
   SideStream(const SideStream&) = delete;
@@ -23,11 +38,25 @@ class SideStream {
   /// Enqueues `work` beside what follows on the current stream, after what is there already. The
   /// tensors it reads or writes must stay as they are until it is waited for: those in `held` are
   /// kept alive. Passes on what `work` throws; what it enqueued is waited for all the same.
-  void run(const std::function<void()>& work, std::vector<at::Tensor> held);
+  Work run(const std::function<void()>& work, std::vector<at::Tensor> held);
+
+  /// Where the current stream's work stands now.
+  Mark mark() const;
+
+  /// As run(), but beside what the current stream got since `mark`, too. Memory that was freed
+  /// since then may still be in use there: all that `work` writes it must allocate itself, and what
+  /// it leaves must be kept until a later run() has begun.
+  Work run_after(const Mark& mark, const std::function<void()>& work, std::vector<at::Tensor> held);
+
+  /// What is enqueued here from now on comes after that work of another side stream.
+  void come_after(const Work& work);
 
   /// Waits for the oldest work, the newest always excepted, until what is held takes no more than
   /// `bytes`: what is enqueued on the current stream from now on comes after it.
   void wait_down_to(std::int64_t bytes);
+
+  /// What is enqueued on the current stream from now on comes after that work and all before it.
+  void wait_for(std::int64_t number);
 
   /// What is enqueued on the current stream from now on comes after all such work.
   void join();
@@ -41,6 +70,21 @@ class SideStream {
  private:
   struct Streams;
   std::unique_ptr<Streams> streams_;
+};
+
+/// The streams beside that of a step. What the update waits for, and the update itself, have one,
+/// and what the step's own chain waits for has another: it must not stand behind them.
+struct SideStreams {
+  SideStream updates, branches;
+
+  void join() {
+    updates.join();
+    branches.join();
+  }
+  void abandon() {
+    updates.abandon();
+    branches.abandon();
+  }
 };
 
 }  // namespace triaccel

@@ -10,6 +10,10 @@
 
 namespace triaccel {
 
+struct SideStream::Place {
+  mutable at::cuda::CUDAEvent event;  // waiting for it changes nothing
+};
+
 struct SideStream::Streams {
   ~Streams() { drop_workspaces(side.stream()); }
 
@@ -19,14 +23,19 @@ struct SideStream::Streams {
     std::int64_t bytes = 0;
   };
 
-  void wait_for_oldest() {
-    pieces.front().done.block(c10::cuda::getCurrentCUDAStream());
+  void let_go_of_oldest() {
     held_bytes -= pieces.front().bytes;
     pieces.pop_front();
+    ++oldest;
+  }
+  void wait_for_oldest() {
+    pieces.front().done.block(c10::cuda::getCurrentCUDAStream());
+    let_go_of_oldest();
   }
 
   c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
   std::deque<Piece> pieces;  // not waited for yet, the oldest first
+  std::int64_t oldest = 0;   // the number of the first
   std::int64_t held_bytes = 0;
 };
 
@@ -35,10 +44,19 @@ SideStream::~SideStream() = default;
 
 cudaStream_t SideStream::handle() const { return streams_->side.stream(); }
 
-void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> held) {
-  at::cuda::CUDAEvent before;
-  before.record();
-  before.block(streams_->side);
+SideStream::Mark SideStream::mark() const {
+  auto place = std::make_shared<Place>();
+  place->event.record();
+  return place;
+}
+
+SideStream::Work SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> held) {
+  return run_after(mark(), work, std::move(held));
+}
+
+SideStream::Work SideStream::run_after(const Mark& mark, const std::function<void()>& work,
+                                       std::vector<at::Tensor> held) {
+  mark->event.block(streams_->side);
   Streams::Piece piece;
   for (const at::Tensor& tensor : held) piece.bytes += static_cast<std::int64_t>(tensor.nbytes());
   piece.held = std::move(held);
@@ -55,10 +73,27 @@ void SideStream::run(const std::function<void()>& work, std::vector<at::Tensor> 
     throw;
   }
   finish();
+  return {.stream = this,
+          .number = streams_->oldest + static_cast<std::int64_t>(streams_->pieces.size()) - 1};
+}
+
+void SideStream::come_after(const Work& work) {
+  // What the main stream has waited for comes before all that run() enqueues.
+  if (work.stream == nullptr || work.number < work.stream->streams_->oldest) return;
+  Streams& other = *work.stream->streams_;
+  other.pieces[static_cast<std::size_t>(work.number - other.oldest)].done.block(streams_->side);
 }
 
 void SideStream::wait_down_to(std::int64_t bytes) {
   while (streams_->held_bytes > bytes && streams_->pieces.size() > 1) streams_->wait_for_oldest();
+}
+
+void SideStream::wait_for(std::int64_t number) {
+  if (number < streams_->oldest) return;
+  // The newest of them stands for those before it.
+  const auto index = static_cast<std::size_t>(number - streams_->oldest);
+  streams_->pieces[index].done.block(c10::cuda::getCurrentCUDAStream());
+  for (std::size_t i = 0; i <= index; ++i) streams_->let_go_of_oldest();
 }
 
 void SideStream::join() {
@@ -71,8 +106,7 @@ void SideStream::abandon() {
   } catch (const c10::Error&) {
     (void)cudaGetLastError();  // a capture that has become invalid refuses to wait
   }
-  streams_->pieces.clear();
-  streams_->held_bytes = 0;
+  while (!streams_->pieces.empty()) streams_->let_go_of_oldest();
 }
 
 }  // namespace triaccel

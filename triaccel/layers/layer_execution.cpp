@@ -41,7 +41,7 @@ void LayerExecution::expect_other_gradients() {
     if (!weights_[i].requires_grad()) continue;
     const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
       if (in_step_) used_apart_[i] = true;
-      if (side_ != nullptr) side_->join();  // what the layer left may come from there
+      if (side_ != nullptr) side_->updates.join();  // what the layer left may come from there
       at::Tensor& held = weights_[i].mutable_grad();
       const at::NoGradGuard no_grad;
       if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
@@ -92,8 +92,14 @@ at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::convolution(call);
   note_use(layer, call.bias);
-  return convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
-                           arithmetic_[static_cast<std::size_t>(layer)]);
+  const std::shared_ptr<Branch> branch = branches_.at(call.input);
+  at::Tensor output = convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
+                                        arithmetic_[static_cast<std::size_t>(layer)], branch.get());
+  if (branch)
+    branches_.note_made(branch, call.input, output);
+  else
+    branches_.note_reader(call.input);
+  return output;
 }
 
 at::Tensor LayerExecution::linear(const LinearCall& call) {
@@ -116,6 +122,14 @@ at::Tensor LayerExecution::batch_norm(const BatchNormCall& call) {
   return OperatorHooks::batch_norm(call);
 }
 
+std::optional<at::Tensor> LayerExecution::joined_norm(const BatchNormCall& call) {
+  const std::shared_ptr<Branch> branch = branches_.maker_of(call.input);
+  if (!branch) return {};
+  for (const auto& statistics : {call.running_mean, call.running_var})
+    if (statistics && statistics->defined()) branches_.note_written(*branch, *statistics);
+  return norms_.norm(call, branch);
+}
+
 std::optional<at::Tensor> LayerExecution::activation(const at::Tensor& input, Activation kind,
                                                      bool in_place) {
   if (auto joined = norms_.activated(input, kind, in_place)) return joined;
@@ -130,19 +144,25 @@ std::optional<at::Tensor> LayerExecution::joined_convolution(const ConvolutionCa
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return {};
   norms_.touch(call.input, /*writes=*/false);
+  branches_.touch(call.input, /*writes=*/false);
   return excitations_.convolution(call, weights_[static_cast<std::size_t>(layer)],
                                   arithmetic_[static_cast<std::size_t>(layer)]);
 }
 
+void LayerExecution::settle_others(const at::Tensor& operand) {
+  excitations_.touch(operand, /*writes=*/false);
+  branches_.touch(operand, /*writes=*/false);
+}
+
 std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::Tensor& right,
                                               bool in_place) {
-  for (const at::Tensor& operand : {left, right}) excitations_.touch(operand, /*writes=*/false);
+  for (const at::Tensor& operand : {left, right}) settle_others(operand);
   return norms_.added(left, right, in_place);
 }
 
 std::optional<at::Tensor> LayerExecution::joined_product(const at::Tensor& left,
                                                          const at::Tensor& right) {
-  for (const at::Tensor& operand : {left, right}) excitations_.touch(operand, /*writes=*/false);
+  for (const at::Tensor& operand : {left, right}) settle_others(operand);
   return norms_.multiplied(left, right);
 }
 
@@ -168,6 +188,7 @@ bool LayerExecution::count_up(const at::Tensor& counter) {
 }
 
 void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
+  branches_.touch(tensor, writes);
   norms_.touch(tensor, writes);
   excitations_.touch(tensor, writes);
   if (counts(tensor)) add_up_counters();
@@ -182,14 +203,15 @@ void LayerExecution::add_up_counters() {
   if (!counters_.empty()) at::_foreach_add_(std::exchange(counters_, {}), 1);
 }
 
-void LayerExecution::begin_step(SideStream* side, GradientListener* listener) {
+void LayerExecution::begin_step(SideStreams* side, GradientListener* listener) {
   in_step_ = true;
   side_ = side;
+  SideStream* const updates = side != nullptr ? &side->updates : nullptr;
   for (LayerArithmetic& layer : arithmetic_) {
-    layer.side = side;
+    layer.side = updates;
     layer.listener = listener;
   }
-  if (prepared_) prepared_->make(side);
+  if (prepared_) prepared_->make(updates);
 }
 
 void LayerExecution::note_use(std::int64_t layer, const std::optional<at::Tensor>& bias) {
@@ -208,15 +230,20 @@ void LayerExecution::end_step() {
   in_step_ = false;
   side_ = nullptr;
   if (prepared_) prepared_->drop();
-  norms_.forget_all();  // a pass that failed may have left some
+  forget_waiting();  // a pass that failed may have left some
+}
+
+void LayerExecution::forget_waiting() {
+  norms_.forget_all();
   excitations_.forget_all();
+  branches_.begin_pass(nullptr);
   counters_.clear();
 }
 
 void LayerExecution::begin_pass() {
-  norms_.forget_all();
-  excitations_.forget_all();
-  counters_.clear();
+  forget_waiting();
+  // Sums over several passes are autograd's, on the main stream; codecs read what is saved there.
+  if (options_.fuse && !options_.gate_all_norms && !accumulates_) branches_.begin_pass(side_);
   std::ranges::fill(uses_, 0);
   biases_.clear();
   shares_a_bias_ = false;
@@ -226,7 +253,12 @@ void LayerExecution::end_pass() {
   without_hooks([this] {
     norms_.settle_all();
     excitations_.settle_all();
-    add_up_counters();
+    branches_.end_pass();
+    if (counters_.empty()) return;
+    if (side_ != nullptr)
+      side_->updates.run([this] { add_up_counters(); }, {});  // nothing in this step reads them
+    else
+      add_up_counters();
   });
 }
 

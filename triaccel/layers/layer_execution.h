@@ -12,6 +12,7 @@
 
 #include "triaccel/core/step_plan.h"
 #include "triaccel/device/side_stream.h"
+#include "triaccel/layers/branches.h"
 #include "triaccel/layers/excitation_fusion.h"
 #include "triaccel/layers/kernel_choice.h"
 #include "triaccel/layers/norm_fusion.h"
@@ -37,7 +38,7 @@ struct LayerArithmetic {
   bool accumulate = false;              // its weight gradient is a sum over several passes
   at::Tensor scales = {};               // GradientControl::layer_scales
   PreparedWeights* prepared = nullptr;  // null: weights are rounded where they are used
-  SideStream* side = nullptr;           // null: gradients are computed one after the other
+  SideStream* side = nullptr;           // for weights' gradients; null: one after the other
   GradientListener* listener = nullptr;
   bool recompute_norms = false;  // as LayerExecutionOptions
 };
@@ -85,6 +86,7 @@ class LayerExecution final : public OperatorHooks {
   at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices,
                        std::int64_t padding_idx, bool scale_grad_by_freq, bool sparse) override;
   at::Tensor batch_norm(const BatchNormCall& call) override;
+  std::optional<at::Tensor> joined_norm(const BatchNormCall& call) override;
   std::optional<at::Tensor> activation(const at::Tensor& input, Activation kind,
                                        bool in_place) override;
   std::optional<at::Tensor> sum(const at::Tensor& left, const at::Tensor& right,
@@ -98,14 +100,15 @@ class LayerExecution final : public OperatorHooks {
   std::optional<at::Tensor> max_pool(const at::Tensor& map, const PoolGeometry& how) override;
   bool count_up(const at::Tensor& counter) override;
   bool waits() const override {
-    return norms_.waits() || excitations_.waits() || !counters_.empty();
+    return norms_.waits() || excitations_.waits() || branches_.waits() || !counters_.empty();
   }
   void touch(const at::Tensor& tensor, bool writes) override;
   bool owns(const at::Tensor& matrix) const override;
 
   /// Around each step: until it ends, copies made at its beginning stand for the weights. With
-  /// `side`, gradients of weights are computed there, which has to be joined after backward.
-  void begin_step(SideStream* side, GradientListener* listener);
+  /// `side`, gradients of weights and Branches are computed there; both streams have to be joined
+  /// after backward.
+  void begin_step(SideStreams* side, GradientListener* listener);
   void end_step();
 
   /// Whether in the last pass every weight was used once, and by its own layer alone: it then gets
@@ -129,6 +132,9 @@ class LayerExecution final : public OperatorHooks {
   void expect_other_gradients();
   bool counts(const at::Tensor& tensor) const;
   void add_up_counters();
+  /// The values of what a norm is joined with are needed.
+  void settle_others(const at::Tensor& operand);
+  void forget_waiting();
   void note_use(std::int64_t layer, const std::optional<at::Tensor>& bias);
 
   std::vector<at::Tensor> weights_;
@@ -139,9 +145,10 @@ class LayerExecution final : public OperatorHooks {
   LayerExecutionOptions options_;
   NormFusion norms_;
   ExcitationFusion excitations_;
+  Branches branches_;
   std::unique_ptr<PreparedWeights> prepared_;
   bool in_step_ = false;
-  SideStream* side_ = nullptr;              // of the step under way
+  SideStreams* side_ = nullptr;             // of the step under way
   std::unordered_set<const void*> biases_;  // seen in this pass
   bool shares_a_bias_ = false;              // two layers of this pass have the same
   std::vector<int> uses_;                   // of each weight in this pass, by its layer

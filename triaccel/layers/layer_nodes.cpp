@@ -65,7 +65,7 @@ class WeightNode : public autograd::Node {
 /// Everything but the product itself, which `Product` computes: forward(input), then
 /// backward(output_gradient, input, types) -> {input gradient, weight gradient}.
 template <typename Product>
-class LayerNode final : public WeightNode {
+class LayerNode final : public WeightNode, public OnBranch {
  public:
   LayerNode(const at::Tensor& input, const at::Tensor& kept, at::Tensor weight, bool want_weight,
             at::Tensor bias, std::int64_t channel, Product product, LayerArithmetic how)
@@ -81,14 +81,21 @@ class LayerNode final : public WeightNode {
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;  // once only: curvature is probed without plans
-    const at::Tensor& output = gradients[0];
-    if (!output.defined()) return {{}, {}};
+    at::Tensor output = std::move(gradients[0]);
+    const LeftGradient left = std::exchange(left_on_branch_, {});
+    if (!output.defined() && !left.values.defined()) return {{}, {}};
     const bool scaled = how_.precision == Precision::Fp16;
     const GradientTypes types{.want_input = task_should_compute_output(0),
                               .want_weight = want_weight_,
                               .input = scaled ? at::kHalf : input_type_,
                               .weight = scalar_type_of(how_.precision),
                               .even_pixels = behind_input_ != nullptr};
+    if (left.values.defined()) {
+      if (!output.defined() && !scaled && types.want_input && !task_should_compute_output(1))
+        return {gradients_on_branch(left, types), {}};
+      left.maker.wait();
+      output = output.defined() ? output + left.values : left.values;
+    }
     const at::Tensor entering =
         scaled ? scaled_cast(output, at::kHalf, how_.scales, how_.layer, /*divide=*/false,
                              /*record_maximum=*/true)
@@ -99,7 +106,7 @@ class LayerNode final : public WeightNode {
       // Recorded too: it may be larger than what came in, and it is this layer's scale to lower.
       input = scaled_cast(input, input_type_, how_.scales, how_.layer, /*divide=*/true,
                           /*record_maximum=*/true);
-    if (input.defined() && behind_input_ && behind_input_->leave(input))
+    if (input.defined() && behind_input_ && behind_input_->leave({input}))
       input.reset();
     else if (input.defined() && input.sizes() != kept.sizes())
       input = spread_even_pixels(input, kept.sizes());
@@ -116,10 +123,54 @@ class LayerNode final : public WeightNode {
     return {std::move(input), {}};
   }
 
-  void release_variables() override { kept_.release(); }
+  bool leave_on_branch(LeftGradient gradient) override {
+    if (left_on_branch_.values.defined()) return false;
+    left_on_branch_ = std::move(gradient);
+    return true;
+  }
+
+  void release_variables() override {
+    kept_.release();
+    left_on_branch_ = {};
+  }
   std::string name() const override { return "triaccel::LayerNode"; }
 
  private:
+  /// On the stream that made `output`: leaves the input's gradient where it is waited for, or else
+  /// waits for it and returns it.
+  at::Tensor gradients_on_branch(const LeftGradient& left, GradientTypes types) {
+    const at::Tensor& output = left.values;
+    const LayerWeight weight(weight_, how_.layer, how_.prepared);
+    const at::Tensor kept = kept_.get(shared_from_this());
+    types.want_weight = false;
+    at::Tensor input;
+    const SideStream::Work work = left.maker.stream->run(
+        [&] { input = product_.backward(output, kept, weight, how_, types).first; },
+        {output, kept});
+    if (want_weight_) {  // what is prepared of the weight stays until the step ends
+      how_.side->come_after(left.maker);
+      give_gradient_beside(output, kept, types);
+      if (how_.listener != nullptr) how_.listener->gradient_ready(weight_, /*beside=*/true);
+    }
+    if (behind_input_ && behind_input_->leave({input, work})) return {};
+    work.wait();
+    return input.sizes() == kept.sizes() ? input : spread_even_pixels(input, kept.sizes());
+  }
+
+  void give_gradient_beside(const at::Tensor& output, const at::Tensor& kept,
+                            GradientTypes types) const {
+    types.want_input = false;
+    types.want_weight = true;
+    std::vector<at::Tensor> reads = {output, kept};
+    if (weight_.grad().defined()) reads.push_back(weight_.grad());  // of another use of the weight
+    how_.side->run(
+        [&] {
+          const LayerWeight weight(weight_, how_.layer, how_.prepared);
+          give_gradient(weight_, product_.backward(output, kept, weight, how_, types).second, how_);
+        },
+        std::move(reads));
+  }
+
   /// Gives the weight its gradient and returns the input's. Nothing but the update waits for the
   /// weight's, so it may be computed beside.
   at::Tensor gradients_of(const at::Tensor& output, const at::Tensor& kept,
@@ -129,23 +180,15 @@ class LayerNode final : public WeightNode {
     // The first layer has nothing to compute it beside of.
     const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
                         static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
-    at::Tensor& held = weight_.mutable_grad();  // of another use of the weight
     if (!beside) {
-      if (how_.side != nullptr && held.defined()) how_.side->join();
+      if (how_.side != nullptr && weight_.grad().defined()) how_.side->join();  // of another use
       auto [of_input, of_weight] = product_.backward(output, kept, weight, how_, types);
       input = std::move(of_input);
       if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
     } else {
-      GradientTypes of_weight = types, of_input = types;
-      of_weight.want_input = of_input.want_weight = false;
-      std::vector<at::Tensor> reads = {output, kept};
-      if (held.defined()) reads.push_back(held);
-      how_.side->run(
-          [&] {
-            give_gradient(weight_, product_.backward(output, kept, weight, how_, of_weight).second,
-                          how_);
-          },
-          std::move(reads));
+      give_gradient_beside(output, kept, types);
+      GradientTypes of_input = types;
+      of_input.want_weight = false;
       input = product_.backward(output, kept, weight, how_, of_input).first;
       how_.side->wait_down_to(kMostHeldBytes);
     }
@@ -173,6 +216,7 @@ class LayerNode final : public WeightNode {
   std::int64_t channel_;  // the dimension of the output that the bias runs along
   Product product_;
   LayerArithmetic how_;
+  LeftGradient left_on_branch_;
 };
 
 struct ConvolutionProduct {
@@ -220,16 +264,22 @@ struct LinearProduct {
 template <typename Product>
 at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool want_weight,
                      const std::optional<at::Tensor>& bias, std::int64_t channel, Product product,
-                     const LayerArithmetic& how) {
+                     const LayerArithmetic& how, Branch* branch = nullptr) {
   const bool has_bias = bias && bias->defined();
   at::Tensor kept, output;
   {
     const at::NoGradGuard no_grad;
     kept = product.kept(input, weight, how.precision);
-    output = product.forward(kept, LayerWeight(weight, how.layer, how.prepared), how);
-    // The module may go on in place, which autograd refuses for views made without it.
-    if (output.is_view()) output = output.variable_data();
-    if (has_bias) add_along(output, *bias, channel);
+    const auto compute = [&] {
+      output = product.forward(kept, LayerWeight(weight, how.layer, how.prepared), how);
+      // The module may go on in place, which autograd refuses for views made without it.
+      if (output.is_view()) output = output.variable_data();
+      if (has_bias) add_along(output, *bias, channel);
+    };
+    if (branch != nullptr)
+      branch->run(compute, {kept});
+    else
+      compute();
   }
   if (!at::GradMode::is_enabled()) return output;
   const at::Tensor bias_or_none = has_bias ? *bias : at::Tensor();
@@ -268,9 +318,11 @@ void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerAri
 }
 
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
-                             const LayerArithmetic& how) {
+                             const LayerArithmetic& how, Branch* branch) {
+  // Copies of weights may still be on their way: the main stream must have waited for them.
+  if (branch != nullptr && how.prepared != nullptr) how.prepared->settle();
   return run_layer(call.input, weight, call.weight.requires_grad(), call.bias, /*channel=*/1,
-                   ConvolutionProduct{call.geometry}, how);
+                   ConvolutionProduct{call.geometry}, how, branch);
 }
 
 at::Tensor linear_layer(const LinearCall& call, const at::Tensor& weight,

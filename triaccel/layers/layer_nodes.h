@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "triaccel/layers/branches.h"
 #include "triaccel/layers/layer_execution.h"
 
 namespace torch::autograd {
@@ -24,9 +25,10 @@ void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerAri
 
 /// A convolution of the FP32 master `weight`, computed and differentiated as `how` says. The
 /// input's and the bias's gradients go on through autograd; the weight's is put into weight.grad()
-/// directly, since autograd would widen it.
+/// directly, since autograd would widen it. With `branch` it runs there; its input is then of the
+/// carrier's type.
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
-                             const LayerArithmetic& how);
+                             const LayerArithmetic& how, Branch* branch = nullptr);
 
 /// The same for a product with a matrix of weights.
 at::Tensor linear_layer(const LinearCall& call, const at::Tensor& weight,

@@ -4,8 +4,17 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <memory>
+#include <utility>
+
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
+
+/// A gradient that one node leaves with another instead of sending it through the graph.
+struct LeftGradient {
+  at::Tensor values = {};       // undefined: none
+  SideStream::Work maker = {};  // to wait for before they are read; none: the main stream made them
+};
 
 /// A node that adds up two gradients of its output by itself: one comes through the graph, the
 /// other is left here by a node that computed it. Autograd would add them in a kernel of its own.
@@ -13,9 +22,9 @@ namespace triaccel {
 class TakesGradient : public torch::autograd::Node {
  public:
   /// False: there is one already, and this one must go through the graph.
-  bool leave(const at::Tensor& gradient) {
-    if (left_.defined()) return false;
-    left_ = gradient;
+  bool leave(LeftGradient gradient) {
+    if (left_.values.defined()) return false;
+    left_ = std::move(gradient);
     return true;
   }
 
@@ -24,7 +33,15 @@ class TakesGradient : public torch::autograd::Node {
   static std::shared_ptr<TakesGradient> behind(const at::Tensor& tensor);
 
  protected:
-  at::Tensor left_;  // the owner's apply() takes it away
+  LeftGradient left_;  // the owner's apply() takes it away
+};
+
+/// The node of a map that was made on a Branch, and that is differentiated there as well.
+class OnBranch {
+ public:
+  virtual ~OnBranch() = default;
+  /// False: there is one already, and this one must go through the graph.
+  virtual bool leave_on_branch(LeftGradient gradient) = 0;
 };
 
 }  // namespace triaccel

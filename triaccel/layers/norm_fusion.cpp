@@ -34,6 +34,30 @@ bool wants_gradient(const BatchNormCall& call) {
                                          value_or_none(call.bias));
 }
 
+/// Whether its gradient may be put there without autograd.
+bool takes_gradient_directly(const at::Tensor& parameter) {
+  return !parameter.defined() || (parameter.is_leaf() && !is_listened_to(parameter));
+}
+
+/// Before a parameter whose gradient another stream has left gets one through the graph, too.
+class WaitBeforeAdding final : public autograd::FunctionPreHook {
+ public:
+  explicit WaitBeforeAdding(SideStream::Work work) : work_(work) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    if (gradients[0].defined()) work_.wait();
+    return gradients;
+  }
+
+ private:
+  SideStream::Work work_;
+};
+
+/// Adds to what is there, on the current stream.
+void add_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
+  at::Tensor& held = parameter.mutable_grad();
+  held = held.defined() ? held + gradient : gradient;
+}
+
 /// Whether our kernels compute this call, and its gradient where one is wanted.
 bool computes(const BatchNormCall& call) {
   if (!fuses_batch_norm(call.input) || !float_or_none(call.weight) || !float_or_none(call.bias) ||
@@ -55,6 +79,7 @@ struct NormFusion::Norm {
   NormParameters how;
   bool training;
   bool wants_gradient;
+  std::shared_ptr<Branch> branch = nullptr;  // that the input was made on; null: the main stream
   bool ran = false;  // statistics are there, and the running ones have moved
   NormStatistics statistics = {};
 
@@ -77,6 +102,7 @@ struct NormFusion::Norm {
 
   void compute(const at::Tensor& output, const Joined& joined, Activation activation,
                const at::Tensor& gates) {
+    if (branch) branch->join();
     if (!training) return batch_norm_infer(output, input, how, joined.residual, activation);
     NormParameters once = how;
     if (ran) {
@@ -84,6 +110,7 @@ struct NormFusion::Norm {
       once.running_variance.reset();
     }
     Norm* const other = joined.residual_norm.get();
+    if (other != nullptr && other->branch) other->branch->join();
     if (other != nullptr) other->find_statistics();
     batch_norm_train(output, statistics, input, once,
                      other != nullptr ? other->input : joined.residual, activation, gates,
@@ -101,7 +128,12 @@ class NormFusion::Node final : public TakesGradient,
         how_(norm.how),
         has_factor_(joined.factor.defined()),
         has_residual_(joined.residual.defined()),
-        behind_residual_(behind(joined.residual)) {}
+        behind_residual_(behind(joined.residual)),
+        side_(norm.branch ? &norm.branch->side() : nullptr) {
+    if (norm.branch && !joined.any() && !is_listened_to(norm.input) &&
+        takes_gradient_directly(how_.weight) && takes_gradient_directly(how_.bias))
+      branch_ = std::dynamic_pointer_cast<OnBranch>(norm.input.grad_fn());
+  }
 
   /// What the output became; `gates` may be undefined where backward finds them from the input.
   /// Only now is anything saved: a node whose place another one takes saves nothing.
@@ -116,21 +148,28 @@ class NormFusion::Node final : public TakesGradient,
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;  // once only: curvature is probed without fusion
-    at::Tensor gradient = std::move(gradients[0]), added = std::exchange(left_, {});
+    at::Tensor gradient = std::move(gradients[0]);
+    auto [added, maker] = std::exchange(left_, {});
     if (!gradient.defined() && !added.defined()) return {{}, {}, {}, {}};
+    maker.wait();
     const at::Tensor input = input_.unpack();
     if (!gradient.defined()) {
       std::swap(gradient, added);
       if (gradient.sizes() != input.sizes()) gradient = spread_even_pixels(gradient, input.sizes());
     }
-    NormGradients found = batch_norm_backward(
-        gradient, added, input, has_gates_ ? gates_.unpack() : at::Tensor(), statistics_, how_,
-        activation_, has_residual_, task_should_compute_output(0),
-        has_factor_ ? factor_.unpack() : at::Tensor());
+    const at::Tensor gates = has_gates_ ? gates_.unpack() : at::Tensor();
+    const at::Tensor factor = has_factor_ ? factor_.unpack() : at::Tensor();
+    const auto differentiate = [&] {
+      return batch_norm_backward(gradient, added, input, gates, statistics_, how_, activation_,
+                                 has_residual_, task_should_compute_output(0), factor);
+    };
+    if (branch_ && task_should_compute_output(0))
+      return {run_on_branch(differentiate, {gradient, added, input, gates}), {}, {}};
+    NormGradients found = differentiate();
     autograd::variable_list all = {std::move(found.input), std::move(found.weight),
                                    std::move(found.bias)};
     if (!has_residual_) return all;
-    const bool left = behind_residual_ && behind_residual_->leave(found.residual);
+    const bool left = behind_residual_ && behind_residual_->leave({found.residual});
     all.push_back(left ? at::Tensor() : std::move(found.residual));
     return all;
   }
@@ -148,7 +187,7 @@ class NormFusion::Node final : public TakesGradient,
     input_.reset_data();
     factor_.reset_data();
     gates_.reset_data();
-    left_.reset();
+    left_ = {};
   }
   std::string name() const override { return "triaccel::NormFusion"; }
   NormHistory norm_history() const override {
@@ -156,6 +195,30 @@ class NormFusion::Node final : public TakesGradient,
   }
 
  private:
+  /// On the branch's stream, where the node of the input goes on, unless it has a gradient already:
+  /// the input's is then waited for and returned.
+  template <typename Differentiate>
+  at::Tensor run_on_branch(const Differentiate& differentiate, std::vector<at::Tensor> reads) {
+    std::erase_if(reads, [](const at::Tensor& tensor) { return !tensor.defined(); });
+    for (const at::Tensor& parameter : {how_.weight, how_.bias})
+      if (parameter.defined() && parameter.grad().defined()) reads.push_back(parameter.grad());
+    NormGradients found;
+    const SideStream::Work work = side_->branches.run(
+        [&] {
+          found = differentiate();
+          if (task_should_compute_output(1)) add_gradient(how_.weight, found.weight);
+          if (task_should_compute_output(2)) add_gradient(how_.bias, found.bias);
+        },
+        std::move(reads));
+    side_->updates.come_after(work);
+    for (const std::size_t parameter : {1u, 2u})
+      if (task_should_compute_output(parameter))
+        next_edge(parameter).function->add_pre_hook(std::make_unique<WaitBeforeAdding>(work));
+    if (branch_->leave_on_branch({found.input, work})) return {};
+    work.wait();
+    return found.input;
+  }
+
   autograd::SavedVariable input_;
   autograd::SavedVariable factor_;
   autograd::SavedVariable gates_;  // of a ReLU
@@ -164,10 +227,13 @@ class NormFusion::Node final : public TakesGradient,
   NormParameters how_;
   bool has_factor_, has_residual_;
   std::shared_ptr<TakesGradient> behind_residual_;  // the norm whose output it is; null: none
+  std::shared_ptr<OnBranch> branch_;                // the node that made the input, if on a branch
+  SideStreams* side_;                               // of that branch
   Activation activation_ = Activation::None;
 };
 
-std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
+std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call,
+                                           const std::shared_ptr<Branch>& branch) {
   if (!options_.fuse || !computes(call)) return {};
   const auto norm = std::make_shared<Norm>();
   norm->input = call.input;
@@ -179,10 +245,18 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call) {
                .eps = call.eps};
   norm->training = call.training;
   norm->wants_gradient = wants_gradient(call);
+  norm->branch = branch;
   if (call.training) {
     const auto floats = call.input.options().dtype(at::kFloat);
-    norm->statistics = {.mean = at::empty({call.input.size(1)}, floats),
-                        .inverse_deviation = at::empty({call.input.size(1)}, floats)};
+    const auto make_room = [&] {
+      norm->statistics = {.mean = at::empty({call.input.size(1)}, floats),
+                          .inverse_deviation = at::empty({call.input.size(1)}, floats)};
+    };
+    const auto find = [&] {
+      make_room();
+      norm->find_statistics();
+    };
+    branch ? branch->run(find, {}) : make_room();
   }
   const at::Tensor output = norm->empty_output();
   wait(output, norm, {});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "triaccel/layers/branches.h"
 #include "triaccel/layers/operator_scope.h"
 #include "triaccel/ops/batch_norm.h"
 
@@ -30,8 +31,10 @@ class NormFusion {
  public:
   explicit NormFusion(const NormFusionOptions& options) : options_(options) {}
 
-  /// The output of a norm; empty when libtorch has to compute it.
-  std::optional<at::Tensor> norm(const BatchNormCall& call);
+  /// The output of a norm; empty when libtorch has to compute it. With `branch`, on which its input
+  /// was made, the batch's statistics are found there, and its gradients; null: none.
+  std::optional<at::Tensor> norm(const BatchNormCall& call,
+                                 const std::shared_ptr<Branch>& branch = nullptr);
 
   /// activation(input), when the input is a norm's output that still waits. In place it is the
   /// input itself.

@@ -137,8 +137,11 @@ at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Opt
                       const Optional& mean, const Optional& variance, bool training,
                       double momentum, double eps, bool) {
   const LibtorchAgain guard(kKey);
-  settle(input, weight, bias, mean, variance);
-  return hooks().batch_norm({input, weight, bias, mean, variance, training, momentum, eps});
+  const BatchNormCall call{input, weight, bias, mean, variance, training, momentum, eps};
+  settle(weight, bias, mean, variance);
+  if (auto joined = hooks().joined_norm(call)) return *joined;
+  settle(input);
+  return hooks().batch_norm(call);
 }
 
 at::Tensor dropout(const at::Tensor& input, double probability, bool training) {

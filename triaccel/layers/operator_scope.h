@@ -92,6 +92,8 @@ class OperatorHooks {
   }
   /// Asked before convolution(), whose operands have their values; what is not empty may wait, too.
   virtual std::optional<at::Tensor> joined_convolution(const ConvolutionCall&) { return {}; }
+  /// Asked before batch_norm(), whose input has its values.
+  virtual std::optional<at::Tensor> joined_norm(const BatchNormCall&) { return {}; }
   /// Operators around a convolution for which we may have better kernels; empty: libtorch's.
   virtual std::optional<at::Tensor> product(const at::Tensor&, const at::Tensor&) { return {}; }
   virtual std::optional<at::Tensor> mean_of_channels(const at::Tensor& /*map*/) { return {}; }

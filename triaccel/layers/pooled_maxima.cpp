@@ -9,26 +9,41 @@
 #include <utility>
 #include <vector>
 
+#include "triaccel/layers/left_gradient.h"
+#include "triaccel/ops/even_pixels.h"
+
 namespace triaccel {
 namespace {
 
 namespace autograd = torch::autograd;
 
-class PoolNode final : public autograd::Node {
+class PoolNode final : public TakesGradient {
  public:
   PoolNode(at::Tensor taps, std::vector<std::int64_t> sizes, const PoolGeometry& how)
       : taps_(std::move(taps)), sizes_(std::move(sizes)), how_(how) {}
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;
-    if (!gradients[0].defined()) return {{}};
-    return {max_pool_gradient(gradients[0].contiguous(at::MemoryFormat::ChannelsLast), taps_,
-                              sizes_, how_)};
+    at::Tensor gradient = std::move(gradients[0]);
+    auto [added, maker] = std::exchange(left_, {});
+    if (!gradient.defined() && !added.defined()) return {{}};
+    maker.wait();
+    if (added.defined() && added.sizes() != taps_.sizes())
+      added = spread_even_pixels(added, taps_.sizes());
+    if (!gradient.defined()) std::swap(gradient, added);
+    return {max_pool_gradient(channels_last(gradient), taps_, sizes_, how_, channels_last(added))};
   }
-  void release_variables() override { taps_.reset(); }
+  void release_variables() override {
+    taps_.reset();
+    left_ = {};
+  }
   std::string name() const override { return "triaccel::PooledMaxima"; }
 
  private:
+  static at::Tensor channels_last(const at::Tensor& gradient) {
+    return gradient.defined() ? gradient.contiguous(at::MemoryFormat::ChannelsLast) : gradient;
+  }
+
   at::Tensor taps_;
   std::vector<std::int64_t> sizes_;
   PoolGeometry how_;

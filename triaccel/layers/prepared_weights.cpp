@@ -28,6 +28,10 @@ void PreparedWeights::make(SideStream* side) {
   side->run([&] { copies_->refresh(); }, {});
 }
 
+void PreparedWeights::settle() {
+  if (beside_ != nullptr) std::exchange(beside_, nullptr)->join();
+}
+
 void PreparedWeights::drop() {
   copies_.reset();
   made_.clear();
@@ -52,7 +56,7 @@ std::optional<at::Tensor> PreparedWeights::ask(std::int64_t layer, const WeightP
   const Wanted wanted{.part = part, .type = type};
   wanted_[i] = wanted;
   if (!copies_ || made_[i] != wanted) return {};
-  if (beside_ != nullptr) std::exchange(beside_, nullptr)->join();
+  settle();
   return copies_->copy(index_[i]);
 }
 

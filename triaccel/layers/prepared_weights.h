@@ -29,6 +29,8 @@ class PreparedWeights {
   /// Copies of what was asked for since `expect_nothing()`, as the weights are now. With `side`,
   /// they are made there, beside what comes before the first of them is asked for.
   void make(SideStream* side);
+  /// Makes the current stream wait for copies that are made beside.
+  void settle();
   /// Frees them: after the step, whose update changes the weights.
   void drop();
   /// Frees one layer's, which has been read for the last time in this step.

@@ -38,6 +38,8 @@ class GraphCache {
 
   /// On the current device and stream, and on one beside it.
   GraphCache(const GraphCacheOptions& options, const SideStream& side);
+  /// On another one as well.
+  void share_with(const SideStream& side) { pool_.share_with(side); }
 
   /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
   /// its largest pass: work larger than all before starts with an empty pool, which smaller work

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/mixed_hash.h"
 #include "triaccel/device/cpu_memory.h"
@@ -30,7 +31,7 @@ std::vector<ParameterRef> with_float_buffers(const StepNetwork& network) {
 /// How many forward passes a step takes. They are of equal size, give or take one, and never of a
 /// single sample unless asked for: batch norm has no variance to offer there.
 std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
-  const std::int64_t passes = (samples + micro_batch - 1) / micro_batch;
+  const std::int64_t passes = divide_up(samples, micro_batch);
   return micro_batch == 1 ? passes : std::min(passes, std::max<std::int64_t>(1, samples / 2));
 }
 
@@ -97,10 +98,11 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .prepare_weights = device.is_cuda(),
                               .recompute_norms = options.layers->recompute_norms});
   if (options.graphs && device.is_cuda() && can_capture()) {
-    side_ = std::make_unique<SideStream>();
-    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, *side_);
-    early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, *side_, learning_rates_,
-                                            network_.parameters);
+    side_ = std::make_unique<SideStreams>();
+    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, side_->updates);
+    graphs_->share_with(side_->branches);
+    early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, side_->updates,
+                                            learning_rates_, network_.parameters);
   }
   if (options.saved) {
     install_saved_tensor_engine();
@@ -267,7 +269,7 @@ void StepRunner::run_captured(const StepPlan& plan, const Dataset& data, const a
                         .samples = ids.numel(),
                         .augment = gather.augment,
                         .seed = gather.seed};
-  graphs_->run(key_of(shape), (ids.numel() + passes - 1) / passes, work);
+  graphs_->run(key_of(shape), divide_up(ids.numel(), passes), work);
 }
 
 at::Tensor StepRunner::placed(const at::Tensor& ids) {
@@ -276,13 +278,15 @@ at::Tensor StepRunner::placed(const at::Tensor& ids) {
     graphs_->clear();  // what is captured reads the numbers where they were
     ids_ = at::empty_like(ids);
   }
-  return ids_.narrow(0, 0, ids.numel()).copy_(ids);
+  // By a kernel: between two replays the device waits longer around a copy.
+  at::Tensor place = ids_.narrow(0, 0, ids.numel());
+  return at::add_out(place, ids, /*other=*/0);
 }
 
 void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
                       const GatherOptions& gather, Enqueued enqueued) {
   const bool captured = enqueued == Enqueued::Captured;
-  SideStream* const side = enqueued == Enqueued::Eagerly ? nullptr : side_.get();
+  SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : side_.get();
   EarlyUpdates* const early = updates_early(passes, enqueued) ? early_.get() : nullptr;
   catching_out_of_memory([&] {
     if (!captured) snapshot_.take_generators();

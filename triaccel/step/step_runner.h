@@ -155,7 +155,7 @@ class StepRunner {
   std::vector<ZerothOrderStep> steps_taken_ = {};  // of it, since the last collect()
   std::optional<bool> draws_ = {};                 // whether its forward passes draw random numbers
   std::unique_ptr<LayerExecution> layers_;         // null: libtorch's own kernels
-  std::unique_ptr<SideStream> side_;               // with graphs: for gradients of weights
+  std::unique_ptr<SideStreams> side_;              // with graphs
   std::unique_ptr<EarlyUpdates> early_;  // where updates need not wait for all of backward
   std::unique_ptr<SavedStore> saved_;    // null: autograd keeps what it saves
   SavedCensus census_ = {};
