@@ -11,8 +11,9 @@ FUZZ_SECONDS ?= 7
 
 STAGE := tools/stage
 # What tools/bootstrap found, for CMake. TRIACCEL_CUDA, TRIACCEL_CUDA_ARCHS and TRIACCEL_UNITY are taken from the command line.
-CONFIGURE := cmake -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON" -DTRIACCEL_UNITY=$(or $(TRIACCEL_UNITY),ON)
-RELEASE := $(CONFIGURE) --preset release -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
+CONFIGURE := cmake -DTRIACCEL_UNITY=$(or $(TRIACCEL_UNITY),ON)
+RELEASE := $(CONFIGURE) --preset release -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON" \
+  -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
   -DTRIACCEL_CUDA=$(or $(TRIACCEL_CUDA),AUTO) -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)" -DTRIACCEL_TORCH_FREE_TESTS=OFF
 ENVIRONMENT := . build/environment.sh
 CTEST := ctest --output-on-failure -j $(JOBS)
@@ -28,12 +29,14 @@ demo:  ## set the machine up, train on Fashion-MNIST within a memory budget, sho
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS) --target triaccel_cli
 	@build/release/triaccel demo
 
+# What is built with sanitizers needs no torch: it does not wait for the download.
 test:  ## set the machine up, build, run the whole suite, the sanitizers and the fuzz targets
-	@$(STAGE) --start "set-up" tools/bootstrap test
+	@$(STAGE) --start "packages" tools/bootstrap test packages
+	@trap wait EXIT; $(STAGE) "set-up" tools/bootstrap test & set_up=$$!; \
+	  $(STAGE) --quiet build/configure-sanitize.log "configure with sanitizers" $(CONFIGURE) --preset sanitize; \
+	  $(STAGE) "build with sanitizers" cmake --build --preset sanitize -j $(JOBS); wait $$set_up
 	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
-	@$(ENVIRONMENT); $(STAGE) --quiet build/configure-sanitize.log "configure with sanitizers" $(CONFIGURE) --preset sanitize
-	@$(STAGE) "build with sanitizers" cmake --build --preset sanitize -j $(JOBS)
 	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-sanitize.txt "suite with sanitizers" $(CTEST) --test-dir build/sanitize
 	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-release.txt "suite" $(CTEST) --test-dir build/release
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(STAGE) "fuzz targets, $(FUZZ_SECONDS) s each" fuzz/run

@@ -17,7 +17,7 @@ option(TRIACCEL_UNITY "Compile several sources at once: quicker from nothing, sl
 # what is compiled together costs little more than one. Names in unnamed namespaces must differ within a target.
 function(triaccel_unity target)
   if(TRIACCEL_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   endif()
 endfunction()
 
