@@ -4,6 +4,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "tests/kernels/cuda_fixture.h"
 #include "tests/saved/saved_pass.h"
 #include "triaccel/device/captured_work.h"
@@ -37,21 +39,32 @@ void follow(SavedStore& store, const SlimRun& run, const SavedPlan& values) {
   store.follow(census, planned(census, values));
 }
 
+bool all_equal(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
+  return std::ranges::equal(
+      left, right, [](const at::Tensor& a, const at::Tensor& b) { return torch::equal(a, b); });
+}
+
+// But for networks in which libtorch itself adds in another order from run to run: their gradients
+// are as close as those of two of its own runs.
 TEST_F(SavedStoreOnCuda, LeavesEveryBitOfEveryGradientWithoutLoss) {
+  int to_the_last_bit = 0;
   for (const std::string& name : model_names()) {
     const SlimRun run = on_device(name);
     const std::vector<at::Tensor> wanted = run.gradients(run.forward());
-    const std::vector<at::Tensor> again = run.gradients(run.forward());
+    bool repeats = true;
+    for (int pass = 0; pass < 4; ++pass) repeats &= all_equal(run.gradients(run.forward()), wanted);
     SavedStore store({}, run.constants, device_);
     follow(store, run, {});
     const at::Tensor logits = kept(store, [&] { return run.forward(); });
     EXPECT_EQ(store.counts().mismatches, 0) << name;
     const std::vector<at::Tensor> gradients = run.gradients(logits);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (!torch::equal(wanted[i], again[i])) continue;  // torch itself does not repeat this one
-      EXPECT_TRUE(torch::equal(gradients[i], wanted[i])) << name << " " << i;
-    }
+    if (repeats)
+      EXPECT_TRUE(all_equal(gradients, wanted)) << name;
+    else
+      EXPECT_GT(cosine(gradients, wanted), 1 - 1e-9) << name;
+    to_the_last_bit += repeats;
   }
+  EXPECT_GE(to_the_last_bit, 3);
 }
 
 TEST_F(SavedStoreOnCuda, KeepsNothingOfWhatIsReadForItsSizesOnly) {
