@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/layers/live_taps.h"
 
 namespace triaccel {
@@ -56,8 +57,8 @@ std::int64_t samples_at_a_time(const at::Tensor& input, const at::Tensor& weight
     return samples;
   const std::int64_t elements =
       std::max(input.numel(), samples * outputs_a_sample(input, weight, geometry));
-  const std::int64_t parts = (kFloatBytes * elements + kPartBytes - 1) / kPartBytes;
-  return parts <= 1 ? samples : std::max<std::int64_t>(1, (samples + parts - 1) / parts);
+  const std::int64_t parts = divide_up(kFloatBytes * elements, kPartBytes);
+  return parts <= 1 ? samples : std::max<std::int64_t>(1, divide_up(samples, parts));
 }
 
 at::Tensor convolution_forward_in_parts(const at::Tensor& input, const LayerWeight& weight,

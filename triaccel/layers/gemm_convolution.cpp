@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/patch_matrix.h"
 #include "triaccel/layers/live_taps.h"
 
@@ -91,8 +92,8 @@ void for_each_piece(const at::Tensor& pixels, const Windows& windows, Work work)
   const std::int64_t columns = windows.columns.windows;
   const std::int64_t fitting =
       std::max<std::int64_t>(1, kPatchBytes / (columns * row_length * element));
-  const std::int64_t pieces = (window_rows + fitting - 1) / fitting;
-  const std::int64_t piece = (window_rows + pieces - 1) / pieces;
+  const std::int64_t pieces = divide_up(window_rows, fitting);
+  const std::int64_t piece = divide_up(window_rows, pieces);
   const at::Tensor buffer = at::empty({piece * columns, row_length}, pixels.options());
   const kernels::PatchSource source{
       .pixels = static_cast<const std::byte*>(pixels.const_data_ptr()),
@@ -139,7 +140,7 @@ ResidueClass residue_class(const TapGeometry& g, std::int64_t residue) {
       first < std::min(tap_step, g.kernel) ? (g.kernel - 1 - first) / tap_step + 1 : 0;
   const std::int64_t last = first + (taps - 1) * tap_step;
   return {.windows = {.map = output_size(g),
-                      .windows = (g.map - residue + g.stride - 1) / g.stride,
+                      .windows = divide_up(g.map - residue, g.stride),
                       .taps = taps,
                       .first = (residue + g.padding - last * g.dilation) / g.stride,
                       .stride = 1,

@@ -1,6 +1,6 @@
 #include "triaccel/layers/live_taps.h"
 
-#include <algorithm>
+#include "triaccel/base/divide_up.h"
 
 namespace triaccel {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 /// Whether some output reads the map through this tap.
 bool meets_map(const TapGeometry& g, std::int64_t tap, std::int64_t outputs) {
   const std::int64_t start = tap * g.dilation - g.padding;  // position seen by output 0
-  const std::int64_t first = start >= 0 ? 0 : (-start + g.stride - 1) / g.stride;
+  const std::int64_t first = start >= 0 ? 0 : divide_up(-start, g.stride);
   return first < outputs && start + first * g.stride < g.map;
 }
 

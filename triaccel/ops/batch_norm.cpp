@@ -13,10 +13,6 @@
 namespace triaccel {
 namespace {
 
-bool known_type(at::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
 bool channels_innermost(const at::Tensor& map) {
   return (map.dim() == 2 && map.is_contiguous()) ||
          (map.dim() == 4 && map.is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -195,7 +191,7 @@ void infer(std::string_view who, const kernels::NormForward& forward,
 
 bool fuses_batch_norm(const at::Tensor& map) {
   return map.defined() && map.layout() == at::kStrided && map.numel() > 0 &&
-         (map.is_cpu() || map.is_cuda()) && known_type(map.scalar_type()) &&
+         (map.is_cpu() || map.is_cuda()) && is_float_type(map.scalar_type()) &&
          channels_innermost(map);
 }
 

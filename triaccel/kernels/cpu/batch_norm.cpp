@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/batch_norm_math.h"
 #include "triaccel/kernels/cpu/wide_vectors.h"
 #include "triaccel/kernels/even_pixels_math.h"
@@ -19,9 +20,7 @@ std::int64_t rows_of_turn(const NormMap& map) {
   return std::clamp<std::int64_t>(4096 / map.channels, 16, 256);
 }
 
-std::int64_t turns_of(const NormMap& map) {
-  return (map.rows + rows_of_turn(map) - 1) / rows_of_turn(map);
-}
+std::int64_t turns_of(const NormMap& map) { return divide_up(map.rows, rows_of_turn(map)); }
 
 struct Turn {
   std::int64_t index, first, rows, channels;  // `first` element of the map

@@ -1,5 +1,7 @@
 #include "triaccel/kernels/cuda/batch_norm_plan.cuh"
 
+#include "triaccel/base/divide_up.h"
+
 namespace triaccel::kernels::cuda {
 namespace {
 
@@ -17,12 +19,6 @@ int largest_cluster() {
 
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
 
-std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-int rounded_up(std::int64_t value, int multiple) {
-  return static_cast<int>(quotient_up(value, multiple) * multiple);
-}
-
 int pack_of(const NormMap& map, bool aligned) {
   return aligned ? static_cast<int>(gates_in_byte(map)) : 1;
 }
@@ -39,12 +35,12 @@ NormPlan unplanned(const NormMap& map, bool aligned) {
 /// Two kernels: groups of whole cache lines, blocks for the whole chip.
 void plan_two_kernels(NormPlan& plan, std::int64_t row_packs, int most_blocks) {
   const std::int64_t about = std::max<std::int64_t>(1, row_packs / (plan.pack > 1 ? 8 : 32));
-  std::int64_t packs = quotient_up(row_packs, about);
+  std::int64_t packs = divide_up(row_packs, about);
   if (about > 1) packs += packs % 2;
   plan.packs = static_cast<int>(packs);
-  plan.groups = static_cast<int>(quotient_up(row_packs, packs));
+  plan.groups = static_cast<int>(divide_up(row_packs, packs));
   const int slots = kNormSumThreads / plan.packs;
-  const std::int64_t useful = quotient_up(plan.rows, std::int64_t{slots} * kSumTurns);
+  const std::int64_t useful = divide_up(plan.rows, std::int64_t{slots} * kSumTurns);
   // Two blocks fit every multiprocessor; an eighth of the room stays free, since a cluster needs
   // its blocks' room in one part of the chip and a second wave would double the time.
   const std::int64_t room = std::max(1, 2 * plan.multiprocessors * 7 / 8 / plan.groups);
@@ -58,7 +54,7 @@ void plan_two_kernels(NormPlan& plan, std::int64_t row_packs, int most_blocks) {
 
 LaunchShape NormPlan::elementwise_shape(int resident) const {
   const int slots = threads / packs;
-  const std::int64_t useful = quotient_up(rows, std::int64_t{slots} * kSumTurns);
+  const std::int64_t useful = divide_up(rows, std::int64_t{slots} * kSumTurns);
   const std::int64_t most = std::max(1, resident * multiprocessors / groups);
   return {.grid = {unsigned(std::min(useful, most)), unsigned(groups)},
           .threads = unsigned(threads),
@@ -79,13 +75,13 @@ std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool alig
   ResidentNormPlan plan;
   const int most_blocks = largest_cluster();
   while (plan.blocks < most_blocks && map.rows > plan.blocks * kShortRows) plan.blocks *= 2;
-  const std::int64_t block_rows = quotient_up(map.rows, plan.blocks);
+  const std::int64_t block_rows = divide_up(map.rows, plan.blocks);
   if (block_rows > kMostTurns * kResidentThreads) return std::nullopt;
   plan.groups = static_cast<int>(map.channels / pack);
   plan.block_rows = static_cast<int>(block_rows);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(
-      rounded_up(quotient_up(block_rows, kFewTurns), 32), kFewestThreads, kResidentThreads));
-  plan.turns = static_cast<int>(quotient_up(block_rows, plan.threads));
+      round_up(divide_up(block_rows, kFewTurns), 32), kFewestThreads, kResidentThreads));
+  plan.turns = static_cast<int>(divide_up(block_rows, plan.threads));
   return plan;
 }
 
