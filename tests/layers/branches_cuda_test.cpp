@@ -46,6 +46,8 @@ struct Parts : nn::Module {
   }
 };
 
+void sleep_a_while() { at::cuda::sleep(2'000'000); }  // cycles: about a millisecond
+
 struct Use {
   std::string name;
   std::function<at::Tensor(Parts&, const at::Tensor&)> forward;
@@ -105,6 +107,21 @@ const std::vector<Use> kUses = {
        out = p.norms[2](p.convs[2](out));
        return out + p.norms[3](p.shortcuts[0](x));
      }},
+    {"OneNormForBothWaysMovedLate",
+     [](Parts& p, const at::Tensor& image) {
+       const at::Tensor x = p.entered(image);
+       at::Tensor out = p.convs[1](x);
+       sleep_a_while();
+       out = p.norms[2](p.convs[2](p.norms[3](out).relu_()));
+       return out + p.norms[3](p.shortcuts[0](x));
+     }},
+    {"HookOnTheMapAfterItsNorm",
+     [](Parts& p, const at::Tensor& image) {
+       const at::Tensor x = p.entered(image), out = p.chain(x);
+       const at::Tensor map = p.shortcuts[0](x), normed = p.norms[3](map);
+       map.register_hook([](const at::Tensor& gradient) { return gradient * 2; });
+       return out + normed;
+     }},
     {"NormOfAShortcutUsedLater",
      [](Parts& p, const at::Tensor& image) {
        const at::Tensor x = p.entered(image);
@@ -140,11 +157,30 @@ const std::vector<Use> kUses = {
 /// Which of the streams is late: what does not wait for it reads what is not there yet.
 enum class Late { None, Main, Branch, Updates };
 
-void sleep_a_while() { at::cuda::sleep(2'000'000); }  // cycles: about a millisecond
+/// As an update does, it changes a weight as soon as that has its gradient: whoever still reads the
+/// weight then finds another.
+class ChangingWeights final : public GradientListener {
+ public:
+  explicit ChangingWeights(SideStreams* side) : side_(side) {}
+  void gradient_ready(const at::Tensor& weight, bool beside) override {
+    const auto change = [&] {
+      const at::NoGradGuard no_grad;
+      weight.mul_(0.5);
+    };
+    if (beside)
+      side_->updates.run(change, {});
+    else
+      change();
+  }
 
-/// Output, gradients and buffers after three steps, on one stream or with others beside it.
-std::vector<at::Tensor> everything_after(const Use& use, Precision precision, SideStreams* side,
-                                         Late late) {
+ private:
+  SideStreams* side_;
+};
+
+/// Output, gradients, weights and buffers after three steps, on one stream or with others beside
+/// it. Layers compute in the precisions in turn.
+std::vector<at::Tensor> everything_after(const Use& use, const std::vector<Precision>& precisions,
+                                         SideStreams* side, Late late) {
   torch::manual_seed(3);
   Parts parts;
   parts.to(kDevice);
@@ -159,12 +195,16 @@ std::vector<at::Tensor> everything_after(const Use& use, Precision precision, Si
       at::randn({6, kChannels, 16, 16}).to(kDevice).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor scales = make_layer_scales(kDevice, static_cast<std::int64_t>(weights.size()));
   LayerExecution execution(weights, {}, scales, {.fuse = true, .prepare_weights = true});
-  execution.follow({weights.size(), LayerPlan{.compute = precision}}, 1);
+  std::vector<LayerPlan> plan(weights.size());
+  for (std::size_t i = 0; i < plan.size(); ++i) plan[i].compute = precisions[i % precisions.size()];
+  execution.follow(plan, 1);
+  ChangingWeights listener(side);
   std::vector<at::Tensor> all;
   for (int step = 0; step < 3; ++step) {
     for (at::Tensor& parameter : parts.parameters()) parameter.mutable_grad().reset();
     at::Tensor output;
-    execution.begin_step(side, nullptr);
+    if (late == Late::Updates) side->updates.run(sleep_a_while, {});
+    execution.begin_step(side, &listener);
     if (late == Late::Main) sleep_a_while();
     if (late == Late::Branch) side->branches.run(sleep_a_while, {});
     if (late == Late::Updates) side->updates.run(sleep_a_while, {});
@@ -185,6 +225,7 @@ std::vector<at::Tensor> everything_after(const Use& use, Precision precision, Si
     all.push_back(output.detach().clone());
     for (at::Tensor& parameter : parts.parameters())
       if (parameter.grad().defined()) all.push_back(parameter.grad().clone());
+    for (at::Tensor& parameter : parts.parameters()) all.push_back(parameter.detach().clone());
     for (at::Tensor& buffer : parts.buffers()) all.push_back(buffer.clone());
   }
   for (at::Tensor& tensor : all) tensor = tensor.cpu();
@@ -197,20 +238,25 @@ class BranchesOnCuda : public testing::TestWithParam<Use> {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
     set_arithmetic(/*deterministic=*/true);
   }
+  void TearDown() override { set_arithmetic(/*deterministic=*/false); }
 };
 
 TEST_P(BranchesOnCuda, GiveEveryBitOfOneStream) {
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
-  for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
-    const auto expected = everything_after(GetParam(), precision, nullptr, Late::None);
+  const std::vector<std::vector<Precision>> plans = {
+      {Precision::Bf16}, {Precision::Fp16}, {Precision::Bf16, Precision::Fp32}};
+  for (const std::vector<Precision>& precisions : plans) {
+    const auto expected = everything_after(GetParam(), precisions, nullptr, Late::None);
     for (const Late late : {Late::None, Late::Main, Late::Branch, Late::Updates}) {
       SideStreams side;
-      const auto found = everything_after(GetParam(), precision, &side, late);
+      const auto found = everything_after(GetParam(), precisions, &side, late);
+      EXPECT_GE(side.branches.run([] {}, {}).number, 3) << "work beside: a piece a step at least";
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(at::equal(found[i], expected[i]))
-            << "tensor " << i << " in " << name_of(precision) << ", late " << static_cast<int>(late)
-            << ": " << (found[i] - expected[i]).abs().max().item<double>();
+            << "tensor " << i << " in " << name_of(precisions.front()) << " of "
+            << precisions.size() << ", late " << static_cast<int>(late) << ": "
+            << (found[i] - expected[i]).abs().max().item<double>();
     }
   }
 }
@@ -227,16 +273,22 @@ TEST(Branches, BeginAtTheSecondReader) {
   const auto map = [](at::ScalarType type) {
     return at::zeros({4, 8, 2, 2}, at::TensorOptions(type).device(kDevice)).requires_grad_();
   };
-  const at::Tensor x = map(at::kBFloat16), y = map(at::kBFloat16), wide = map(at::kFloat);
+  const at::Tensor x = map(at::kBFloat16), y = map(at::kBFloat16), z = map(at::kBFloat16);
+  const at::Tensor wide = map(at::kFloat);
   branches.begin_pass(nullptr);
-  branches.note_reader(x);
-  EXPECT_EQ(branches.at(x), nullptr);
+  EXPECT_FALSE(branches.may_part_behind(x));
   branches.begin_pass(&side);
+  EXPECT_TRUE(branches.may_part_behind(x));
+  EXPECT_FALSE(branches.may_part_behind(wide));
+  EXPECT_FALSE(branches.may_part_behind(x.detach()));
   EXPECT_EQ(branches.at(x), nullptr);
-  for (const at::Tensor& tensor : {x, wide}) branches.note_reader(tensor);
+  for (const at::Tensor& tensor : {x, z}) branches.note_reader(tensor);
   EXPECT_EQ(branches.at(y), nullptr);
-  EXPECT_EQ(branches.at(wide), nullptr);
-  EXPECT_EQ(branches.at(x.detach()), nullptr);
+  {
+    const at::NoGradGuard no_grad;
+    z.add_(1);
+  }
+  EXPECT_EQ(branches.at(z), nullptr) << "it was written to";
   const auto branch = branches.at(x);
   ASSERT_NE(branch, nullptr);
   at::Tensor made;

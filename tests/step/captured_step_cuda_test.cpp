@@ -106,6 +106,7 @@ const std::vector<Setting> kSettings = {
     {"planned_bf16", kResnet, {Precision::Bf16}},
     {"mixed", kResnet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
     {"cifar_stem", {.name = "resnet18", .stem = "cifar", .width = 16}, {Precision::Bf16}},
+    {"with_early_updates", {.name = "resnet18"}, {Precision::Bf16, Precision::Fp32}},
     {"efficientnet", kEfficientNet, {Precision::Bf16}},
     {"efficientnet_mixed", kEfficientNet, {Precision::Fp16, Precision::Bf16, Precision::Fp32}},
     {"vit", {.name = "vit-small", .width = 64}, {Precision::Bf16}},

@@ -48,7 +48,7 @@ class SideStream {
   /// it leaves must be kept until a later run() has begun.
   Work run_after(const Mark& mark, const std::function<void()>& work, std::vector<at::Tensor> held);
 
-  /// What is enqueued here from now on comes after that work of another side stream.
+  /// What run() enqueues here from now on comes after that work of another side stream.
   void come_after(const Work& work);
 
   /// Waits for the oldest work, the newest always excepted, until what is held takes no more than

@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <ranges>
+#include <iterator>
 #include <utility>
 
 namespace triaccel {
@@ -21,6 +21,10 @@ void Branch::run(const std::function<void()>& work, std::vector<at::Tensor> held
   newest_ = side_.branches.run_after(from_, work, std::move(held));
 }
 
+void Branch::keep(std::vector<at::Tensor> tensors) {
+  std::ranges::move(tensors, std::back_inserter(kept_));
+}
+
 void Branch::join() { std::exchange(newest_, {}).wait(); }
 
 void Branches::begin_pass(SideStreams* side) {
@@ -34,21 +38,24 @@ void Branches::end_pass() {
   begin_pass(nullptr);
 }
 
+bool Branches::may_part_behind(const at::Tensor& input) const {
+  return side_ != nullptr && at::GradMode::is_enabled() && input.requires_grad() &&
+         input.element_size() == 2 && input.nbytes() <= kMostBytes;
+}
+
 std::shared_ptr<Branch> Branches::at(const at::Tensor& input) const {
-  // Only where somebody keeps the input for backward is it sure to stay as it is.
-  if (side_ == nullptr || !at::GradMode::is_enabled() || !input.requires_grad() ||
-      input.element_size() != 2 || input.nbytes() > kMostBytes)
-    return nullptr;
+  if (!may_part_behind(input)) return nullptr;
   const auto reader = std::ranges::find_if(readers_, [&](const Reader& one) {
-    return !one.input.expired() && one.input._unsafe_get_target() == input.unsafeGetTensorImpl();
+    return !one.input.expired() && one.input._unsafe_get_target() == input.unsafeGetTensorImpl() &&
+           one.version == input._version();
   });
   return reader == readers_.end() ? nullptr : std::make_shared<Branch>(*side_, reader->behind);
 }
 
 void Branches::note_reader(const at::Tensor& input) {
-  if (side_ == nullptr) return;
   if (readers_.size() == kMostReaders) readers_.pop_front();
   readers_.push_back({.input = c10::weak_intrusive_ptr<c10::TensorImpl>(input.getIntrusivePtr()),
+                      .version = static_cast<std::uint32_t>(input._version()),
                       .behind = side_->branches.mark()});
 }
 

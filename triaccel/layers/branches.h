@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -20,6 +21,9 @@ class Branch {
   /// Beside all that the main stream got since the ways parted; as SideStream::run_after.
   void run(const std::function<void()>& work, std::vector<at::Tensor> held);
 
+  /// Until the pass has ended: memory that was allocated here and may be read elsewhere.
+  void keep(std::vector<at::Tensor> tensors);
+
   /// What is enqueued on the main stream from now on comes after all that ran here.
   void join();
   bool is_joined() const { return newest_.stream == nullptr; }
@@ -30,6 +34,7 @@ class Branch {
   SideStreams& side_;
   SideStream::Mark from_;
   SideStream::Work newest_;  // that nobody has waited for
+  std::vector<at::Tensor> kept_;
 };
 
 /// Finds where a network parts: a convolution whose input another one has read before it, as the
@@ -41,10 +46,14 @@ class Branches {
   void begin_pass(SideStreams* side);
   void end_pass();
 
-  /// The branch that a convolution of `input` may run on; null: none.
+  /// Whether a network might part behind `input`.
+  bool may_part_behind(const at::Tensor& input) const;
+
+  /// The branch that a convolution of `input` may run on; null: none. All else that it reads must
+  /// have been there before the first one was enqueued.
   std::shared_ptr<Branch> at(const at::Tensor& input) const;
 
-  /// The main stream has got a convolution of `input`.
+  /// The main stream has got a convolution of `input`, behind which the network might part.
   void note_reader(const at::Tensor& input);
 
   /// `output` was made on a branch, of `input`.
@@ -63,6 +72,7 @@ class Branches {
  private:
   struct Reader {
     c10::weak_intrusive_ptr<c10::TensorImpl> input;
+    std::uint32_t version;  // of its values
     SideStream::Mark behind;
   };
   struct Made {  // held until the pass has ended, as SideStream::run_after asks for

@@ -92,14 +92,22 @@ at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return OperatorHooks::convolution(call);
   note_use(layer, call.bias);
-  const std::shared_ptr<Branch> branch = branches_.at(call.input);
+  const std::shared_ptr<Branch> branch = branch_for(call, layer);
+  const bool may_part = !branch && branches_.may_part_behind(call.input);
+  if (may_part && prepared_)
+    prepared_->settle();  // whoever goes beside reads what is prepared, too
   at::Tensor output = convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
                                         arithmetic_[static_cast<std::size_t>(layer)], branch.get());
-  if (branch)
-    branches_.note_made(branch, call.input, output);
-  else
-    branches_.note_reader(call.input);
+  if (branch) branches_.note_made(branch, call.input, output);
+  if (may_part) branches_.note_reader(call.input);
   return output;
+}
+
+std::shared_ptr<Branch> LayerExecution::branch_for(const ConvolutionCall& call,
+                                                   std::int64_t layer) const {
+  const bool computes_bias = call.bias && call.bias->defined() && !call.bias->is_leaf();
+  const bool used_before = uses_[static_cast<std::size_t>(layer)] > 1;  // what is prepared may go
+  return computes_bias || used_before ? nullptr : branches_.at(call.input);
 }
 
 at::Tensor LayerExecution::linear(const LinearCall& call) {
@@ -117,14 +125,21 @@ at::Tensor LayerExecution::embedding(const at::Tensor& weight, const at::Tensor&
       .to(carrier_);
 }
 
+bool LayerExecution::moves_for_the_first_time(const BatchNormCall& call) {
+  if (!call.running_mean || !call.running_mean->defined()) return true;
+  return moved_.insert(call.running_mean->const_data_ptr()).second;
+}
+
 at::Tensor LayerExecution::batch_norm(const BatchNormCall& call) {
+  moves_for_the_first_time(call);
   if (auto waiting = norms_.norm(call)) return *waiting;
   return OperatorHooks::batch_norm(call);
 }
 
 std::optional<at::Tensor> LayerExecution::joined_norm(const BatchNormCall& call) {
   const std::shared_ptr<Branch> branch = branches_.maker_of(call.input);
-  if (!branch) return {};
+  // The main stream may move the same statistics after the ways have parted.
+  if (!branch || !moves_for_the_first_time(call)) return {};
   for (const auto& statistics : {call.running_mean, call.running_var})
     if (statistics && statistics->defined()) branches_.note_written(*branch, *statistics);
   return norms_.norm(call, branch);
@@ -237,6 +252,7 @@ void LayerExecution::forget_waiting() {
   norms_.forget_all();
   excitations_.forget_all();
   branches_.begin_pass(nullptr);
+  moved_.clear();
   counters_.clear();
 }
 
@@ -255,8 +271,9 @@ void LayerExecution::end_pass() {
     excitations_.settle_all();
     branches_.end_pass();
     if (counters_.empty()) return;
-    if (side_ != nullptr)
-      side_->updates.run([this] { add_up_counters(); }, {});  // nothing in this step reads them
+    if (side_ != nullptr && !accumulates_)
+      side_->updates.run([this] { add_up_counters(); },
+                         {});  // until the next step nobody reads them
     else
       add_up_counters();
   });

@@ -135,6 +135,10 @@ class LayerExecution final : public OperatorHooks {
   /// The values of what a norm is joined with are needed.
   void settle_others(const at::Tensor& operand);
   void forget_waiting();
+  /// The branch that a convolution may run on; null: the main stream.
+  std::shared_ptr<Branch> branch_for(const ConvolutionCall& call, std::int64_t layer) const;
+  /// Whether no norm of this pass has moved these running statistics before.
+  bool moves_for_the_first_time(const BatchNormCall& call);
   void note_use(std::int64_t layer, const std::optional<at::Tensor>& bias);
 
   std::vector<at::Tensor> weights_;
@@ -146,6 +150,7 @@ class LayerExecution final : public OperatorHooks {
   NormFusion norms_;
   ExcitationFusion excitations_;
   Branches branches_;
+  std::unordered_set<const void*> moved_;  // running means, in this pass
   std::unique_ptr<PreparedWeights> prepared_;
   bool in_step_ = false;
   SideStreams* side_ = nullptr;             // of the step under way

@@ -147,9 +147,10 @@ class LayerNode final : public WeightNode, public OnBranch {
     const SideStream::Work work = left.maker.stream->run(
         [&] { input = product_.backward(output, kept, weight, how_, types).first; },
         {output, kept});
-    if (want_weight_) {  // what is prepared of the weight stays until the step ends
+    if (want_weight_) {
       how_.side->come_after(left.maker);
       give_gradient_beside(output, kept, types);
+      how_.side->come_after(work);  // it reads the weight that an update is going to change
       if (how_.listener != nullptr) how_.listener->gradient_ready(weight_, /*beside=*/true);
     }
     if (behind_input_ && behind_input_->leave({input, work})) return {};
@@ -319,8 +320,6 @@ void give_gradient(const at::Tensor& weight, at::Tensor gradient, const LayerAri
 
 at::Tensor convolution_layer(const ConvolutionCall& call, const at::Tensor& weight,
                              const LayerArithmetic& how, Branch* branch) {
-  // Copies of weights may still be on their way: the main stream must have waited for them.
-  if (branch != nullptr && how.prepared != nullptr) how.prepared->settle();
   return run_layer(call.input, weight, call.weight.requires_grad(), call.bias, /*channel=*/1,
                    ConvolutionProduct{call.geometry}, how, branch);
 }

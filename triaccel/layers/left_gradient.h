@@ -36,6 +36,13 @@ class TakesGradient : public torch::autograd::Node {
   LeftGradient left_;  // the owner's apply() takes it away
 };
 
+/// Gives `parameter`, a leaf, a gradient that the node with this edge to it does not send through
+/// the graph, when all who use the parameter have been differentiated: no update may take a part of
+/// it. Where another one is there already or comes through the graph, what made this one is waited
+/// for.
+void leave_for_parameter(const torch::autograd::Edge& edge, const at::Tensor& parameter,
+                         LeftGradient gradient);
+
 /// The node of a map that was made on a Branch, and that is differentiated there as well.
 class OnBranch {
  public:

@@ -2,9 +2,16 @@
 
 #include <ATen/core/Tensor.h>
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace triaccel {
 
 /// Somebody wants to see the gradient of this very tensor: by a hook, or by retain_grad.
 bool is_listened_to(const at::Tensor& tensor);
+
+/// The same of a tensor that is a node's output, or that a node gives its gradient to.
+bool is_listened_to(torch::autograd::Node& node);
 
 }  // namespace triaccel

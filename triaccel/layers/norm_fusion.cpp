@@ -34,30 +34,6 @@ bool wants_gradient(const BatchNormCall& call) {
                                          value_or_none(call.bias));
 }
 
-/// Whether its gradient may be put there without autograd.
-bool takes_gradient_directly(const at::Tensor& parameter) {
-  return !parameter.defined() || (parameter.is_leaf() && !is_listened_to(parameter));
-}
-
-/// Before a parameter whose gradient another stream has left gets one through the graph, too.
-class WaitBeforeAdding final : public autograd::FunctionPreHook {
- public:
-  explicit WaitBeforeAdding(SideStream::Work work) : work_(work) {}
-  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
-    if (gradients[0].defined()) work_.wait();
-    return gradients;
-  }
-
- private:
-  SideStream::Work work_;
-};
-
-/// Adds to what is there, on the current stream.
-void add_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
-  at::Tensor& held = parameter.mutable_grad();
-  held = held.defined() ? held + gradient : gradient;
-}
-
 /// Whether our kernels compute this call, and its gradient where one is wanted.
 bool computes(const BatchNormCall& call) {
   if (!fuses_batch_norm(call.input) || !float_or_none(call.weight) || !float_or_none(call.bias) ||
@@ -130,8 +106,7 @@ class NormFusion::Node final : public TakesGradient,
         has_residual_(joined.residual.defined()),
         behind_residual_(behind(joined.residual)),
         side_(norm.branch ? &norm.branch->side() : nullptr) {
-    if (norm.branch && !joined.any() && !is_listened_to(norm.input) &&
-        takes_gradient_directly(how_.weight) && takes_gradient_directly(how_.bias))
+    if (norm.branch && !joined.any())
       branch_ = std::dynamic_pointer_cast<OnBranch>(norm.input.grad_fn());
   }
 
@@ -150,7 +125,7 @@ class NormFusion::Node final : public TakesGradient,
     const at::NoGradGuard no_grad;  // once only: curvature is probed without fusion
     at::Tensor gradient = std::move(gradients[0]);
     auto [added, maker] = std::exchange(left_, {});
-    if (!gradient.defined() && !added.defined()) return {{}, {}, {}, {}};
+    if (!gradient.defined() && !added.defined()) return autograd::variable_list(num_outputs());
     maker.wait();
     const at::Tensor input = input_.unpack();
     if (!gradient.defined()) {
@@ -163,7 +138,7 @@ class NormFusion::Node final : public TakesGradient,
       return batch_norm_backward(gradient, added, input, gates, statistics_, how_, activation_,
                                  has_residual_, task_should_compute_output(0), factor);
     };
-    if (branch_ && task_should_compute_output(0))
+    if (goes_on_on_branch())
       return {run_on_branch(differentiate, {gradient, added, input, gates}), {}, {}};
     NormGradients found = differentiate();
     autograd::variable_list all = {std::move(found.input), std::move(found.weight),
@@ -195,25 +170,29 @@ class NormFusion::Node final : public TakesGradient,
   }
 
  private:
+  /// Not where somebody would miss a gradient that does not go through the graph.
+  bool goes_on_on_branch() {
+    if (!branch_ || !task_should_compute_output(0)) return false;
+    for (const at::Tensor& parameter : {how_.weight, how_.bias})
+      if (parameter.defined() && !parameter.is_leaf()) return false;
+    return std::ranges::none_of(next_edges(), [](const autograd::Edge& edge) {
+      return edge.is_valid() && is_listened_to(*edge.function);
+    });
+  }
+
   /// On the branch's stream, where the node of the input goes on, unless it has a gradient already:
   /// the input's is then waited for and returned.
   template <typename Differentiate>
   at::Tensor run_on_branch(const Differentiate& differentiate, std::vector<at::Tensor> reads) {
     std::erase_if(reads, [](const at::Tensor& tensor) { return !tensor.defined(); });
-    for (const at::Tensor& parameter : {how_.weight, how_.bias})
-      if (parameter.defined() && parameter.grad().defined()) reads.push_back(parameter.grad());
     NormGradients found;
-    const SideStream::Work work = side_->branches.run(
-        [&] {
-          found = differentiate();
-          if (task_should_compute_output(1)) add_gradient(how_.weight, found.weight);
-          if (task_should_compute_output(2)) add_gradient(how_.bias, found.bias);
-        },
-        std::move(reads));
+    const SideStream::Work work =
+        side_->branches.run([&] { found = differentiate(); }, std::move(reads));
     side_->updates.come_after(work);
-    for (const std::size_t parameter : {1u, 2u})
-      if (task_should_compute_output(parameter))
-        next_edge(parameter).function->add_pre_hook(std::make_unique<WaitBeforeAdding>(work));
+    if (task_should_compute_output(1))
+      leave_for_parameter(next_edge(1), how_.weight, {found.weight, work});
+    if (task_should_compute_output(2))
+      leave_for_parameter(next_edge(2), how_.bias, {found.bias, work});
     if (branch_->leave_on_branch({found.input, work})) return {};
     work.wait();
     return found.input;
@@ -255,6 +234,7 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call,
     const auto find = [&] {
       make_room();
       norm->find_statistics();
+      branch->keep({norm->statistics.mean, norm->statistics.inverse_deviation});
     };
     branch ? branch->run(find, {}) : make_room();
   }
