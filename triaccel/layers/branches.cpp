@@ -77,7 +77,8 @@ std::shared_ptr<Branch> Branches::maker_of(const at::Tensor& map) const {
 }
 
 bool Branches::waits() const {
-  return std::ranges::any_of(made_, [](const Made& made) { return !made.branch->is_joined(); });
+  return !readers_.empty() ||
+         std::ranges::any_of(made_, [](const Made& made) { return !made.branch->is_joined(); });
 }
 
 bool Branches::Made::concerns(const at::Tensor& tensor, bool writes) const {
@@ -88,6 +89,7 @@ bool Branches::Made::concerns(const at::Tensor& tensor, bool writes) const {
 
 void Branches::touch(const at::Tensor& tensor, bool writes) {
   if (!tensor.defined()) return;
+  if (writes && !tensor.grad_fn()) readers_.clear();
   for (const Made& made : made_)
     if (!made.branch->is_joined() && made.concerns(tensor, writes)) made.branch->join();
 }

@@ -65,8 +65,10 @@ class Branches {
   /// The branch on which `map` was made and that the main stream has not waited for; null: none.
   std::shared_ptr<Branch> maker_of(const at::Tensor& map) const;
 
+  /// Whether touch() must be told of what the main stream does.
   bool waits() const;
-  /// The main stream is about to read `tensor`, or to write it.
+  /// The main stream is about to read `tensor`, or to write it. Behind a write to what nobody has
+  /// computed, a weight or a buffer, no branch begins that could read it too early.
   void touch(const at::Tensor& tensor, bool writes);
 
  private:
