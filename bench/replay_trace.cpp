@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ void write_trace() {
   cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   const char* path = std::getenv("REPLAY_TRACE");
   std::ofstream file(path != nullptr ? path : "replay_trace.csv");
+  if (!file)
+    std::cerr << "replay_trace: cannot write " << (path != nullptr ? path : "replay_trace.csv")
+              << "; set REPLAY_TRACE to another place\n";
   file << "start_ns,end_ns,stream,launch,grid,name\n";
   for (const Piece& piece : pieces)
     file << piece.start << ',' << piece.end << ',' << piece.stream << ',' << piece.launch << ','
@@ -72,9 +76,13 @@ void write_trace() {
 
 /// Called by the driver when it starts.
 extern "C" int InitializeInjection() {
-  cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
-  cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
+  if (cuptiActivityRegisterCallbacks(give_buffer, take_buffer) != CUPTI_SUCCESS ||
+      cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS ||
+      cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET) != CUPTI_SUCCESS) {
+    std::cerr << "replay_trace: CUPTI does not trace here; is another profiler attached, or "
+                 "profiling kept for the administrator?\n";
+    return 0;
+  }
   std::atexit(write_trace);
   return 1;
 }
