@@ -35,7 +35,7 @@ void Branches::begin_pass(SideStreams* side) {
 
 void Branches::end_pass() {
   for (const Made& made : made_) made.branch->join();
-  begin_pass(nullptr);
+  forget_all();
 }
 
 bool Branches::may_part_behind(const at::Tensor& input) const {

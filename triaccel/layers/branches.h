@@ -46,6 +46,9 @@ class Branches {
   void begin_pass(SideStreams* side);
   void end_pass();
 
+  /// Forgets what was found, after a pass that failed.
+  void forget_all() { begin_pass(nullptr); }
+
   /// Whether a network might part behind `input`.
   bool may_part_behind(const at::Tensor& input) const;
 

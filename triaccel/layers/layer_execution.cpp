@@ -94,8 +94,8 @@ at::Tensor LayerExecution::convolution(const ConvolutionCall& call) {
   note_use(layer, call.bias);
   const std::shared_ptr<Branch> branch = branch_for(call, layer);
   const bool may_part = !branch && branches_.may_part_behind(call.input);
-  if (may_part && prepared_)
-    prepared_->settle();  // whoever goes beside reads what is prepared, too
+  // Whoever goes beside reads what is prepared, too.
+  if (may_part && prepared_) prepared_->settle();
   at::Tensor output = convolution_layer(call, weights_[static_cast<std::size_t>(layer)],
                                         arithmetic_[static_cast<std::size_t>(layer)], branch.get());
   if (branch) branches_.note_made(branch, call.input, output);
@@ -251,7 +251,7 @@ void LayerExecution::end_step() {
 void LayerExecution::forget_waiting() {
   norms_.forget_all();
   excitations_.forget_all();
-  branches_.begin_pass(nullptr);
+  branches_.forget_all();
   moved_.clear();
   counters_.clear();
 }
@@ -271,9 +271,9 @@ void LayerExecution::end_pass() {
     excitations_.settle_all();
     branches_.end_pass();
     if (counters_.empty()) return;
+    // Beside the rest where no later pass of the step counts on.
     if (side_ != nullptr && !accumulates_)
-      side_->updates.run([this] { add_up_counters(); },
-                         {});  // until the next step nobody reads them
+      side_->updates.run([this] { add_up_counters(); }, {});
     else
       add_up_counters();
   });

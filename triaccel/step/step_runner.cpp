@@ -278,7 +278,7 @@ at::Tensor StepRunner::placed(const at::Tensor& ids) {
     graphs_->clear();  // what is captured reads the numbers where they were
     ids_ = at::empty_like(ids);
   }
-  // By a kernel: between two replays the device waits longer around a copy.
+  // By a kernel: around a memset the device waits longer, and by a guess around a copy, too.
   at::Tensor place = ids_.narrow(0, 0, ids.numel());
   return at::add_out(place, ids, /*other=*/0);
 }
