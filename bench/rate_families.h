@@ -16,6 +16,7 @@ void max_pool_rates(RateMeter& meter);
 void even_pixel_rates(RateMeter& meter);
 void image_convolution_rates(RateMeter& meter);
 void bias_rates(RateMeter& meter);
+void narrow_product_rates(RateMeter& meter);
 void cross_entropy_rates(RateMeter& meter);
 void weight_copy_rates(RateMeter& meter);
 void update_rates(RateMeter& meter);

@@ -227,6 +227,14 @@ const std::vector<Stretch> kStretches = {
     {"linear layer with a bias",
      {10, 40},
      [] { return nn::Sequential(nn::Linear(40, 24), nn::SiLU(), nn::Linear(24, 7)); },
+     in_order},
+    {"linear layers of many and of few outputs on rows of three dimensions",
+     {4, 9, 64},
+     [] {
+       return nn::Sequential(nn::Linear(64, 48), nn::SiLU(),
+                             nn::Linear(nn::LinearOptions(48, 32).bias(false)), nn::SiLU(),
+                             nn::Linear(32, 10));
+     },
      in_order}};
 
 /// Output, gradients and running statistics, in FP32.

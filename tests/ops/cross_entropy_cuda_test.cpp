@@ -4,6 +4,9 @@
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/ops/cross_entropy_case.h"
 #include "triaccel/device/device_choice.h"
 
@@ -24,6 +27,10 @@ TEST_F(CrossEntropyOnCuda, MatchesTorchInFp64ForEveryShapeAndType) {
     for (const auto& [rows, classes] : {std::pair{1, 2},
                                         {1, 1},
                                         {96, 10},
+                                        {128, 12},
+                                        {129, 13},
+                                        {1000, 16},
+                                        {77, 17},
                                         {1021, 100},
                                         {9001, 65},
                                         {97, 257},
@@ -50,7 +57,7 @@ TEST_F(CrossEntropyOnCuda, MatchesTorchInFp64ForEveryShapeAndType) {
 }
 
 TEST_F(CrossEntropyOnCuda, SpoilsTheRowOfABadLabelAlone) {
-  for (const std::int64_t classes : {3, 300, 9000})
+  for (const std::int64_t classes : {3, 14, 30, 300, 9000})
     for (const std::int64_t bad : {std::int64_t{-1}, classes, std::int64_t{1} << 40}) {
       const at::Tensor logits = at::randn({2, classes}, device_);
       const at::Tensor labels = at::tensor({std::int64_t{1}, bad}).to(device_);
@@ -60,6 +67,26 @@ TEST_F(CrossEntropyOnCuda, SpoilsTheRowOfABadLabelAlone) {
       EXPECT_TRUE(gradient[1].isnan().all().item<bool>());
       EXPECT_EQ(read_score(score).nonfinite_losses, 1);
       EXPECT_EQ(read_score(score).samples, 0);
+    }
+}
+
+/// Infinities, NaNs, both zeros and ties, where the first of the largest counts.
+TEST_F(CrossEntropyOnCuda, TakesLogitsOfEveryKindAsTheCpuDoes) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const at::Tensor kinds = at::tensor({-infinity, infinity, std::nanf(""), -0.0f, 0.0f, 1.0f});
+  for (const std::int64_t classes : {2, 10, 16, 40, 300})
+    for (int turn = 0; turn < 20; ++turn) {
+      const std::int64_t count = turn % 2 == 0 ? 6 : 1;  // or all of one kind
+      const at::Tensor which = at::randint(count, {1, classes}, at::kLong);
+      const at::Tensor logits = kinds.index({which + (count == 1 ? turn / 2 % 6 : 0)});
+      const at::Tensor labels = at::randint(classes, {1}, at::kLong);
+      const at::Tensor host = make_running_score(at::kCPU), score = make_running_score(device_);
+      const at::Tensor expected = cross_entropy_gradient(host, logits, labels, 1, 0, 1, {});
+      const at::Tensor gradient =
+          cross_entropy_gradient(score, logits.to(device_), labels.to(device_), 1, 0, 1, {});
+      EXPECT_TRUE(at::allclose(gradient.cpu(), expected, 1e-5, 1e-6, /*equal_nan=*/true)) << logits;
+      EXPECT_EQ(read_score(score).correct, read_score(host).correct) << logits;
+      EXPECT_EQ(read_score(score).nonfinite_losses, read_score(host).nonfinite_losses) << logits;
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/ops/cross_entropy_case.h"
 #include "triaccel/base/error.h"
+#include "triaccel/kernels/cross_entropy.h"
 
 namespace triaccel {
 namespace {
@@ -89,6 +90,21 @@ TEST(AddCrossEntropy, AddsWhatTheGradientsCallAddsAndCountsSamplesNotRows) {
   EXPECT_TRUE(at::equal(with, without));
   EXPECT_EQ(read_score(without).samples, 8);
   EXPECT_EQ(read_score(without).predictions, 64);
+}
+
+TEST(AddCrossEntropy, KeepsTheLossOfEveryPartOfTheRows) {
+  for (const auto& [classes, count] : {std::pair{10, 3}, {17, 38}, {300, 300}}) {
+    const CrossEntropyCase test(300, classes, at::kFloat);
+    ASSERT_EQ(kernels::cross_entropy_parts(300, classes), count);
+    const at::Tensor score = make_running_score(at::kCPU);
+    const at::Tensor parts =
+        at::empty({count * std::int64_t{sizeof(kernels::PartialScore)}}, at::kByte);
+    add_cross_entropy(score, test.logits, test.labels, 300, 0, parts);
+    double loss = 0;
+    for (int i = 0; i < count; ++i)
+      loss += static_cast<const kernels::PartialScore*>(parts.const_data_ptr())[i].loss;
+    EXPECT_NEAR(loss, read_score(score).loss_sum, 1e-6 * loss) << classes;
+  }
 }
 
 TEST(CrossEntropyGradient, NamesAWrongArgument) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "triaccel/device/side_stream.h"
 
@@ -42,6 +43,14 @@ class WorkPool {
   std::unique_ptr<Id> id_;
 };
 
+/// New arguments for a kernel of captured work: numbers of the host that change from one replay to
+/// the next. A kernel or copy enqueued between replays instead makes the device wait for longer
+/// than it runs: a step of ResNet-18 took 0.56 ms without and 0.58 with two of them (H200).
+struct KernelArguments {
+  const void* kernel = nullptr;   // its function, captured once; null: nothing changes
+  std::span<void* const> values;  // a pointer to each argument, as cudaLaunchKernel takes them
+};
+
 /// What a function enqueues on the current stream, kept to be enqueued again at the cost of one
 /// launch. Sizes, addresses and numbers of the host are as they were; what device memory says is
 /// read anew each time. Random numbers go on from one replay to the next as they would eagerly.
@@ -53,7 +62,8 @@ class CapturedWork {
   CapturedWork(CapturedWork&&) noexcept;
   CapturedWork& operator=(CapturedWork&&) noexcept;
 
-  void replay();
+  /// The arguments stay what they are for later replays.
+  void replay(const KernelArguments& arguments = {});
 
  private:
   struct Graph;

@@ -4,11 +4,13 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/graph_nodes.h"
 #include "triaccel/device/memset_nodes.h"
 #include "triaccel/device/stream_workspaces.h"
 
@@ -72,6 +74,16 @@ struct CapturedWork::Graph {
   /// Not instantiated when the capture ends, so that nodes can be replaced first. What was captured
   /// then stays, in memory of the host alone, as long as the graph.
   at::cuda::CUDAGraph graph{/*keep_graph=*/true};
+  std::optional<LaunchNode> changing;  // given new arguments by the last replay
+
+  void set(const KernelArguments& arguments) {
+    if (!changing || changing->launch.func != arguments.kernel)
+      changing = launch_of(graph.raw_cuda_graph(), arguments.kernel);
+    cudaKernelNodeParams launch = changing->launch;
+    launch.kernelParams = const_cast<void**>(arguments.values.data());
+    C10_CUDA_CHECK(
+        cudaGraphExecKernelNodeSetParams(graph.raw_cuda_graph_exec(), changing->node, &launch));
+  }
 };
 
 CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
@@ -94,7 +106,10 @@ CapturedWork::~CapturedWork() = default;
 CapturedWork::CapturedWork(CapturedWork&&) noexcept = default;
 CapturedWork& CapturedWork::operator=(CapturedWork&&) noexcept = default;
 
-void CapturedWork::replay() { graph_->graph.replay(); }
+void CapturedWork::replay(const KernelArguments& arguments) {
+  if (arguments.kernel != nullptr) graph_->set(arguments);
+  graph_->graph.replay();
+}
 
 bool can_capture() {
   return c10::cuda::device_count() > 0 &&

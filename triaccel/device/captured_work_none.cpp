@@ -17,7 +17,7 @@ CapturedWork::CapturedWork(WorkPool&, const std::function<void()>&) {}
 CapturedWork::~CapturedWork() = default;
 CapturedWork::CapturedWork(CapturedWork&&) noexcept = default;
 CapturedWork& CapturedWork::operator=(CapturedWork&&) noexcept = default;
-void CapturedWork::replay() {}
+void CapturedWork::replay(const KernelArguments&) {}
 
 bool can_capture() { return false; }
 

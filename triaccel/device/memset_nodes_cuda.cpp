@@ -5,27 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "triaccel/device/graph_nodes.h"
 #include "triaccel/device/memset_nodes.h"
 #include "triaccel/kernels/fill_math.h"
 
 namespace triaccel {
 namespace {
-
-using GraphNodes = std::vector<cudaGraphNode_t>;
-
-cudaGraphNodeType type_of(cudaGraphNode_t node) {
-  cudaGraphNodeType type = {};
-  C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
-  return type;
-}
-
-GraphNodes nodes_of(cudaGraph_t graph) {
-  std::size_t count = 0;
-  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
-  GraphNodes nodes(count);
-  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
-  return nodes;
-}
 
 bool allocates_memory(const GraphNodes& nodes) {
   return std::ranges::any_of(nodes, [](cudaGraphNode_t node) {

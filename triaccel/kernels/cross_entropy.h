@@ -40,7 +40,8 @@ std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes);
 ///   gradient = weight * loss_scale / rows * (p - (1 - e) * [k == label] - e / n).
 /// A label outside [0, classes) makes its row's loss and gradient NaN. `parts` is scratch for
 /// cross_entropy_parts() entries. One kernel, computing in FP32: reads the logits from memory once
-/// (and once from a cache, where a gradient is wanted) and writes the gradient once.
+/// (and of many classes once from a cache, where a gradient is wanted) and writes the gradient
+/// once.
 namespace cpu {
 void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialScore* parts);
 }

@@ -11,6 +11,9 @@
 
 namespace triaccel::kernels {
 
+/// Up to this many classes one thread takes a row.
+inline constexpr std::int64_t kClassesOfAThread = 16;
+inline constexpr std::int64_t kShortRowsOfABlock = 128;  // of threads
 /// Up to this many classes one warp takes a row, beyond it a whole block.
 inline constexpr std::int64_t kClassesOfAWarp = 256;
 inline constexpr std::int64_t kRowsOfABlock = 8;  // of warps
@@ -76,20 +79,42 @@ TRIACCEL_HOST_DEVICE inline float row_loss(const RowSums& sums, float label_logi
   return (1.0f - smoothing) * loss + smoothing * even;
 }
 
+/// What a row adds to the score.
+TRIACCEL_HOST_DEVICE inline PartialScore row_score(const ClassifiedBatch& batch,
+                                                   const RowSums& sums, std::int64_t label,
+                                                   float label_logit) {
+  const bool valid = label >= 0 && label < batch.classes;
+  return {row_loss(sums, label_logit, valid, batch.classes, batch.label_smoothing),
+          label >= 0 && sums.best.index == label ? 1 : 0, label >= 0 ? 1 : 0};
+}
+
+/// What the gradients of all rows have in common.
+struct BatchGradient {
+  float factor;         // but for the loss scale
+  float target, other;  // what p should be at the label and elsewhere
+};
+
+TRIACCEL_HOST_DEVICE inline BatchGradient batch_gradient(const ClassifiedBatch& batch) {
+  const float other = batch.label_smoothing / static_cast<float>(batch.classes);
+  return {batch.weight / static_cast<float>(batch.rows), 1.0f - batch.label_smoothing + other,
+          other};
+}
+
+TRIACCEL_HOST_DEVICE inline float loss_scale_of(const ClassifiedBatch& batch) {
+  return batch.loss_scale != nullptr ? *batch.loss_scale : 1.0f;
+}
+
 /// What turns the logits of a row into its gradient.
 struct RowGradient {
   float shift, inverse_sum;
   float factor;         // NaN for a label that is no class
-  float target, other;  // what p should be at the label and elsewhere
+  float target, other;  // as in BatchGradient
 };
 
-TRIACCEL_HOST_DEVICE inline RowGradient row_gradient(const ClassifiedBatch& batch,
+TRIACCEL_HOST_DEVICE inline RowGradient row_gradient(const BatchGradient& all, float loss_scale,
                                                      const RowSums& sums, bool valid) {
-  const float scale = batch.loss_scale != nullptr ? *batch.loss_scale : 1.0f;
-  const float other = batch.label_smoothing / static_cast<float>(batch.classes);
-  return {sums.shift, 1.0f / sums.exponentials,
-          valid ? scale * (batch.weight / static_cast<float>(batch.rows)) : NAN,
-          1.0f - batch.label_smoothing + other, other};
+  return {sums.shift, 1.0f / sums.exponentials, valid ? loss_scale * all.factor : NAN, all.target,
+          all.other};
 }
 
 TRIACCEL_HOST_DEVICE inline float gradient_of(float x, bool is_label, const RowGradient& row) {

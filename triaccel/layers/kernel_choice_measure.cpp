@@ -86,7 +86,8 @@ class Trial {
       if (watch.seconds() < patience)
         convolution_backward(output, input, weight_, shape_.geometry, precision_, kernel, types);
     } else {
-      const at::Tensor output = linear_forward(input, weight_, precision_, kernel.arithmetic, type);
+      const at::Tensor output =
+          linear_forward(input, weight_, /*bias=*/{}, precision_, kernel.arithmetic, type);
       if (watch.seconds() < patience)
         linear_backward(output, input, weight_, precision_, kernel.arithmetic, types);
     }

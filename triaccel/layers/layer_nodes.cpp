@@ -11,10 +11,10 @@
 
 #include "triaccel/layers/convolution_parts.h"
 #include "triaccel/layers/kept_map.h"
+#include "triaccel/layers/layer_bias.h"
 #include "triaccel/layers/left_gradient.h"
 #include "triaccel/layers/linear_product.h"
 #include "triaccel/layers/rounding.h"
-#include "triaccel/ops/bias.h"
 #include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/scaled_cast.h"
 #include "triaccel/ops/tensor_check.h"
@@ -39,20 +39,6 @@ at::Tensor kept_input(const at::Tensor& input, Precision precision) {
              : input;
 }
 
-/// Whether our kernels add a bias along this dimension of a layer's output and sum its gradient.
-bool takes_bias_along(const at::Tensor& output, std::int64_t channel) {
-  return output.is_cuda() && takes_bias(output) &&
-         channel == (output.dim() == 4 ? 1 : output.dim() - 1);
-}
-
-void add_along(at::Tensor& output, const at::Tensor& bias, std::int64_t channel) {
-  if (takes_bias_along(output, channel) && bias.scalar_type() == at::kFloat)
-    return add_bias(output, bias);
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(output.dim()), 1);
-  shape[static_cast<std::size_t>(channel)] = -1;
-  output.add_(bias.view(shape));
-}
-
 class WeightNode : public autograd::Node {
  public:
   explicit WeightNode(at::Tensor weight) : weight_(std::move(weight)) {}
@@ -62,8 +48,9 @@ class WeightNode : public autograd::Node {
   at::Tensor weight_;
 };
 
-/// Everything but the product itself, which `Product` computes: forward(input), then
-/// backward(output_gradient, input, types) -> {input gradient, weight gradient}.
+/// Everything but the product itself, which `Product` computes: forward(input, bias), the bias
+/// undefined or added, then backward(output_gradient, input, types) -> {input gradient, weight
+/// gradient}.
 template <typename Product>
 class LayerNode final : public WeightNode, public OnBranch {
  public:
@@ -111,13 +98,15 @@ class LayerNode final : public WeightNode, public OnBranch {
     else if (input.defined() && input.sizes() != kept.sizes())
       input = spread_even_pixels(input, kept.sizes());
     if (!task_should_compute_output(1)) return {std::move(input), {}};
-    if (how_.side == nullptr || !bias_.is_leaf()) return {std::move(input), bias_sum(output)};
+    if (how_.side == nullptr || !bias_.is_leaf())
+      return {std::move(input), bias_gradient_along(output, channel_)};
     std::vector<at::Tensor> reads = {output};
     if (bias_.grad().defined()) reads.push_back(bias_.grad());  // of another use
     how_.side->run(
         [&] {
           at::Tensor& held = bias_.mutable_grad();
-          held = held.defined() ? held + bias_sum(output) : bias_sum(output);
+          at::Tensor sum = bias_gradient_along(output, channel_);
+          held = held.defined() ? held + sum : std::move(sum);
         },
         std::move(reads));
     return {std::move(input), {}};
@@ -200,15 +189,6 @@ class LayerNode final : public WeightNode, public OnBranch {
     return input;
   }
 
-  at::Tensor bias_sum(const at::Tensor& output) const {
-    if (takes_bias_along(output, channel_)) return bias_gradient(output);
-    std::vector<std::int64_t> others;
-    for (std::int64_t d = 0; d < output.dim(); ++d)
-      if (d != channel_) others.push_back(d);
-    if (others.empty()) return output.to(at::kFloat);
-    return output.sum(others, false, at::kFloat);
-  }
-
   std::shared_ptr<TakesGradient> behind_input_;  // where the input's gradient may be left
   at::ScalarType input_type_;
   bool want_weight_;
@@ -227,11 +207,13 @@ struct ConvolutionProduct {
     return is_image_convolution(input, weight, geometry, precision) ? input
                                                                     : kept_input(input, precision);
   }
-  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
+  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight, const at::Tensor& bias,
                      const LayerArithmetic& how) const {
-    return convolution_forward_in_parts(
+    at::Tensor output = convolution_forward_in_parts(
         input, weight, geometry, how.precision, how.kernel, how.carrier,
         samples_at_a_time(input, weight.master, geometry, how.precision));
+    if (bias.defined()) add_bias_along(output, bias, /*channel=*/1);
+    return output;
   }
   std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
                                              const LayerWeight& weight, const LayerArithmetic& how,
@@ -247,9 +229,9 @@ struct LinearProduct {
   at::Tensor kept(const at::Tensor& input, const at::Tensor&, Precision precision) const {
     return kept_input(input, precision);
   }
-  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight,
+  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight, const at::Tensor& bias,
                      const LayerArithmetic& how) const {
-    return linear_forward(input, weight, how.precision, how.kernel.arithmetic, how.carrier);
+    return linear_forward(input, weight, bias, how.precision, how.kernel.arithmetic, how.carrier);
   }
   std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
                                              const LayerWeight& weight, const LayerArithmetic& how,
@@ -266,16 +248,16 @@ template <typename Product>
 at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool want_weight,
                      const std::optional<at::Tensor>& bias, std::int64_t channel, Product product,
                      const LayerArithmetic& how, Branch* branch = nullptr) {
-  const bool has_bias = bias && bias->defined();
+  const at::Tensor bias_or_none = bias.value_or(at::Tensor());
   at::Tensor kept, output;
   {
     const at::NoGradGuard no_grad;
     kept = product.kept(input, weight, how.precision);
     const auto compute = [&] {
-      output = product.forward(kept, LayerWeight(weight, how.layer, how.prepared), how);
+      output =
+          product.forward(kept, LayerWeight(weight, how.layer, how.prepared), bias_or_none, how);
       // The module may go on in place, which autograd refuses for views made without it.
       if (output.is_view()) output = output.variable_data();
-      if (has_bias) add_along(output, *bias, channel);
     };
     if (branch != nullptr)
       branch->run(compute, {kept});
@@ -283,7 +265,6 @@ at::Tensor run_layer(const at::Tensor& input, const at::Tensor& weight, bool wan
       compute();
   }
   if (!at::GradMode::is_enabled()) return output;
-  const at::Tensor bias_or_none = has_bias ? *bias : at::Tensor();
   if (!want_weight && !autograd::compute_requires_grad(input, bias_or_none)) return output;
   const auto node = std::make_shared<LayerNode<Product>>(
       input, kept, weight, want_weight, bias_or_none, channel, std::move(product), how);

@@ -53,26 +53,28 @@ void GraphCache::capture(Entry& entry, const Work& work) {
   ++counts_.captures;
 }
 
-void GraphCache::run(std::uint64_t key, std::int64_t samples, const Work& work) {
+void GraphCache::run(std::uint64_t key, std::int64_t samples, const Work& work,
+                     const KernelArguments& arguments) {
   make_room_for(samples);
   try {
-    return replay(key, work);
+    return replay(key, work, arguments);
   } catch (const OutOfMemory&) {
     clear();  // tried again in a pool without gaps
     largest_ = samples;
   }
   try {
-    replay(key, work);
+    replay(key, work, arguments);
   } catch (const OutOfMemory&) {
     clear();
     throw;
   }
 }
 
-void GraphCache::replay(std::uint64_t key, const Work& work) {
+void GraphCache::replay(std::uint64_t key, const Work& work, const KernelArguments& arguments) {
   Entry& entry = entry_of(key);
   if (!entry.work) capture(entry, work);
-  catching_out_of_memory([&] { entry.work->replay(); });  // the first launch takes memory, too
+  // The first launch takes memory, too.
+  catching_out_of_memory([&] { entry.work->replay(arguments); });
   ++counts_.replays;
 }
 

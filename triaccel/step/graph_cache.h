@@ -44,8 +44,9 @@ class GraphCache {
   /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
   /// its largest pass: work larger than all before starts with an empty pool, which smaller work
   /// then fits into. When memory runs out, all captured work is dropped and `work` is captured
-  /// again; OutOfMemory when that fails too.
-  void run(std::uint64_t key, std::int64_t samples, const Work& work);
+  /// again; OutOfMemory when that fails too. `arguments`: for each replay, the first included.
+  void run(std::uint64_t key, std::int64_t samples, const Work& work,
+           const KernelArguments& arguments = {});
 
   /// Work that is not worth capturing, in the same memory. OutOfMemory as it comes.
   void run_once(const std::function<void()>& work);
@@ -68,7 +69,7 @@ class GraphCache {
 
   void make_room_for(std::int64_t samples);
   void capture(Entry& entry, const Work& work);
-  void replay(std::uint64_t key, const Work& work);
+  void replay(std::uint64_t key, const Work& work, const KernelArguments& arguments);
   Entry& entry_of(std::uint64_t key);
 
   GraphCacheOptions options_;

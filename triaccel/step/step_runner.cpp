@@ -70,20 +70,17 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
         return make_optimizer(options.optimizer, network_.parameters);
       })),
       gradients_(options.gradients, network_.parameters, network_.layer_count),
-      snapshot_(network_.buffers, device) {
+      snapshot_(network_.buffers, device),
+      inputs_(network_.layer_count, options.zeroth_order.has_value(), device) {
   MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
   if (options.weight_average_decay > 0)
     average_ = std::make_unique<WeightAverage>(
         WeightAverageOptions{.decay = options.weight_average_decay}, with_float_buffers(network_));
-  const auto floats = at::TensorOptions(at::kFloat).device(device);
-  learning_rate_scales_ = at::ones({network_.layer_count}, floats);
-  learning_rates_ = at::zeros({network_.layer_count}, floats);
   if (options.zeroth_order) {
     require(!options.layers && !options.autocast, "StepRunner",
             "layers trained by the loss alone compute in FP32");
     zeroth_ = std::make_unique<ZerothOrder>(*options.zeroth_order, network_.parameters);
     elastic_ = static_cast<ElasticOptimizer*>(optimizer_.get());
-    zeroth_order_scales_ = at::zeros({network_.layer_count}, floats);
     unscored_ = make_running_score(device);
   }
   score_ = make_running_score(device);
@@ -102,7 +99,7 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, side_->updates);
     graphs_->share_with(side_->branches);
     early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, side_->updates,
-                                            learning_rates_, network_.parameters);
+                                            inputs_.learning_rates(), network_.parameters);
   }
   if (options.saved) {
     install_saved_tensor_engine();
@@ -214,9 +211,10 @@ void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::T
   catching_out_of_memory([&] {  // what stays must not lie in the memory of captured steps
     data.enter_epoch(gather);
     divide_layers(plan);
+    set_inputs(plan, ids, /*learning_rate=*/0, /*zeroth_order_rate=*/0);
   });
   const auto work = [&] {
-    step(pass_count(ids.numel(), plan.micro_batch_size), data, ids, gather, Enqueued::Rehearsed);
+    step(pass_count(ids.numel(), plan.micro_batch_size), data, gather, Enqueued::Rehearsed);
   };
   if (graphs_)
     graphs_->run_once(work);
@@ -234,18 +232,16 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
   const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
   if (layers_) layers_->follow(plan.layers, passes);
   follow_saved(plan);
-  at::Tensor samples;
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     data.enter_epoch(gather);
     divide_layers(plan);
-    set_learning_rates(plan, learning_rate, zeroth_order_rate);
     if (zeroth_ && zeroth_->must_take_steps())
       std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
-    samples = placed(ids);
+    set_inputs(plan, ids, learning_rate, zeroth_order_rate);
   });
   last_shape_ = mixed_hash(shape_hash(plan), static_cast<std::uint64_t>(ids.numel()));
   const auto work = [&](Enqueued enqueued) {
-    step(passes, data, samples, gather, enqueued);
+    step(passes, data, gather, enqueued);
     if (keeps_coded_) saved_counts_[last_shape_] = saved_->counts();  // a replay changes no size
   };
   if (!graphs_) {
@@ -269,26 +265,23 @@ void StepRunner::run_captured(const StepPlan& plan, const Dataset& data, const a
                         .samples = ids.numel(),
                         .augment = gather.augment,
                         .seed = gather.seed};
-  graphs_->run(key_of(shape), divide_up(ids.numel(), passes), work);
+  graphs_->run(key_of(shape), divide_up(ids.numel(), passes), work, inputs_.replay_arguments());
 }
 
-at::Tensor StepRunner::placed(const at::Tensor& ids) {
-  if (!graphs_) return ids;
-  if (!ids_.defined() || ids_.numel() < ids.numel()) {
-    graphs_->clear();  // what is captured reads the numbers where they were
-    ids_ = at::empty_like(ids);
-  }
-  // By a kernel: around a memset the device waits longer, and by a guess around a copy, too.
-  at::Tensor place = ids_.narrow(0, 0, ids.numel());
-  return at::add_out(place, ids, /*other=*/0);
+void StepRunner::set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
+                            double zeroth_order_rate) {
+  if (inputs_.make_room(ids.numel()) && graphs_) graphs_->clear();
+  const auto scale = static_cast<double>(plan.learning_rate_scale);
+  inputs_.set(plan.layers, ids, scale * learning_rate, estimates() ? scale * zeroth_order_rate : 0);
 }
 
-void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                      const GatherOptions& gather, Enqueued enqueued) {
+void StepRunner::step(std::int64_t passes, const Dataset& data, const GatherOptions& gather,
+                      Enqueued enqueued) {
   const bool captured = enqueued == Enqueued::Captured;
   SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : side_.get();
   EarlyUpdates* const early = updates_early(passes, enqueued) ? early_.get() : nullptr;
   catching_out_of_memory([&] {
+    inputs_.place();
     if (!captured) snapshot_.take_generators();
     snapshot_.take_buffers();
     if (!captured) score_before_.copy_(score_);
@@ -309,7 +302,7 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const at::Tensor
       if (early != nullptr) early->begin_step(enqueued == Enqueued::Rehearsed);
       if (layers_) layers_->begin_step(side, early);
       const auto run_passes = [&](const PassRules& rules) {
-        compute_gradients(passes, data, ids, gather, early, rules);
+        compute_gradients(passes, data, inputs_.ids(), gather, early, rules);
       };
       if (estimates()) {
         zeroth_->begin_step(passes);
@@ -384,28 +377,6 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
   }
 }
 
-void StepRunner::set_learning_rates(const StepPlan& plan, double learning_rate,
-                                    double zeroth_order_rate) {
-  const at::NoGradGuard no_grad;
-  if (scaled_for_ != plan.layers) {
-    std::vector<float> scales, zeroth_order_scales;
-    for (const LayerPlan& layer : plan.layers) {
-      const bool backprop = layer.gradient == GradientSource::Backprop;
-      scales.push_back(backprop ? layer.learning_rate_scale : 0);
-      zeroth_order_scales.push_back(backprop ? 0 : layer.learning_rate_scale);
-    }
-    learning_rate_scales_.copy_(at::tensor(scales));
-    if (zeroth_) zeroth_order_scales_.copy_(at::tensor(zeroth_order_scales));
-    scaled_for_ = plan.layers;
-  }
-  at::mul_out(learning_rates_, learning_rate_scales_,
-              at::Scalar(learning_rate * static_cast<double>(plan.learning_rate_scale)));
-  if (estimates())
-    learning_rates_.add_(
-        zeroth_order_scales_,
-        at::Scalar(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale)));
-}
-
 void StepRunner::update(EarlyUpdates* early) {
   const at::NoGradGuard no_grad;
   if (early != nullptr) {
@@ -413,13 +384,14 @@ void StepRunner::update(EarlyUpdates* early) {
   } else if (estimates()) {
     gradients_.start_gathering();
     gradients_.gather();
-    zeroth_->estimate(gradients_.update_inputs(learning_rates_, UpdateGate::Layer).moments);
+    zeroth_->estimate(
+        gradients_.update_inputs(inputs_.learning_rates(), UpdateGate::Layer).moments);
     gradients_.decide();
-    optimizer_->update(gradients_.update_inputs(learning_rates_));
-    zeroth_->update(learning_rates_, gradients_.step_control());
+    optimizer_->update(gradients_.update_inputs(inputs_.learning_rates()));
+    zeroth_->update(inputs_.learning_rates(), gradients_.step_control());
   } else {
     gradients_.measure();
-    optimizer_->update(gradients_.update_inputs(learning_rates_));
+    optimizer_->update(gradients_.update_inputs(inputs_.learning_rates()));
   }
   if (average_) average_->update(gradients_.step_control());
   gradients_.finish_step();

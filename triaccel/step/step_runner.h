@@ -13,6 +13,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/dataset.h"
 #include "triaccel/device/memory_gauge.h"
+#include "triaccel/ops/step_inputs.h"
 #include "triaccel/optim/elastic_optimizer.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
@@ -127,15 +128,15 @@ class StepRunner {
   void divide_layers(const StepPlan& plan);
 
  private:
-  /// Copies the samples' numbers to where captured steps read them.
-  at::Tensor placed(const at::Tensor& ids);
+  /// For the next step().
+  void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
+                  double zeroth_order_rate);
   void run_captured(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                     const GatherOptions& gather, std::int64_t passes, const GraphCache::Work& work);
-  void step(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-            const GatherOptions& gather, Enqueued enqueued);
+  void step(std::int64_t passes, const Dataset& data, const GatherOptions& gather,
+            Enqueued enqueued);
   void compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
                          const GatherOptions& gather, EarlyUpdates* early, const PassRules& rules);
-  void set_learning_rates(const StepPlan& plan, double learning_rate, double zeroth_order_rate);
   bool estimates() const { return zeroth_ && zeroth_->active() && !options_.frozen_head; }
   void update(EarlyUpdates* early);
   bool updates_early(std::int64_t passes, Enqueued enqueued) const;
@@ -164,15 +165,11 @@ class StepRunner {
   std::unordered_map<std::uint64_t, SavedCounts> saved_counts_ = {};  // by shape of the step
   std::uint64_t last_shape_ = 0;
   StepSnapshot snapshot_;
+  StepInputs inputs_;
   std::unique_ptr<GraphCache> graphs_;  // null: every step is enqueued anew
-  at::Tensor ids_;                      // int64 [largest batch so far]
   at::Tensor score_;                    // running loss and accuracy
   at::Tensor score_before_;             // the same before this step, for a step that fails
   at::Tensor unscored_;                 // takes what does not count in score_
-  at::Tensor learning_rate_scales_;     // float [layers], as the plan last said
-  at::Tensor zeroth_order_scales_;      // likewise, of layers trained by the loss alone; else 0
-  at::Tensor learning_rates_;           // float [layers]
-  std::vector<LayerPlan> scaled_for_;   // the layers learning_rate_scales_ was made for
   std::int64_t skipped_before_ = 0;     // skipped steps reported so far
 };
 

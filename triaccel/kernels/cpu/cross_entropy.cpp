@@ -8,7 +8,9 @@
 namespace triaccel::kernels {
 
 std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes) {
-  const std::int64_t rows_of_a_part = classes <= kClassesOfAWarp ? kRowsOfABlock : 1;
+  const std::int64_t rows_of_a_part = classes <= kClassesOfAThread ? kShortRowsOfABlock
+                                      : classes <= kClassesOfAWarp ? kRowsOfABlock
+                                                                   : 1;
   return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMostParts);
 }
 
@@ -81,12 +83,10 @@ void add_row(const ClassifiedBatch& batch, std::int64_t r, PartialScore& part) {
   const std::int64_t label = batch.labels[r];
   const bool valid = label >= 0 && label < batch.classes;
   const RowSums sums = sums_of<Stored>(row, batch.classes);
-  part.loss += double{row_loss(sums, valid ? Stored::value(row[label]) : 0.0f, valid, batch.classes,
-                               batch.label_smoothing)};
-  part.correct += label >= 0 && sums.best.index == label ? 1 : 0;
-  part.predictions += label >= 0 ? 1 : 0;
+  add_part(part, row_score(batch, sums, label, valid ? Stored::value(row[label]) : 0.0f));
   if (batch.gradient != nullptr)
-    write_gradient<Stored>(row, batch.classes, label, row_gradient(batch, sums, valid),
+    write_gradient<Stored>(row, batch.classes, label,
+                           row_gradient(batch_gradient(batch), loss_scale_of(batch), sums, valid),
                            static_cast<Word*>(batch.gradient) + r * batch.classes);
 }
 

@@ -65,7 +65,8 @@ __device__ void for_each_class(const Word* row, std::int64_t classes, int rank, 
 
 /// One row by a team of kTeam threads; what it adds to the score, in the team's first thread.
 template <typename Stored, int kTeam>
-__device__ PartialScore score_row(const ClassifiedBatch& batch, std::int64_t r, int rank) {
+__device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradient& all,
+                                  std::int64_t r, int rank) {
   using Word = typename Stored::Word;
   using Words = Pack<Word>;
   const Word* row = static_cast<const Word*>(batch.logits) + r * batch.classes;
@@ -88,7 +89,7 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, std::int64_t r, 
       [&](std::int64_t k) { add_logit(sums, Stored::value(row[k]), k); });
   sums = team_sums<kTeam>(sums);
   if (batch.gradient != nullptr) {
-    const RowGradient how = row_gradient(batch, sums, valid);
+    const RowGradient how = row_gradient(all, loss_scale_of(batch), sums, valid);
     for_each_class<Word, kTeam>(
         row, batch.classes, rank, packed,
         [&](std::int64_t k) {
@@ -104,50 +105,136 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, std::int64_t r, 
           gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, how));
         });
   }
-  if (rank != 0) return {};
-  return {row_loss(sums, label_logit, valid, batch.classes, batch.label_smoothing),
-          label >= 0 && sums.best.index == label ? 1 : 0, label >= 0 ? 1 : 0};
+  return rank == 0 ? row_score(batch, sums, label, label_logit) : PartialScore{};
+}
+
+/// A row of at most kMost classes by one thread. All is loaded before any of it is needed; beyond
+/// the last class that one again, since a load under a condition would wait for its turn.
+template <typename Stored, int kMost>
+__device__ PartialScore score_short_row(const ClassifiedBatch& batch, const BatchGradient& all,
+                                        std::int64_t r) {
+  using Word = typename Stored::Word;
+  const int classes = static_cast<int>(batch.classes);
+  const Word* row = static_cast<const Word*>(batch.logits) + r * classes;
+  Word words[kMost];
+#pragma unroll
+  for (int k = 0; k < kMost; ++k) words[k] = row[min(k, classes - 1)];
+  const std::int64_t label = batch.labels[r];
+  const float scale = loss_scale_of(batch);
+  const bool valid = label >= 0 && label < classes;
+  const int target = valid ? static_cast<int>(label) : -1;
+
+  float x[kMost], label_logit = 0;
+  RowSums sums = no_sums();
+#pragma unroll
+  for (int k = 0; k < kMost; ++k) {
+    x[k] = k < classes ? Stored::value(words[k]) : -INFINITY;
+    sums.best.value = fmaxf(sums.best.value, x[k]);  // NaN never wins
+    sums.logits += k < classes ? x[k] : 0.0f;
+    label_logit = k == target ? x[k] : label_logit;
+  }
+#pragma unroll
+  for (int k = kMost - 1; k >= 0; --k)
+    if (x[k] == sums.best.value && k < classes) sums.best.index = k;
+  sums.shift = fmaxf(sums.shift, sums.best.value);
+#pragma unroll
+  for (int k = 0; k < kMost; ++k) sums.exponentials += exp_of_negative(x[k] - sums.shift);
+
+  if (batch.gradient != nullptr) {
+    const RowGradient how = row_gradient(all, scale, sums, valid);
+    Word* gradient = static_cast<Word*>(batch.gradient) + r * classes;
+#pragma unroll
+    for (int k = 0; k < kMost; ++k)
+      if (k < classes) gradient[k] = Stored::word(gradient_of(x[k], k == target, how));
+  }
+  return row_score(batch, sums, label, label_logit);
+}
+
+__device__ void join_scores(PartialScore& all, const PartialScore& part) { add_part(all, part); }
+
+/// Adds what the kTeams teams of each block have found, `mine` in their first threads. `before` is
+/// the score, in thread 0 of each block: asked for together with the logits, it is here by now.
+template <int kBlock, int kTeams>
+__device__ void add_teams(RunningScore* score, const RunningScore& before,
+                          const ClassifiedBatch& batch, PartialScore* parts, PartialScore mine) {
+  constexpr int kTeam = kBlock / kTeams;
+  const auto add_to_score = [&](const PartialScore& all) {
+    RunningScore after = before;
+    add_batch(after, all, batch);
+    after.finished_blocks = 0;
+    *score = after;
+  };
+  __shared__ PartialScore teams[kTeams];
+  if (threadIdx.x % kTeam == 0) teams[threadIdx.x / kTeam] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int team = 1; team < kTeams; ++team) add_part(mine, teams[team]);
+    parts[blockIdx.x] = mine;
+    if (gridDim.x == 1) add_to_score(mine);
+  }
+  if (gridDim.x == 1 || !is_last_block(&score->finished_blocks, gridDim.x)) return;
+  PartialScore all;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += kBlock) add_part(all, parts[i]);
+  all = reduce_block<kBlock>(all, join_scores);
+  if (threadIdx.x == 0) add_to_score(all);
 }
 
 template <int kTeam, int kBlock>
 __global__ void __launch_bounds__(kBlock)
     cross_entropy_kernel(RunningScore* score, const __grid_constant__ ClassifiedBatch batch,
                          PartialScore* parts) {
-  const auto add = [](PartialScore& all, const PartialScore& part) { add_part(all, part); };
   constexpr int kRows = kBlock / kTeam;  // at a time
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kTeam;
+  const BatchGradient all = batch_gradient(batch);
   PartialScore mine;
+  RunningScore before;
   wait_for_previous_kernel();
+  if (threadIdx.x == 0) before = *score;
   with_stored_type(batch.type, [&]<typename Stored>(Stored) {
     for (std::int64_t row = first_row; row < batch.rows; row += std::int64_t{gridDim.x} * kRows)
-      add_part(mine, score_row<Stored, kTeam>(batch, row, threadIdx.x % kTeam));
+      add_part(mine, score_row<Stored, kTeam>(batch, all, row, threadIdx.x % kTeam));
   });
-  __shared__ PartialScore teams[kRows];
-  if (threadIdx.x % kTeam == 0) teams[threadIdx.x / kTeam] = mine;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int team = 1; team < kRows; ++team) add_part(mine, teams[team]);
-    parts[blockIdx.x] = mine;
-  }
-  if (!is_last_block(&score->finished_blocks, gridDim.x)) return;
-  PartialScore all;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += kBlock) add_part(all, parts[i]);
-  all = reduce_block<kBlock>(all, add);
-  if (threadIdx.x == 0) add_batch(*score, all, batch);
+  add_teams<kBlock, kRows>(score, before, batch, parts, mine);
+}
+
+template <int kMost>
+__global__ void __launch_bounds__(kShortRowsOfABlock, 1)
+    short_rows_kernel(RunningScore* score, const __grid_constant__ ClassifiedBatch batch,
+                      PartialScore* parts) {
+  constexpr int kBlock = static_cast<int>(kShortRowsOfABlock);
+  const BatchGradient all = batch_gradient(batch);
+  PartialScore mine;
+  RunningScore before;
+  wait_for_previous_kernel();
+  if (threadIdx.x == 0) before = *score;
+  with_stored_type(batch.type, [&]<typename Stored>(Stored) {
+    for (std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; row < batch.rows;
+         row += std::int64_t{gridDim.x} * kBlock)
+      add_part(mine, score_short_row<Stored, kMost>(batch, all, row));
+  });
+  mine = reduce_warp(mine, join_scores);
+  add_teams<kBlock, kBlock / 32>(score, before, batch, parts, mine);
 }
 
 }  // namespace
 
 void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialScore* parts,
                    cudaStream_t stream) {
-  const bool large = batch.classes > kClassesOfASmallBlock;
-  const auto kernel = batch.classes <= kClassesOfAWarp ? cross_entropy_kernel<32, kThreads>
-                      : large ? cross_entropy_kernel<kLargeBlock, kLargeBlock>
-                              : cross_entropy_kernel<kThreads, kThreads>;
-  launch_overlapped("cross_entropy", kernel,
-                    {.grid = unsigned(cross_entropy_parts(batch.rows, batch.classes)),
-                     .threads = unsigned(large ? kLargeBlock : kThreads)},
-                    stream, score, batch, parts);
+  const auto launch = [&](const auto kernel, int threads) {
+    launch_overlapped("cross_entropy", kernel,
+                      {.grid = unsigned(cross_entropy_parts(batch.rows, batch.classes)),
+                       .threads = unsigned(threads)},
+                      stream, score, batch, parts);
+  };
+  constexpr int short_rows = static_cast<int>(kShortRowsOfABlock);
+  constexpr int few = 12;  // the ten classes of most small data sets, with little left over
+  if (batch.classes <= few) return launch(short_rows_kernel<few>, short_rows);
+  if (batch.classes <= kClassesOfAThread)
+    return launch(short_rows_kernel<kClassesOfAThread>, short_rows);
+  if (batch.classes <= kClassesOfAWarp) return launch(cross_entropy_kernel<32, kThreads>, kThreads);
+  if (batch.classes <= kClassesOfASmallBlock)
+    return launch(cross_entropy_kernel<kThreads, kThreads>, kThreads);
+  launch(cross_entropy_kernel<kLargeBlock, kLargeBlock>, kLargeBlock);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -19,6 +19,7 @@
 #include "triaccel/kernels/image_convolution.h"
 #include "triaccel/kernels/layer_scale.h"
 #include "triaccel/kernels/max_pool.h"
+#include "triaccel/kernels/narrow_product.h"
 #include "triaccel/kernels/nonzero_codec.h"
 #include "triaccel/kernels/predicted_codec.h"
 #include "triaccel/kernels/restore_if_skipped.h"
@@ -27,6 +28,7 @@
 #include "triaccel/kernels/split_codec.h"
 #include "triaccel/kernels/squeeze_excite.h"
 #include "triaccel/kernels/step_control.h"
+#include "triaccel/kernels/step_inputs.h"
 #include "triaccel/kernels/three_pass_codec.h"
 #include "triaccel/kernels/weight_average.h"
 #include "triaccel/kernels/weight_copy.h"
@@ -101,6 +103,12 @@ void restore_if_skipped(std::span<const TensorEntry>, const StepControl*, cudaSt
 void restore(std::span<const TensorEntry>, cudaStream_t) { no_cuda("restore"); }
 
 void save_to_restore(std::span<const TensorEntry>, cudaStream_t) { no_cuda("save_to_restore"); }
+
+void place_step_inputs(const StepInputs&, const StepPlaces&, cudaStream_t) {
+  no_cuda("place_step_inputs");
+}
+
+const void* step_inputs_kernel() { no_cuda("step_inputs_kernel"); }
 
 FillKernel fill_kernel(const Fill&) { no_cuda("fill_kernel"); }
 
@@ -204,6 +212,15 @@ void add_bias(const BiasedMatrix&, const float*, void*, cudaStream_t) { no_cuda(
 
 void bias_gradient(const BiasedMatrix&, const void*, float*, float*, cudaStream_t) {
   no_cuda("bias_gradient");
+}
+
+void narrow_product(const NarrowProduct&, const void*, const void*, const float*, void*,
+                    cudaStream_t) {
+  no_cuda("narrow_product");
+}
+
+void narrow_input_gradient(const NarrowProduct&, const void*, const void*, void*, cudaStream_t) {
+  no_cuda("narrow_input_gradient");
 }
 
 void encode_groups(const GroupCoding&, const void*, void*, std::int32_t*, cudaStream_t) {
