@@ -138,7 +138,7 @@ class LayerNode final : public WeightNode, public OnBranch {
         {output, kept});
     if (want_weight_) {
       how_.side->come_after(left.maker);
-      give_gradient_beside(output, kept, types);
+      give_gradient_beside(how_.side->mark(), output, kept, types);
       how_.side->come_after(work);  // it reads the weight that an update is going to change
       if (how_.listener != nullptr) how_.listener->gradient_ready(weight_, /*beside=*/true);
     }
@@ -147,13 +147,14 @@ class LayerNode final : public WeightNode, public OnBranch {
     return input.sizes() == kept.sizes() ? input : spread_even_pixels(input, kept.sizes());
   }
 
-  void give_gradient_beside(const at::Tensor& output, const at::Tensor& kept,
-                            GradientTypes types) const {
+  void give_gradient_beside(const SideStream::Mark& mark, const at::Tensor& output,
+                            const at::Tensor& kept, GradientTypes types) const {
     types.want_input = false;
     types.want_weight = true;
     std::vector<at::Tensor> reads = {output, kept};
     if (weight_.grad().defined()) reads.push_back(weight_.grad());  // of another use of the weight
-    how_.side->run(
+    how_.side->run_after(
+        mark,
         [&] {
           const LayerWeight weight(weight_, how_.layer, how_.prepared);
           give_gradient(weight_, product_.backward(output, kept, weight, how_, types).second, how_);
@@ -176,10 +177,13 @@ class LayerNode final : public WeightNode, public OnBranch {
       input = std::move(of_input);
       if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
     } else {
-      give_gradient_beside(output, kept, types);
+      // The chain's own work comes first: what a node of a graph was first followed by is launched
+      // on its stream, and each change to another one takes time.
+      const SideStream::Mark mark = how_.side->mark();
       GradientTypes of_input = types;
       of_input.want_weight = false;
       input = product_.backward(output, kept, weight, how_, of_input).first;
+      give_gradient_beside(mark, output, kept, types);
       how_.side->wait_down_to(kMostHeldBytes);
     }
     // Nobody on the side stream reads the values of a weight, only its shape.
