@@ -19,7 +19,7 @@ struct LaunchNode {
   cudaKernelNodeParams launch = {};
 };
 
-/// The one launch of a kernel of ours, known by its function.
+/// The first launch of a kernel of ours, known by its function; there must be one.
 LaunchNode launch_of(cudaGraph_t graph, const void* kernel);
 
 }  // namespace triaccel

@@ -1,8 +1,7 @@
 #include <c10/cuda/CUDAException.h>
 
-#include <optional>
+#include <stdexcept>
 
-#include "triaccel/base/error.h"
 #include "triaccel/device/graph_nodes.h"
 
 namespace triaccel {
@@ -22,7 +21,6 @@ cudaGraphNodeType type_of(cudaGraphNode_t node) {
 }
 
 LaunchNode launch_of(cudaGraph_t graph, const void* kernel) {
-  std::optional<LaunchNode> found;
   for (cudaGraphNode_t node : nodes_of(graph)) {
     if (type_of(node) != cudaGraphNodeTypeKernel) continue;
     cudaKernelNodeParams launch = {};
@@ -30,12 +28,9 @@ LaunchNode launch_of(cudaGraph_t graph, const void* kernel) {
       (void)cudaGetLastError();  // a library's, which the runtime does not know
       continue;
     }
-    if (launch.func != kernel) continue;
-    ensure(!found, "a kernel whose arguments change was captured twice");
-    found = {.node = node, .launch = launch};
+    if (launch.func == kernel) return {.node = node, .launch = launch};
   }
-  ensure(found.has_value(), "a kernel whose arguments change was not captured");
-  return *found;
+  throw std::logic_error("a kernel whose arguments change was not captured");
 }
 
 }  // namespace triaccel
