@@ -27,6 +27,19 @@ inline NarrowMatrices random_matrices(const NarrowProduct& p, at::Device device 
           at::randn({p.outputs}, device)};
 }
 
+/// One weight of the last output is infinite, of a feature that is found again in one gradient.
+inline NarrowMatrices with_infinite_weight(NarrowMatrices m) {
+  m.weight.select(0, m.weight.size(0) - 1).select(0, 3).fill_(INFINITY);
+  m.output_gradient.abs_();
+  return m;
+}
+
+inline void expect_infinities(const at::Tensor& input_gradient) {
+  EXPECT_TRUE(input_gradient.select(1, 3).isposinf().all().item<bool>());
+  EXPECT_EQ(input_gradient.isfinite().sum().item<std::int64_t>(),
+            input_gradient.numel() - input_gradient.size(0));
+}
+
 struct NarrowResults {
   at::Tensor output, unbiased, input_gradient;
 };

@@ -50,6 +50,15 @@ TEST_F(NarrowProductOnCuda, TakesMatricesThatLieAnywhere) {
   expect_definition(shape, {m.input, shifted(m.weight), m.output_gradient, shifted(m.bias)});
 }
 
+TEST_F(NarrowProductOnCuda, KeepsInfinitiesApartFromWhatIsNoNumber) {
+  for (const std::int64_t rows : {3, 1024})
+    for (const std::int64_t outputs : {1, 10, 17, 32}) {
+      const NarrowProduct shape = {rows, 16, outputs, FloatType::Bf16};
+      const NarrowMatrices m = with_infinite_weight(random_matrices(shape, device_));
+      expect_infinities(results_of(shape, m).input_gradient);
+    }
+}
+
 /// However many of them a block takes.
 TEST_F(NarrowProductOnCuda, GivesARowTheSameBitsInABatchOfAnySize) {
   const NarrowProduct shape = {1024, 512, 10, FloatType::Bf16};

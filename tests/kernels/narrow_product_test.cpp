@@ -34,5 +34,14 @@ TEST(NarrowProduct, RoundsProductAndBiasTogether) {
   EXPECT_EQ(output.item<float>(), 258);
 }
 
+TEST(NarrowProduct, KeepsInfinitiesApartFromWhatIsNoNumber) {
+  const NarrowProduct shape = {3, 16, 10, FloatType::Bf16};
+  const NarrowMatrices m = with_infinite_weight(random_matrices(shape));
+  const NarrowResults found = empty_results(m);
+  cpu::narrow_input_gradient(shape, m.output_gradient.data_ptr(), m.weight.data_ptr(),
+                             found.input_gradient.data_ptr());
+  expect_infinities(found.input_gradient);
+}
+
 }  // namespace
 }  // namespace triaccel::kernels

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tests/kernels/cuda_fixture.h"
-#include "triaccel/base/error.h"
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/work_stream.h"
 #include "triaccel/ops/step_inputs.h"

@@ -10,6 +10,7 @@
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/device/work_stream.h"
+#include "triaccel/ops/step_inputs.h"
 
 namespace triaccel {
 namespace {
@@ -40,7 +41,7 @@ class GraphCacheOnCuda : public kernels::CudaTest {
   }
 
   std::optional<WorkStream> stream_;
-  std::optional<SideStream> side_;
+  std::optional<SideStreams> side_;
   at::Tensor sums_;
 };
 
@@ -52,6 +53,35 @@ TEST_F(GraphCacheOnCuda, ForgetsWhatWasNotUsedForLongest) {
   EXPECT_EQ(cache.counts().captures, 4);
   EXPECT_EQ(cache.counts().replays, 6);
   EXPECT_EQ(sums(), (std::vector<float>{3, 2, 1}));
+}
+
+/// Each piece of work has a kernel of its own that is given the arguments.
+TEST_F(GraphCacheOnCuda, GivesEachReplayItsArgumentsWhicheverWorkItIs) {
+  GraphCache cache({}, *side_);
+  const at::Tensor all = at::arange(100, at::TensorOptions(at::kLong).device(device_));
+  StepInputs inputs(1, /*has_zeroth_order=*/false, device_);
+  inputs.make_room(2);
+  const at::Tensor seen = at::zeros({2}, all.options());
+  const std::vector<LayerPlan> layers(1);
+  const auto run_with = [&](std::uint64_t key, std::int64_t first) {
+    inputs.set(layers, all.narrow(0, first, 2), /*learning_rate=*/1, /*zeroth_order_rate=*/0);
+    const auto work = [&, factor = static_cast<std::int64_t>(key)](Enqueued enqueued) {
+      inputs.place();
+      const at::Tensor product = at::mul(inputs.ids(), factor);
+      if (enqueued != Enqueued::Rehearsed) seen.copy_(product);
+    };
+    cache.run(key, /*samples=*/2, work, inputs.replay_arguments());
+    const auto wanted = static_cast<std::int64_t>(key) * at::arange(first, first + 2);
+    EXPECT_TRUE(at::equal(seen.cpu(), wanted)) << key << " from " << first;
+  };
+  for (const std::int64_t first : {3, 50, 7}) {
+    run_with(2, first);
+    run_with(5, first + 1);
+  }
+  cache.clear();
+  run_with(2, 90);
+  EXPECT_EQ(cache.counts().captures, 3);
+  EXPECT_EQ(cache.counts().replays, 7);
 }
 
 TEST_F(GraphCacheOnCuda, SaysWhenCapturesDoNotPay) {

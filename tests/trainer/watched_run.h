@@ -48,7 +48,9 @@ class WatchedData final : public Dataset {
 };
 
 /// LeNet-5 for the small digits.
+/// The same weights each time, whatever ran before.
 inline Network digits_lenet() {
+  torch::manual_seed(5);
   return make_model({.name = "lenet5", .input_channels = 1, .image_size = 28});
 }
 

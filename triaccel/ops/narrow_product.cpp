@@ -21,7 +21,8 @@ kernels::NarrowProduct checked_product(std::string_view who, std::string_view na
   require(takes_narrow_product(matrix, weight), who, name,
           " and weight must be contiguous matrices of one type, float32, bfloat16 or float16, on "
           "one device, the weight with 1 to ",
-          kernels::kMostNarrowOutputs, " rows; ask takes_narrow_product first");
+          kernels::kMostNarrowOutputs, " rows and at most ", kernels::kMostNarrowFeatures,
+          " columns; ask takes_narrow_product first");
   return {.rows = matrix.size(0),
           .features = weight.size(1),
           .outputs = weight.size(0),

@@ -9,7 +9,7 @@ namespace triaccel {
 // kernel on CUDA, and give the same bits every time.
 
 /// Whether the functions below take the two: contiguous matrices of one type (F32, BF16 or F16) on
-/// one device, the weight with 1 to 32 rows.
+/// one device, the weight with 1 to 32 rows and at most 2^20 columns.
 bool takes_narrow_product(const at::Tensor& matrix, const at::Tensor& weight);
 
 /// input [rows, features] times weight [outputs, features] transposed, in the same type. `bias`,

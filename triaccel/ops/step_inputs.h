@@ -13,7 +13,7 @@ namespace triaccel {
 
 /// The numbers of a step's samples and the learning rates of the layers, in device memory that
 /// stays where it is. A step begins with place(); captured, it is replayed with
-/// replay_arguments(), so that nothing has to be enqueued between one replay and the next.
+/// replay_arguments(), so that it needs nothing to be enqueued between one replay and the next.
 class StepInputs {
  public:
   /// `has_zeroth_order`: some layers may be trained by the loss alone, at a rate of their own.
@@ -26,7 +26,7 @@ class StepInputs {
   bool make_room(std::int64_t samples);
 
   /// What the next place() or replay puts in place, for layers that follow `layers`. `ids`: int64
-  /// [samples], no more than there is room for, on the same device.
+  /// [samples], no more than there is room for, memory of the current stream.
   void set(const std::vector<LayerPlan>& layers, const at::Tensor& ids, double learning_rate,
            double zeroth_order_rate);
 
@@ -46,7 +46,8 @@ class StepInputs {
   at::Tensor scales_;               // likewise, as the plan last said
   at::Tensor zeroth_order_scales_;  // likewise, of layers trained by the loss alone, else 0
   std::vector<LayerPlan> scaled_for_;
-  at::Tensor source_;  // what was set last, as long as it may be read
+  at::Tensor source_;  // set last; once its place() or replay is enqueued, the stream's order would
+                       // keep its memory, too
   kernels::StepInputs inputs_;
   kernels::StepPlaces places_;
   void* arguments_[2] = {&inputs_, &places_};

@@ -12,10 +12,11 @@ constexpr std::int64_t kRunsJudged = 200;
 
 }  // namespace
 
-GraphCache::GraphCache(const GraphCacheOptions& options, const SideStream& side)
+GraphCache::GraphCache(const GraphCacheOptions& options, const SideStreams& side)
     : options_(options) {
   require(options.capacity > 0, "GraphCache", "capacity must be positive");
-  pool_.share_with(side);
+  pool_.share_with(side.updates);
+  pool_.share_with(side.branches);
 }
 
 GraphCache::Entry& GraphCache::entry_of(std::uint64_t key) {

@@ -36,10 +36,8 @@ class GraphCache {
  public:
   using Work = std::function<void(Enqueued)>;
 
-  /// On the current device and stream, and on one beside it.
-  GraphCache(const GraphCacheOptions& options, const SideStream& side);
-  /// On another one as well.
-  void share_with(const SideStream& side) { pool_.share_with(side); }
+  /// On the current device and stream, and on those beside it.
+  GraphCache(const GraphCacheOptions& options, const SideStreams& side);
 
   /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
   /// its largest pass: work larger than all before starts with an empty pool, which smaller work

@@ -96,8 +96,7 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .recompute_norms = options.layers->recompute_norms});
   if (options.graphs && device.is_cuda() && can_capture()) {
     side_ = std::make_unique<SideStreams>();
-    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, side_->updates);
-    graphs_->share_with(side_->branches);
+    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, *side_);
     early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, side_->updates,
                                             inputs_.learning_rates(), network_.parameters);
   }
@@ -206,8 +205,14 @@ void StepRunner::divide_layers(const StepPlan& plan) {
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
 }
 
+void StepRunner::require_all_layers(const StepPlan& plan) const {
+  require(plan.layers.size() == static_cast<std::size_t>(network_.layer_count), "StepRunner",
+          "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
+}
+
 void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                           const GatherOptions& gather) {
+  require_all_layers(plan);
   catching_out_of_memory([&] {  // what stays must not lie in the memory of captured steps
     data.enter_epoch(gather);
     divide_layers(plan);
@@ -227,8 +232,7 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
   require(plan.micro_batch_size > 0 && plan.micro_batch_size <= plan.batch_size, "StepRunner::run",
           "micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
           plan.micro_batch_size);
-  require(plan.layers.size() == static_cast<std::size_t>(network_.layer_count), "StepRunner::run",
-          "the plan has ", plan.layers.size(), " layers, the network ", network_.layer_count);
+  require_all_layers(plan);
   const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
   if (layers_) layers_->follow(plan.layers, passes);
   follow_saved(plan);

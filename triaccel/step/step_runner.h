@@ -128,6 +128,7 @@ class StepRunner {
   void divide_layers(const StepPlan& plan);
 
  private:
+  void require_all_layers(const StepPlan& plan) const;
   /// For the next step().
   void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                   double zeroth_order_rate);

@@ -122,7 +122,7 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
   const auto forward = [&] {
     for (int i = 0; i < passes; ++i) network.forward(batch.inputs);
   };
-  std::optional<SideStream> side;
+  std::optional<SideStreams> side;
   std::optional<GraphCache> graphs;
   if (config.device.graphs != "off" && on.device.is_cuda() && can_capture()) {
     side.emplace();

@@ -150,8 +150,6 @@ __device__ PartialScore score_short_row(const ClassifiedBatch& batch, const Batc
   return row_score(batch, sums, label, label_logit);
 }
 
-__device__ void join_scores(PartialScore& all, const PartialScore& part) { add_part(all, part); }
-
 /// Adds what the kTeams teams of each block have found, `mine` in their first threads. `before` is
 /// the score, in thread 0 of each block: asked for together with the logits, it is here by now.
 template <int kBlock, int kTeams>
@@ -175,7 +173,7 @@ __device__ void add_teams(RunningScore* score, const RunningScore& before,
   if (gridDim.x == 1 || !is_last_block(&score->finished_blocks, gridDim.x)) return;
   PartialScore all;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += kBlock) add_part(all, parts[i]);
-  all = reduce_block<kBlock>(all, join_scores);
+  all = reduce_block<kBlock>(all, add_part);
   if (threadIdx.x == 0) add_to_score(all);
 }
 
@@ -212,7 +210,7 @@ __global__ void __launch_bounds__(kShortRowsOfABlock, 1)
          row += std::int64_t{gridDim.x} * kBlock)
       add_part(mine, score_short_row<Stored, kMost>(batch, all, row));
   });
-  mine = reduce_warp(mine, join_scores);
+  mine = reduce_warp(mine, add_part);
   add_teams<kBlock, kBlock / 32>(score, before, batch, parts, mine);
 }
 

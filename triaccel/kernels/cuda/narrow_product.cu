@@ -8,7 +8,7 @@
 // to compute. The weight comes out of the L2 cache, where all blocks meet: of many rows a block
 // takes more, to read it less often.
 //
-// Beyond the last row or output, the last is read again and left out or multiplied by zero: a load
+// Beyond the last row or output, the last is read again and left out: a load
 // under a condition would be issued only when its number is due. Places in the weight and in a
 // block's rows are counted in int, since what finds an address stands between the end of the kernel
 // before and the first load. And kernels are compiled for one block a multiprocessor: for more, the
@@ -32,9 +32,10 @@ constexpr int kSmallGradientRows = 1, kLargeGradientRows = 4;  // of a block
 
 /// The sum over a warp's lanes of each of kCount numbers; lane l returns that of number
 /// l * kCount / 32. Lanes hand over half of what they hold at each turn, which takes about kCount
-/// exchanges where summing one number after the other takes five for each.
+/// exchanges where summing one number after the other takes five for each. Always the farthest
+/// lanes first: tiles of any size give the same bits.
 template <int kCount>
-__device__ float sums_over_lanes(float (&numbers)[kCount]) {
+__device__ float spread_sums(float (&numbers)[kCount]) {
   static_assert(kCount <= 32 && (kCount & (kCount - 1)) == 0);
   int distance = 16;
 #pragma unroll
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 
   __shared__ float warps[kThreads / 32][kSums];
-  const float mine = sums_over_lanes(sums);
+  const float mine = spread_sums(sums);
   const int lane = thread % 32;
   if (lane % (32 / kSums) == 0) warps[thread / 32][lane * kSums / 32] = mine;
   __syncthreads();
@@ -135,9 +136,10 @@ __global__ void __launch_bounds__(kGradientThreads, 1)
     load_rows(weights, weight, features, outputs - first - 1, first * features + place);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const float mine = lane < outputs ? gradients[r].value(0) : 0.0f;
+      const float mine = gradients[r].value(0);
 #pragma unroll
       for (int i = 0; i < kGradientOutputs; ++i) {
+        if (first + i >= outputs) break;  // zero times an infinite weight would not be a number
         const float factor = __shfl_sync(~0u, mine, first + i);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) sums[r][k] += factor * weights[i].value(k);
