@@ -23,7 +23,7 @@ TEST(EvaluatorOnCuda, FindsTheSameWhenItsPassesAreReplayed) {
   set_arithmetic(/*deterministic=*/true);
   let_cuda_memory_grow();  // as every run does
   const WorkStream stream(gpu);
-  const SideStream side;
+  const SideStreams side;
   at::manual_seed(3);
   const Network network = make_model({.name = "resnet18", .width = 16});
   network.module->to(gpu);
