@@ -353,7 +353,7 @@ TEST(NonfiniteTensors, AreFoundWithoutMemoryToSpeakOf) {
 // What a GPU without BF16 units trains like: FP16 between layers, under a scale of the loss.
 TEST(ADeviceWithoutBf16, TrainsInFp16UnderALossScale) {
   RunConfig config = digits_run();
-  config.train.epochs = 4;
+  config.train.epochs = 8;
   config.control.batch = "off";
   config = resolved(config);
   RunParts parts(config, digits_lenet(), DeviceFormats{.bf16 = false});
