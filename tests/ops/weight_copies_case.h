@@ -10,18 +10,26 @@ namespace triaccel {
 
 /// What a copy should hold, by torch.
 inline at::Tensor expected_copy(const WeightCopySpec& spec) {
-  at::Tensor part = spec.weight.detach();
-  if (part.dim() == 4)
-    for (const std::size_t d : {0u, 1u}) {
-      const auto axis = static_cast<std::int64_t>(d) + 2;
-      const std::int64_t last = spec.last_tap[d] == 0 ? part.size(axis) : spec.last_tap[d];
-      part = part.slice(axis, spec.first_tap[d], last);
+  const at::Tensor weight = spec.weight.detach();
+  if (weight.dim() != 4) return weight.to(spec.type);
+  const WeightPart& part = spec.part;
+  std::vector<at::Tensor> boxes;
+  for (std::int64_t row = 0; row < part.boxes[0]; ++row)
+    for (std::int64_t column = 0; column < part.boxes[1]; ++column) {
+      at::Tensor box = weight;
+      const std::int64_t before[2] = {row * part.step[0], column * part.step[1]};
+      for (const std::size_t d : {0u, 1u}) {
+        const auto axis = static_cast<std::int64_t>(d) + 2;
+        const std::int64_t last = part.last_tap[d] == 0 ? weight.size(axis) : part.last_tap[d];
+        box = box.slice(axis, part.first_tap[d] - before[d], last - before[d]);
+      }
+      boxes.push_back(box);
     }
-  return part.to(spec.type);
+  return at::cat(boxes).to(spec.type);
 }
 
-/// Every kind: dense, cropped, in each memory order, of vector lengths and odd ones,
-/// and more than one launch takes.
+/// Every kind: dense, cropped, box after box of taps, in each memory order, of vector lengths and
+/// odd ones, and more than one launch takes.
 inline std::vector<WeightCopySpec> awkward_specs(at::Device device) {
   std::vector<WeightCopySpec> specs;
   const auto weight = [&](at::IntArrayRef sizes, bool channels_last) {
@@ -38,17 +46,24 @@ inline std::vector<WeightCopySpec> awkward_specs(at::Device device) {
       specs.push_back({.weight = weight({128, 64, 1, 1}, last), .type = type});
       specs.push_back({.weight = weight({32, 64, 3, 3}, last),
                        .type = type,
-                       .first_tap = {1, 1},
-                       .last_tap = {2, 2}});
+                       .part = {.first_tap = {1, 1}, .last_tap = {2, 2}}});
       specs.push_back({.weight = weight({5, 9, 5, 4}, last),
                        .type = type,
-                       .first_tap = {1, 0},
-                       .last_tap = {4, 3}});
+                       .part = {.first_tap = {1, 0}, .last_tap = {4, 3}}});
       specs.push_back({.weight = weight({64, 3, 7, 7}, last), .type = type});
       specs.push_back({.weight = weight({6, 16, 5, 5}, last),
                        .type = type,
-                       .first_tap = {0, 1},
-                       .last_tap = {0, 4}});
+                       .part = {.first_tap = {0, 1}, .last_tap = {0, 4}}});
+    }
+    for (const bool last : {false, true}) {
+      specs.push_back(
+          {.weight = weight({32, 16, 3, 3}, last),
+           .type = type,
+           .part = {.first_tap = {1, 1}, .last_tap = {3, 3}, .boxes = {2, 2}, .step = {1, 1}}});
+      specs.push_back(
+          {.weight = weight({5, 3, 5, 4}, last),
+           .type = type,
+           .part = {.first_tap = {4, 2}, .last_tap = {5, 4}, .boxes = {3, 2}, .step = {2, 1}}});
     }
     specs.push_back({.weight = weight({1000, 513}, false), .type = type});
     specs.push_back({.weight = weight({40, 24}, false).t(), .type = type});

@@ -42,8 +42,7 @@ TEST(WeightCopies, FollowTheWeightInPlace) {
 TEST(WeightCopies, AreChannelsLastWhereTheirWeightIs) {
   const at::Tensor weight = at::randn({8, 4, 3, 3});
   const WeightCopySpec last = {.weight = weight.contiguous(at::MemoryFormat::ChannelsLast),
-                               .first_tap = {1, 1},
-                               .last_tap = {2, 2}};
+                               .part = {.first_tap = {1, 1}, .last_tap = {2, 2}}};
   const WeightCopies copies({{.weight = weight}, last, {.weight = weight.permute({2, 0, 3, 1})}});
   EXPECT_TRUE(copies.copy(0).is_contiguous());
   EXPECT_EQ(copies.copy(1).suggest_memory_format(), at::MemoryFormat::ChannelsLast);
@@ -60,8 +59,12 @@ TEST(WeightCopies, RefuseWhatTheyCannotCopy) {
   expect_refused({.weight = at::randn({3})});
   expect_refused({.weight = weight.to(at::kDouble)});
   expect_refused({.weight = weight, .type = at::kFloat});
-  expect_refused({.weight = weight, .last_tap = {4, 0}});
-  expect_refused({.weight = weight, .first_tap = {2, 0}, .last_tap = {2, 0}});
+  expect_refused({.weight = weight, .part = {.last_tap = {4, 0}}});
+  expect_refused({.weight = weight, .part = {.first_tap = {2, 0}, .last_tap = {2, 0}}});
+  expect_refused({.weight = weight, .part = {.boxes = {0, 1}}});
+  expect_refused(
+      {.weight = weight,
+       .part = {.first_tap = {1, 1}, .last_tap = {3, 3}, .boxes = {1, 3}, .step = {1, 1}}});
 }
 
 TEST(WeightCopies, MayBeOfNothing) {

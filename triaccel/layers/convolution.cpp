@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "triaccel/layers/live_taps.h"
 #include "triaccel/layers/rounding.h"
 #include "triaccel/layers/weight_operand.h"
+#include "triaccel/layers/whole_map_product.h"
 #include "triaccel/ops/depthwise.h"
 #include "triaccel/ops/even_pixels.h"
 #include "triaccel/ops/image_convolution.h"
@@ -159,6 +161,33 @@ class [[nodiscard]] KernelSearch {
   bool before_ = at::globalContext().benchmarkCuDNN();
 };
 
+/// Whether, and by which part of its weight, a convolution of small maps is multiplied as one
+/// product: three times as fast on an H200 as what cuDNN has for it. Of small batches neither takes
+/// as long as the updates that run beside.
+std::optional<WeightPart> product_part(const at::Tensor& x, const at::Tensor& weight,
+                                       const ConvolutionGeometry& g) {
+  constexpr std::int64_t large_batch = 256;
+  if (!x.is_cuda() || x.element_size() != 2 || x.size(0) < large_batch ||
+      weight.numel() < kLeastLeftOut || !weight.is_non_overlapping_and_dense())
+    return {};
+  return whole_map_part(x, weight, g);
+}
+
+ConvolutionGradients product_backward(const at::Tensor& dy, const at::Tensor& x,
+                                      const at::Tensor& matrix, const at::Tensor& weight,
+                                      const ConvolutionGeometry& g, const GradientTypes& types) {
+  ConvolutionGradients gradients;
+  if (types.want_input) gradients.input = whole_map_input_gradient(dy, x, matrix).to(types.input);
+  // cuDNN looks at the weight's shape and type alone, and the matrix is larger.
+  if (types.want_weight)
+    gradients.weight = std::get<1>(at::convolution_backward(
+                                       dy, x, matrix.as_strided(weight.sizes(), weight.strides()),
+                                       c10::nullopt, g.stride, g.padding, g.dilation, g.transposed,
+                                       g.output_padding, g.groups, {false, true, false}))
+                           .to(types.weight);
+  return gradients;
+}
+
 /// A weight's gradient as our own kernels give it, in FP32, which costs nothing. In FP16 it must be
 /// FP16 too, since that is what says that it carries the layer's scale.
 at::Tensor own_weight_gradient(const at::Tensor& gradient, const GradientTypes& types) {
@@ -196,6 +225,9 @@ at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weigh
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))
     return depthwise_forward(x, weight.master, windows_of(geometry)).to(output);
+  if (const auto part = product_part(x, weight.master, geometry))
+    return whole_map_product(x, weight_operand(weight, *part, precision, kernel.arithmetic), *part)
+        .to(output);
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
@@ -221,6 +253,9 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))
     return depthwise_backward(dy, x, weight.master, windows_of(geometry), types);
+  if (const auto part = product_part(x, weight.master, geometry))
+    return product_backward(dy, x, weight_operand(weight, *part, precision, kernel.arithmetic),
+                            weight.master, geometry, types);
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);

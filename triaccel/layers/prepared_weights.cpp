@@ -14,11 +14,7 @@ void PreparedWeights::make(SideStream* side) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!wanted_[i]) continue;
     index_[i] = specs.size();
-    const WeightPart& part = wanted_[i]->part;
-    specs.push_back({.weight = weights_[i],
-                     .type = wanted_[i]->type,
-                     .first_tap = part.first_tap,
-                     .last_tap = part.last_tap});
+    specs.push_back({.weight = weights_[i], .type = wanted_[i]->type, .part = wanted_[i]->part});
   }
   made_ = wanted_;
   if (specs.empty()) return;

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -11,14 +10,6 @@
 #include "triaccel/ops/weight_copies.h"
 
 namespace triaccel {
-
-/// The part of a weight that its layer multiplies with. Default: all of it.
-struct WeightPart {
-  // Taps [first, last) of a convolution's kernel; last 0: all of them.
-  std::array<std::int64_t, 2> first_tap = {0, 0};
-  std::array<std::int64_t, 2> last_tap = {0, 0};
-  bool operator==(const WeightPart&) const = default;
-};
 
 /// 16-bit copies of all weights that a pass will ask for, made in one go at its start instead of
 /// one by one: what passes have asked for since the plan changed.

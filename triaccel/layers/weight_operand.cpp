@@ -2,16 +2,22 @@
 
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "triaccel/layers/rounding.h"
 
 namespace triaccel {
 namespace {
 
-at::Tensor cut_out(at::Tensor weight, const WeightPart& part) {
-  const at::MemoryFormat format = weight.suggest_memory_format();
-  for (std::size_t i = 0; i < 2; ++i)
-    weight = weight.slice(static_cast<std::int64_t>(i) + 2, part.first_tap[i], part.last_tap[i]);
-  return weight.contiguous(format);
+at::Tensor cut_out(const at::Tensor& weight, const WeightPart& part) {
+  std::vector<at::Tensor> boxes;
+  for (std::int64_t row = 0; row < part.boxes[0]; ++row)
+    for (std::int64_t column = 0; column < part.boxes[1]; ++column) {
+      const std::int64_t up = row * part.step[0], left = column * part.step[1];
+      boxes.push_back(weight.slice(2, part.first_tap[0] - up, part.last_tap[0] - up)
+                          .slice(3, part.first_tap[1] - left, part.last_tap[1] - left));
+    }
+  return at::cat(boxes).contiguous(weight.suggest_memory_format());
 }
 
 }  // namespace

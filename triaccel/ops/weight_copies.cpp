@@ -15,6 +15,7 @@
 namespace triaccel {
 namespace {
 
+using Two = std::array<std::int64_t, 2>;
 using Four = std::array<std::int64_t, 4>;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of an entry: 32-bit indices
 
@@ -37,9 +38,7 @@ WeightShape shape_of(std::string_view who, std::string_view name, const at::Tens
 }
 
 /// The taps [first, last) of both dimensions, `last` 0 read as all.
-std::array<std::int64_t, 2> checked_last(std::string_view who, const at::Tensor& weight,
-                                         std::array<std::int64_t, 2> first,
-                                         std::array<std::int64_t, 2> last) {
+Two checked_last(std::string_view who, const at::Tensor& weight, Two first, Two last) {
   for (const std::size_t d : {0u, 1u}) {
     const std::int64_t taps = weight.size(static_cast<std::int64_t>(d) + 2);
     if (last[d] == 0) last[d] = taps;
@@ -75,9 +74,10 @@ std::int32_t narrow(std::string_view who, std::int64_t value) {
   return static_cast<std::int32_t>(value);
 }
 
-/// The entries of one copy: one, unless it has more elements than a kernel counts.
+/// The entries of one copy of the taps from `first_tap` on: one, unless it has more elements than a
+/// kernel counts.
 void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const WeightCopySpec& spec,
-                    const at::Tensor& copy, const WeightShape& weight) {
+                    Two first_tap, const at::Tensor& copy, const WeightShape& weight) {
   constexpr std::string_view who = "WeightCopies";
   const bool channels_last =
       copy.dim() == 4 && copy.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
@@ -86,7 +86,7 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
   const WeightShape target = shape_of(who, "the copy", copy);
   const float* first = spec.weight.const_data_ptr<float>();
   if (copy.dim() == 4)
-    first += spec.first_tap[0] * spec.weight.stride(2) + spec.first_tap[1] * spec.weight.stride(3);
+    first += first_tap[0] * spec.weight.stride(2) + first_tap[1] * spec.weight.stride(3);
   const std::int64_t row = copy.numel() / std::max<std::int64_t>(1, copy.size(0));
   require(row <= kMostElements, who, "a row of ", row, " elements is too long");
   const std::int64_t rows_an_entry = kMostElements / std::max<std::int64_t>(1, row);
@@ -116,12 +116,34 @@ at::Tensor allocate_copy(const WeightCopySpec& spec) {
   std::vector<std::int64_t> sizes = weight.sizes().vec();
   auto format = at::MemoryFormat::Contiguous;
   if (weight.dim() == 4) {
-    const auto last = checked_last(who, weight, spec.first_tap, spec.last_tap);
-    sizes[2] = last[0] - spec.first_tap[0];
-    sizes[3] = last[1] - spec.first_tap[1];
+    const WeightPart& part = spec.part;
+    const Two last = checked_last(who, weight, part.first_tap, part.last_tap);
+    for (const std::size_t d : {0u, 1u}) {
+      require(part.boxes[d] > 0 && part.step[d] >= 0 &&
+                  part.first_tap[d] >= (part.boxes[d] - 1) * part.step[d],
+              who, part.boxes[d], " boxes of taps, each ", part.step[d], " before the last from ",
+              part.first_tap[d], " on, do not lie in a weight of shape ", weight.sizes());
+      sizes[0] *= part.boxes[d];
+      sizes[d + 2] = last[d] - part.first_tap[d];
+    }
     format = weight.suggest_memory_format();
   }
   return at::empty(sizes, weight.options().dtype(spec.type).requires_grad(false), format);
+}
+
+/// The entries of all boxes of taps.
+void append_boxes(std::vector<kernels::WeightCopyEntry>& entries, const WeightCopySpec& spec,
+                  const at::Tensor& copy, const WeightShape& weight) {
+  if (copy.dim() != 4) return append_entries(entries, spec, {}, copy, weight);
+  const WeightPart& part = spec.part;
+  const std::int64_t rows = spec.weight.size(0);
+  for (std::int64_t box = 0; box < part.boxes[0] * part.boxes[1]; ++box) {
+    const Two place = {box / part.boxes[1], box % part.boxes[1]};
+    append_entries(
+        entries, spec,
+        {part.first_tap[0] - place[0] * part.step[0], part.first_tap[1] - place[1] * part.step[1]},
+        copy.narrow(0, box * rows, rows), weight);
+  }
 }
 
 }  // namespace
@@ -135,7 +157,7 @@ WeightCopies::WeightCopies(std::vector<WeightCopySpec> specs) {
     check_tensor(who, "every weight", spec.weight, specs.front().weight.device(), at::kFloat);
     const WeightShape shape = shape_of(who, "a weight", spec.weight);
     copies_.push_back(allocate_copy(spec));
-    append_entries(entries_, spec, copies_.back(), shape);
+    append_boxes(entries_, spec, copies_.back(), shape);
     weights_.push_back(spec.weight.detach());
   }
 }
@@ -148,9 +170,8 @@ void WeightCopies::refresh() {
       [&](cudaStream_t stream) { kernels::cuda::copy_weights(entries_, stream); });
 }
 
-at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight,
-                          std::array<std::int64_t, 2> first_tap,
-                          std::array<std::int64_t, 2> last_tap) {
+at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two first_tap,
+                          Two last_tap) {
   constexpr std::string_view who = "whole_gradient";
   require(part.defined() && weight.defined(), who, "part or weight is an undefined tensor");
   check_tensor(who, "part", part, weight.device(), part.scalar_type());

@@ -10,14 +10,24 @@
 
 namespace triaccel {
 
+/// The part of a weight [out, in, kh, kw] that its layer multiplies with. Default: all of it.
+struct WeightPart {
+  // Taps [first, last) of kh and of kw; last 0: all.
+  std::array<std::int64_t, 2> first_tap = {0, 0};
+  std::array<std::int64_t, 2> last_tap = {0, 0};
+  // So many such boxes of taps, row by row, one behind the other along `out`; those of the next row
+  // or column lie `step` taps before.
+  std::array<std::int64_t, 2> boxes = {1, 1};
+  std::array<std::int64_t, 2> step = {0, 0};
+  bool operator==(const WeightPart&) const = default;
+};
+
 /// Which part of an F32 weight [out, in, kh, kw] or [out, in] (any dense memory order) a 16-bit
 /// copy holds.
 struct WeightCopySpec {
   at::Tensor weight;
   at::ScalarType type = at::kBFloat16;  // or Half
-  // Taps [first, last) of kh and of kw; last 0: all. Not looked at for matrices.
-  std::array<std::int64_t, 2> first_tap = {0, 0};
-  std::array<std::int64_t, 2> last_tap = {0, 0};
+  WeightPart part = {};                 // not looked at for matrices
 };
 
 /// 16-bit copies of many weights, refreshed together, rounded to nearest even. The copy of a
