@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "triaccel/device/device_choice.h"
@@ -168,22 +169,24 @@ const std::vector<Use> kUses = {
 };
 
 /// Which of the streams is late: what does not wait for it reads what is not there yet.
-enum class Late { None, Main, Branch, Updates };
+enum class Late { None, Main, Branch, Gradients, Updates };
 
-/// As an update does, it changes a weight as soon as that has its gradient: whoever still reads the
-/// weight then finds another.
+/// As an update does, it changes a weight as soon as that has its gradient, which it then frees:
+/// whoever still reads the weight finds another, and whatever comes too early into the gradient's
+/// memory changes the weight.
 class ChangingWeights final : public GradientListener {
  public:
   explicit ChangingWeights(SideStreams* side) : side_(side) {}
   void gradient_ready(const at::Tensor& weight, bool beside) override {
+    const at::Tensor gradient = std::exchange(weight.mutable_grad(), {});
     const auto change = [&] {
       const at::NoGradGuard no_grad;
-      weight.mul_(0.5);
+      weight.mul_(0.5).add_(gradient.to(at::kFloat), 0.01);
     };
-    if (beside)
-      side_->updates.run(change, {});
-    else
-      change();
+    if (side_ == nullptr) return change();
+    std::vector<at::Tensor> held;
+    if (!beside) held.push_back(gradient);
+    side_->updates.run(change, std::move(held));
   }
 
  private:
@@ -220,6 +223,7 @@ std::vector<at::Tensor> everything_after(const Use& use, const std::vector<Preci
     execution.begin_step(side, &listener);
     if (late == Late::Main) sleep_a_while();
     if (late == Late::Branch) side->branches.run(sleep_a_while, {});
+    if (late == Late::Gradients) side->gradients.run(sleep_a_while, {});
     if (late == Late::Updates) side->updates.run(sleep_a_while, {});
     {
       const OperatorScope scope(execution);
@@ -229,6 +233,7 @@ std::vector<at::Tensor> everything_after(const Use& use, const std::vector<Preci
     }
     if (late == Late::Main) sleep_a_while();
     if (late == Late::Branch) side->branches.run(sleep_a_while, {});
+    if (late == Late::Gradients) side->gradients.run(sleep_a_while, {});
     if (late == Late::Updates) side->updates.run(sleep_a_while, {});
     torch::manual_seed(5);
     const at::Tensor direction = at::randn(output.sizes()).to(kDevice);
@@ -260,10 +265,11 @@ TEST_P(BranchesOnCuda, GiveEveryBitOfOneStream) {
       {Precision::Bf16}, {Precision::Fp16}, {Precision::Bf16, Precision::Fp32}};
   for (const std::vector<Precision>& precisions : plans) {
     const auto expected = everything_after(GetParam(), precisions, nullptr, Late::None);
-    for (const Late late : {Late::None, Late::Main, Late::Branch, Late::Updates}) {
+    for (const Late late : {Late::None, Late::Main, Late::Branch, Late::Gradients, Late::Updates}) {
       SideStreams side;
       const auto found = everything_after(GetParam(), precisions, &side, late);
-      EXPECT_GE(side.branches.run([] {}, {}).number, 3) << "work beside: a piece a step at least";
+      for (SideStream* stream : {&side.branches, &side.gradients})
+        EXPECT_GE(stream->run([] {}, {}).number, 3) << "work beside: a piece a step at least";
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(at::equal(found[i], expected[i]))

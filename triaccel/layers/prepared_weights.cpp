@@ -18,10 +18,13 @@ void PreparedWeights::make(SideStream* side) {
   }
   made_ = wanted_;
   if (specs.empty()) return;
-  copies_.emplace(std::move(specs));
+  const auto copy = [&] {
+    copies_.emplace(std::move(specs));
+    copies_->refresh();
+  };
   beside_ = side;
-  if (side == nullptr) return copies_->refresh();
-  side->run([&] { copies_->refresh(); }, {});
+  if (side == nullptr) return copy();
+  side->run(copy, {});
 }
 
 void PreparedWeights::settle() {
