@@ -101,6 +101,13 @@ const std::vector<Stretch> kStretches = {
                              convolution(96, 64, 3, 1), nn::BatchNorm2d(64), nn::ReLU());
      },
      in_order},
+    {"maps of two by one pixels in a large batch",
+     {300, 64, 2, 1},
+     [] {
+       return nn::Sequential(convolution(64, 96, 3, 1), nn::BatchNorm2d(96), nn::ReLU(),
+                             convolution(96, 64, 5, 1), nn::BatchNorm2d(64), nn::ReLU());
+     },
+     in_order},
     {"max pooling",
      {3, 16, 11, 9},
      [] {

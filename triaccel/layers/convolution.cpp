@@ -171,18 +171,25 @@ std::optional<WeightPart> product_part(const at::Tensor& x, const at::Tensor& we
   return whole_map_part(x, weight, g);
 }
 
+/// For libraries that look at a weight's shape and type alone: in the memory of `matrix` where that
+/// is large enough.
+at::Tensor in_the_shape_of(const at::Tensor& weight, const at::Tensor& matrix) {
+  return matrix.numel() >= weight.numel()
+             ? matrix.as_strided(weight.sizes(), weight.strides())
+             : at::empty_strided(weight.sizes(), weight.strides(), matrix.options());
+}
+
 ConvolutionGradients product_backward(const at::Tensor& dy, const at::Tensor& x,
                                       const at::Tensor& matrix, const at::Tensor& weight,
                                       const ConvolutionGeometry& g, const GradientTypes& types) {
   ConvolutionGradients gradients;
   if (types.want_input) gradients.input = whole_map_input_gradient(dy, x, matrix).to(types.input);
-  // cuDNN looks at the weight's shape and type alone, and the matrix is larger.
   if (types.want_weight)
-    gradients.weight = std::get<1>(at::convolution_backward(
-                                       dy, x, matrix.as_strided(weight.sizes(), weight.strides()),
-                                       c10::nullopt, g.stride, g.padding, g.dilation, g.transposed,
-                                       g.output_padding, g.groups, {false, true, false}))
-                           .to(types.weight);
+    gradients.weight =
+        std::get<1>(at::convolution_backward(dy, x, in_the_shape_of(weight, matrix), c10::nullopt,
+                                             g.stride, g.padding, g.dilation, g.transposed,
+                                             g.output_padding, g.groups, {false, true, false}))
+            .to(types.weight);
   return gradients;
 }
 

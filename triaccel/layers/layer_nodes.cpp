@@ -26,8 +26,8 @@ namespace autograd = torch::autograd;
 
 bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
 
-/// What may be held for work beside the main stream, and what one layer's work may add to it: above
-/// that, kernels fill the device by themselves and get in each other's way.
+/// What may be held for work on a stream beside the main one, and what one layer's work may add to
+/// it: above that, kernels fill the device by themselves and get in each other's way.
 constexpr std::int64_t kMostHeldBytes = 16 << 20;
 constexpr std::int64_t kMostByLayer = 32 << 20;
 
@@ -209,7 +209,7 @@ class LayerNode final : public WeightNode, public OnBranch {
       for (SideStream* stream : {&how_.side->updates, &how_.side->gradients})
         stream->wait_down_to(kMostHeldBytes);
     }
-    // Nobody on the side stream reads the values of a weight, only its shape.
+    // Nobody beside reads the values of such a copy, only its shape.
     if (how_.prepared != nullptr && !how_.accumulate) how_.prepared->drop(how_.layer);
     if (how_.listener != nullptr && types.want_weight)
       how_.listener->gradient_ready(weight_, by_updates);

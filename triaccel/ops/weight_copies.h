@@ -37,7 +37,7 @@ class WeightCopies {
   /// Allocates; copies hold garbage until refresh(). The weights must change in place from now on.
   explicit WeightCopies(std::vector<WeightCopySpec> specs);
 
-  /// Only enqueues and allocates nothing: one launch for every 64 weights.
+  /// Only enqueues and allocates nothing: one launch for every 64 boxes of taps.
   void refresh();
 
   const at::Tensor& copy(std::size_t index) const { return copies_.at(index); }
