@@ -72,23 +72,16 @@ class SideStream {
   std::unique_ptr<Streams> streams_;
 };
 
-/// The streams beside that of a step. Gradients of weights have one, and so have the updates that
-/// wait for them; gradients that leave most of a device idle have a second one, so that two of them
-/// run at once. What the step's own chain waits for has another: it must not stand behind them.
+/// The streams beside that of a step. What the update waits for, and the update itself, have one,
+/// and what the step's own chain waits for has another: it must not stand behind them.
 struct SideStreams {
-  SideStream updates, gradients, branches;
+  SideStream updates, branches;
 
-  /// For all gradients of weights.
-  void join_gradients() {
-    gradients.join();
-    updates.join();
-  }
   void join() {
-    join_gradients();
+    updates.join();
     branches.join();
   }
   void abandon() {
-    gradients.abandon();
     updates.abandon();
     branches.abandon();
   }

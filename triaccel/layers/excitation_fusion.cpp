@@ -130,10 +130,10 @@ class ExcitationFusion::Node final : public autograd::Node {
                                              gradient_type(squeeze_.how.precision),
                                              gradient_type(excite_.how.precision));
     };
-    SideStreams* side = squeeze_.how.side;
+    SideStream* side = squeeze_.how.side;
     const bool beside = side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
     if (!beside) {
-      if (side != nullptr) side->join_gradients();  // those of other uses may come from there
+      if (side != nullptr) side->join();  // gradients of other uses may come from there
       find();
       if (excite) give(excite_, found.excite, beside);
       if (squeeze) give(squeeze_, found.squeeze, beside);
@@ -148,7 +148,7 @@ class ExcitationFusion::Node final : public autograd::Node {
       at::Tensor& held = bias.mutable_grad();
       held = held.defined() ? held + one : one;
     };
-    side->updates.run(
+    side->run(
         [&] {
           find();
           if (squeeze_bias) add(squeeze_.bias, found.squeeze_bias);
@@ -166,7 +166,7 @@ class ExcitationFusion::Node final : public autograd::Node {
     std::vector<at::Tensor> reads;
     if (layer.weight.grad().defined()) reads.push_back(layer.weight.grad());  // of another use
     if (beside)
-      layer.how.side->updates.run(now, std::move(reads));
+      layer.how.side->run(now, std::move(reads));
     else
       now();
     if (layer.how.listener != nullptr) layer.how.listener->gradient_ready(layer.weight, beside);

@@ -41,7 +41,7 @@ void LayerExecution::expect_other_gradients() {
     if (!weights_[i].requires_grad()) continue;
     const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
       if (in_step_) used_apart_[i] = true;
-      if (side_ != nullptr) side_->join_gradients();  // what the layer left may come from there
+      if (side_ != nullptr) side_->updates.join();  // what the layer left may come from there
       at::Tensor& held = weights_[i].mutable_grad();
       const at::NoGradGuard no_grad;
       if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
@@ -221,11 +221,12 @@ void LayerExecution::add_up_counters() {
 void LayerExecution::begin_step(SideStreams* side, GradientListener* listener) {
   in_step_ = true;
   side_ = side;
+  SideStream* const updates = side != nullptr ? &side->updates : nullptr;
   for (LayerArithmetic& layer : arithmetic_) {
-    layer.side = side;
+    layer.side = updates;
     layer.listener = listener;
   }
-  if (prepared_) prepared_->make(side != nullptr ? &side->updates : nullptr);
+  if (prepared_) prepared_->make(updates);
 }
 
 void LayerExecution::note_use(std::int64_t layer, const std::optional<at::Tensor>& bias) {

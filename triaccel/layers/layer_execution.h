@@ -21,9 +21,8 @@
 
 namespace triaccel {
 
-/// Told when a layer has left the gradient of its weight and will not read that weight again; what
-/// SideStreams::updates gets from now on comes after it. `beside`: it was made there, too, and its
-/// memory may go back there at once.
+/// Told when a layer has left the gradient of its weight and will not read that weight again;
+/// `beside`: the gradient was made on the side stream.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
@@ -39,7 +38,7 @@ struct LayerArithmetic {
   bool accumulate = false;              // its weight gradient is a sum over several passes
   at::Tensor scales = {};               // GradientControl::layer_scales
   PreparedWeights* prepared = nullptr;  // null: weights are rounded where they are used
-  SideStreams* side = nullptr;          // for weights' gradients; null: one after the other
+  SideStream* side = nullptr;           // for weights' gradients; null: one after the other
   GradientListener* listener = nullptr;
   bool recompute_norms = false;  // as LayerExecutionOptions
 };
@@ -107,7 +106,7 @@ class LayerExecution final : public OperatorHooks {
   bool owns(const at::Tensor& matrix) const override;
 
   /// Around each step: until it ends, copies made at its beginning stand for the weights. With
-  /// `side`, gradients of weights and Branches are computed there; its streams have to be joined
+  /// `side`, gradients of weights and Branches are computed there; both streams have to be joined
   /// after backward.
   void begin_step(SideStreams* side, GradientListener* listener);
   void end_step();

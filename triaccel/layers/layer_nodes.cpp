@@ -26,15 +26,10 @@ namespace autograd = torch::autograd;
 
 bool is_low(Precision precision) { return bytes_per_element(precision) < 4; }
 
-/// What may be held for work on a stream beside the main one, and what one layer's work may add to
-/// it: above that, kernels fill the device by themselves and get in each other's way.
+/// What may be held for work beside the main stream, and what one layer's work may add to it: above
+/// that, kernels fill the device by themselves and get in each other's way.
 constexpr std::int64_t kMostHeldBytes = 16 << 20;
 constexpr std::int64_t kMostByLayer = 32 << 20;
-
-/// The maps that a convolution's weight gradient reads, and the weight, up to which it may have the
-/// second stream: cuDNN's kernels for that take 12 to 72 of an H200's 132 multiprocessors.
-constexpr std::int64_t kSmallMaps = 4 << 20;
-constexpr std::int64_t kSmallWeight = 600 << 10;
 
 /// What a layer keeps of its input: the input as it came, shared with whoever else keeps it. Only
 /// an FP32 input of a 16-bit layer (the first of a network) is kept in the layer's type.
@@ -107,7 +102,7 @@ class LayerNode final : public WeightNode, public OnBranch {
       return {std::move(input), bias_gradient_along(output, channel_)};
     std::vector<at::Tensor> reads = {output};
     if (bias_.grad().defined()) reads.push_back(bias_.grad());  // of another use
-    how_.side->updates.run(
+    how_.side->run(
         [&] {
           at::Tensor& held = bias_.mutable_grad();
           at::Tensor sum = bias_gradient_along(output, channel_);
@@ -142,45 +137,29 @@ class LayerNode final : public WeightNode, public OnBranch {
         [&] { input = product_.backward(output, kept, weight, how_, types).first; },
         {output, kept});
     if (want_weight_) {
-      const bool by_updates =
-          give_gradient_beside(how_.side->updates.mark(), output, kept, types, left.maker);
-      how_.side->updates.come_after(work);  // it reads the weight that is going to be changed
-      if (how_.listener != nullptr) how_.listener->gradient_ready(weight_, by_updates);
+      how_.side->come_after(left.maker);
+      give_gradient_beside(how_.side->mark(), output, kept, types);
+      how_.side->come_after(work);  // it reads the weight that an update is going to change
+      if (how_.listener != nullptr) how_.listener->gradient_ready(weight_, /*beside=*/true);
     }
     if (behind_input_ && behind_input_->leave({input, work})) return {};
     work.wait();
     return input.sizes() == kept.sizes() ? input : spread_even_pixels(input, kept.sizes());
   }
 
-  /// Every other one of those that leave most of a device idle.
-  bool takes_second_stream(const at::Tensor& output, const at::Tensor& kept) const {
-    return how_.layer % 2 == 0 && !weight_.grad().defined() && weight_.dim() == 4 &&
-           weight_.size(1) > 1 && weight_.size(2) * weight_.size(3) > 1 &&
-           static_cast<std::int64_t>(weight_.nbytes()) <= kSmallWeight &&
-           static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kSmallMaps;
-  }
-
-  /// After `maker`, which made the output's gradient. Returns whether SideStreams::updates computes
-  /// the weight's, which in any case comes after it.
-  bool give_gradient_beside(const SideStream::Mark& mark, const at::Tensor& output,
-                            const at::Tensor& kept, GradientTypes types,
-                            const SideStream::Work& maker) const {
+  void give_gradient_beside(const SideStream::Mark& mark, const at::Tensor& output,
+                            const at::Tensor& kept, GradientTypes types) const {
     types.want_input = false;
     types.want_weight = true;
     std::vector<at::Tensor> reads = {output, kept};
     if (weight_.grad().defined()) reads.push_back(weight_.grad());  // of another use of the weight
-    const bool second = takes_second_stream(output, kept);
-    SideStream& stream = second ? how_.side->gradients : how_.side->updates;
-    stream.come_after(maker);
-    const SideStream::Work work = stream.run_after(
+    how_.side->run_after(
         mark,
         [&] {
           const LayerWeight weight(weight_, how_.layer, how_.prepared);
           give_gradient(weight_, product_.backward(output, kept, weight, how_, types).second, how_);
         },
         std::move(reads));
-    if (second) how_.side->updates.come_after(work);
-    return !second;
   }
 
   /// Gives the weight its gradient and returns the input's. Nothing but the update waits for the
@@ -192,27 +171,24 @@ class LayerNode final : public WeightNode, public OnBranch {
     // The first layer has nothing to compute it beside of.
     const bool beside = how_.side != nullptr && types.want_weight && types.want_input &&
                         static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
-    bool by_updates = false;
     if (!beside) {
-      if (how_.side != nullptr && weight_.grad().defined())
-        how_.side->join_gradients();  // of another use
+      if (how_.side != nullptr && weight_.grad().defined()) how_.side->join();  // of another use
       auto [of_input, of_weight] = product_.backward(output, kept, weight, how_, types);
       input = std::move(of_input);
       if (types.want_weight) give_gradient(weight_, std::move(of_weight), how_);
     } else {
       // The chain's own gradient is enqueued first: captured steps are up to 1.5 % faster so.
-      const SideStream::Mark mark = how_.side->updates.mark();
+      const SideStream::Mark mark = how_.side->mark();
       GradientTypes of_input = types;
       of_input.want_weight = false;
       input = product_.backward(output, kept, weight, how_, of_input).first;
-      by_updates = give_gradient_beside(mark, output, kept, types, {});
-      for (SideStream* stream : {&how_.side->updates, &how_.side->gradients})
-        stream->wait_down_to(kMostHeldBytes);
+      give_gradient_beside(mark, output, kept, types);
+      how_.side->wait_down_to(kMostHeldBytes);
     }
-    // Nobody beside reads the values of such a copy, only its shape.
+    // Nobody on the side stream reads the values of a weight, only its shape.
     if (how_.prepared != nullptr && !how_.accumulate) how_.prepared->drop(how_.layer);
     if (how_.listener != nullptr && types.want_weight)
-      how_.listener->gradient_ready(weight_, by_updates);
+      how_.listener->gradient_ready(weight_, beside);
     return input;
   }
 

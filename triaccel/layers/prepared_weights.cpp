@@ -18,13 +18,10 @@ void PreparedWeights::make(SideStream* side) {
   }
   made_ = wanted_;
   if (specs.empty()) return;
-  const auto copy = [&] {
-    copies_.emplace(std::move(specs));
-    copies_->refresh();
-  };
+  copies_.emplace(std::move(specs));
   beside_ = side;
-  if (side == nullptr) return copy();
-  side->run(copy, {});
+  if (side == nullptr) return copies_->refresh();
+  side->run([&] { copies_->refresh(); }, {});
 }
 
 void PreparedWeights::settle() {

@@ -18,15 +18,13 @@ class PreparedWeights {
   explicit PreparedWeights(std::vector<at::Tensor> weights);
 
   /// Copies of what was asked for since `expect_nothing()`, as the weights are now. With `side`,
-  /// they are made there, beside what comes before the first of them is asked for, and in its
-  /// memory, to which nothing else comes before gradients do.
+  /// they are made there, beside what comes before the first of them is asked for.
   void make(SideStream* side);
   /// Makes the current stream wait for copies that are made beside.
   void settle();
   /// Frees them: after the step, whose update changes the weights.
   void drop();
-  /// Frees one layer's, which has been read for the last time in this step by what the current
-  /// stream has got: what the side stream gets behind a later mark may be written in its place.
+  /// Frees one layer's, which has been read for the last time in this step.
   void drop(std::int64_t layer);
 
   /// The layers ask for other types from now on.

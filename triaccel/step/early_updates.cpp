@@ -26,15 +26,15 @@ void EarlyUpdates::begin_step(bool rehearse) {
   early_ = false;
   ready_.clear();
   ready_bytes_ = 0;
-  if (!rehearse_) side_.run([this] { gradients_.start_gathering(); }, {});
+  if (!rehearse_) gradients_.start_gathering();
 }
 
 void EarlyUpdates::gradient_ready(const at::Tensor& weight, bool beside) {
   if (beside) ready_.push_back(weight);
   ready_bytes_ += static_cast<std::int64_t>(weight.grad().nbytes());
   if (!early_ || ready_bytes_ < kBytesAtOnce) return;
-  // Gradients that were made on this stream may go back there at once; what comes from another, as
-  // those of norms do, is held until it has been read.
+  // Gradients that were made on the side stream may go back there at once; what comes from the main
+  // stream, as those of norms do, is held until it has been read.
   std::vector<at::Tensor> held;
   for (const ParameterRef& parameter : parameters_) {
     const auto is_this = [&](const at::Tensor& ready) { return ready.is_same(parameter.tensor); };

@@ -18,7 +18,7 @@ class EarlyUpdates final : public GradientListener {
   EarlyUpdates(GradientControl& gradients, Optimizer& optimizer, SideStream& side,
                at::Tensor learning_rates, std::vector<ParameterRef> parameters);
 
-  /// Enqueues beside the step. `rehearse`: gradients are only freed, as they would be.
+  /// `rehearse`: gradients are only freed, as they would be.
   void begin_step(bool rehearse);
 
   /// After forward: whether each weight gets its gradient in one piece. Otherwise all are applied
@@ -40,7 +40,7 @@ class EarlyUpdates final : public GradientListener {
   std::vector<ParameterRef> parameters_;
   bool rehearse_ = false;
   bool early_ = false;
-  std::vector<at::Tensor> ready_;  // weights whose gradients wait and were made on that stream
+  std::vector<at::Tensor> ready_;  // weights whose gradients wait and were made on the side stream
   std::int64_t ready_bytes_ = 0;
 };
 

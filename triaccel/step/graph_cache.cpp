@@ -15,8 +15,8 @@ constexpr std::int64_t kRunsJudged = 200;
 GraphCache::GraphCache(const GraphCacheOptions& options, const SideStreams& side)
     : options_(options) {
   require(options.capacity > 0, "GraphCache", "capacity must be positive");
-  for (const SideStream* stream : {&side.updates, &side.gradients, &side.branches})
-    pool_.share_with(*stream);
+  pool_.share_with(side.updates);
+  pool_.share_with(side.branches);
 }
 
 GraphCache::Entry& GraphCache::entry_of(std::uint64_t key) {

@@ -18,8 +18,7 @@ struct CopyList {
   FloatType type[kCapacity];
   std::int32_t size;
 };
-static_assert(sizeof(CopyList) <= 4000,
-              "kernel arguments end at 4 KB; the rest is the operation's");
+static_assert(sizeof(CopyList) <= 4096, "kernel arguments end at 4 KB");
 
 void append(CopyList& list, const WeightCopyEntry& entry) {
   const int i = list.size++;
@@ -76,15 +75,14 @@ __device__ void for_each_pack(std::int64_t begin, std::int64_t end, bool packed,
   for (std::int64_t i = rest + threadIdx.x; i < end; i += kThreads) element_body(i);
 }
 
-/// Of a multiprocessor: as fast as blocks everywhere, and what runs beside finds room. Weights are
-/// copied while a step begins.
-constexpr int kCopyBlocks = 2;
-
-__device__ void copy_chunk(const WeightCopyEntry& entry, const ChunkRange& range) {
+__global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ CopyList list) {
   using Out = Pack<std::uint16_t>;
+  const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
+  const WeightCopyEntry entry = entry_of(list, range.index);
   const bool packed =
       entry.stride[3] == 1 && (entry.stride[0] | entry.stride[1] | entry.stride[2]) % 4 == 0 &&
       rows_are_packs(entry.extent, Out::kWords) && aligned_for_vectors(entry.from, entry.to);
+  wait_for_previous_kernel();
   for_each_pack<Out::kWords>(
       range.begin, range.end, packed,
       [&](std::int64_t i) {
@@ -101,16 +99,6 @@ __device__ void copy_chunk(const WeightCopyEntry& entry, const ChunkRange& range
         const float value = entry.from[offset_of(entry, position_in(entry.extent, i))];
         entry.to[i] = copied_word(value, entry.type);
       });
-}
-
-__global__ void __launch_bounds__(kThreads)
-    copy_kernel(const __grid_constant__ CopyList list, std::int32_t chunks) {
-  wait_for_previous_kernel();
-  for (auto chunk = static_cast<std::int32_t>(blockIdx.x); chunk < chunks;
-       chunk += static_cast<std::int32_t>(gridDim.x)) {
-    const ChunkRange range = locate_chunk(list, chunk);
-    copy_chunk(entry_of(list, range.index), range);
-  }
 }
 
 template <typename Word>
@@ -145,18 +133,14 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void copy_weights(std::span<const WeightCopyEntry> entries, cudaStream_t stream) {
-  constexpr std::string_view who = "copy_weights";
-  const int most_blocks = kCopyBlocks * device_attribute(who, cudaDevAttrMultiProcessorCount);
   CopyList list;
   list.size = 0;
   list.first_chunk[0] = 0;
   const auto flush = [&] {
     if (list.size == 0) return;
-    const std::int32_t chunks = list.first_chunk[list.size];
-    launch_overlapped(
-        who, copy_kernel,
-        {.grid = static_cast<unsigned>(std::min(chunks, most_blocks)), .threads = kThreads}, stream,
-        list, chunks);
+    const auto blocks = static_cast<unsigned>(list.first_chunk[list.size]);
+    launch_overlapped("copy_weights", copy_kernel, {.grid = blocks, .threads = kThreads}, stream,
+                      list);
     list.size = 0;
   };
   for (const WeightCopyEntry& entry : entries) {
