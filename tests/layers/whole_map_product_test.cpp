@@ -62,7 +62,8 @@ TEST(WholeMapProduct, IsNotThereWhereAWindowSeesLess) {
   const auto has_part = [](const SmallMap& map) {
     return whole_map_part(at::empty(map.input), at::empty(map.weight), map.geometry()).has_value();
   };
-  EXPECT_FALSE(has_part({{5, 7, 3, 3}, {6, 7, 3, 3}, {1, 1}, {1, 1}})) << "more pixels than taps";
+  EXPECT_FALSE(has_part({{5, 7, 3, 3}, {6, 7, 3, 3}, {1, 1}, {1, 1}}))
+      << "a corner sees four of nine";
   EXPECT_FALSE(has_part({{5, 7, 4, 4}, {6, 7, 3, 3}, {2, 2}, {1, 1}}));
   EXPECT_FALSE(has_part({{5, 7, 2, 2}, {6, 7, 1, 1}, {1, 1}, {0, 0}})) << "single taps";
   EXPECT_FALSE(has_part({{5, 7, 2, 2}, {6, 7, 3, 3}, {1, 1}, {2, 2}})) << "windows of padding";
