@@ -3,11 +3,11 @@
 #include <string>
 
 #include "bench/rate_families.h"
-#include "triaccel/ops/baseline_codec.h"
-#include "triaccel/ops/bit_mask_codec.h"
-#include "triaccel/ops/frequency_codec.h"
-#include "triaccel/ops/group_codec.h"
-#include "triaccel/ops/nonzero_codec.h"
+#include "triaccel/ops/compression/baseline_codec.h"
+#include "triaccel/ops/compression/bit_mask_codec.h"
+#include "triaccel/ops/compression/frequency_codec.h"
+#include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/nonzero_codec.h"
 
 namespace triaccel::bench {
 namespace {

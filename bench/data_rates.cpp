@@ -2,7 +2,7 @@
 
 #include "bench/rate_families.h"
 #include "triaccel/base/error.h"
-#include "triaccel/ops/augment.h"
+#include "triaccel/ops/loss_data/augment.h"
 
 namespace triaccel::bench {
 namespace {

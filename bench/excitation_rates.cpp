@@ -5,7 +5,7 @@
 
 #include "bench/rate_families.h"
 #include "triaccel/base/error.h"
-#include "triaccel/ops/squeeze_excite.h"
+#include "triaccel/ops/norm/squeeze_excite.h"
 
 namespace triaccel::bench {
 namespace {

@@ -2,13 +2,13 @@
 
 #include "bench/map_shapes.h"
 #include "bench/rate_families.h"
-#include "triaccel/ops/batch_norm.h"
-#include "triaccel/ops/bias.h"
-#include "triaccel/ops/channel_gate.h"
-#include "triaccel/ops/depthwise.h"
-#include "triaccel/ops/even_pixels.h"
-#include "triaccel/ops/image_convolution.h"
-#include "triaccel/ops/max_pool.h"
+#include "triaccel/ops/conv/depthwise.h"
+#include "triaccel/ops/conv/max_pool.h"
+#include "triaccel/ops/conv/stem_convolution.h"
+#include "triaccel/ops/norm/batch_norm.h"
+#include "triaccel/ops/norm/channel_gate.h"
+#include "triaccel/ops/tensors/bias.h"
+#include "triaccel/ops/tensors/even_pixels.h"
 
 namespace triaccel::bench {
 namespace {
@@ -341,13 +341,13 @@ struct FirstLayer {
         torch_weight(weight.to(at::kBFloat16)),
         gradient(at::randn_like(forward())) {}
 
-  at::Tensor forward() const { return image_convolution(images, weight, geometry, at::kBFloat16); }
+  at::Tensor forward() const { return stem_convolution(images, weight, geometry, at::kBFloat16); }
 
   WindowPlacement geometry;
   at::Tensor images, rounded, weight, torch_weight, gradient;
 };
 
-void image_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) {
+void stem_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) {
   using Layer = const FirstLayer&;
   const auto calling = [&](Tensors (*body)(const FirstLayer&)) {
     return calling_on(shape, meter.device(), body);
@@ -441,8 +441,8 @@ void even_pixel_rates(RateMeter& meter) {
   for (const MapShape& shape : kShortcuts) even_pixel_rates_at(meter, shape);
 }
 
-void image_convolution_rates(RateMeter& meter) {
-  for (const FirstConvolution& shape : kFirstConvolutions) image_convolution_rates_at(meter, shape);
+void stem_convolution_rates(RateMeter& meter) {
+  for (const FirstConvolution& shape : kFirstConvolutions) stem_convolution_rates_at(meter, shape);
 }
 
 void bias_rates(RateMeter& meter) {

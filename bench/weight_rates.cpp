@@ -5,12 +5,12 @@
 #include "bench/rate_families.h"
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
-#include "triaccel/ops/cross_entropy.h"
-#include "triaccel/ops/running_score.h"
-#include "triaccel/ops/weight_copies.h"
+#include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/ops/loss_data/running_score.h"
+#include "triaccel/ops/update/weight_copies.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
-#include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/loop/network_state.h"
 
 namespace triaccel::bench {
 namespace {

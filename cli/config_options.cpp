@@ -6,9 +6,9 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
-#include "triaccel/telemetry/appended_file.h"
-#include "triaccel/trainer/config_fields.h"
-#include "triaccel/trainer/config_text.h"
+#include "triaccel/telemetry/records/appended_file.h"
+#include "triaccel/trainer/config/config_fields.h"
+#include "triaccel/trainer/config/config_text.h"
 
 namespace triaccel::cli {
 namespace {

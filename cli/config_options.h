@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/trainer/run_config.h"
+#include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel::cli {
 

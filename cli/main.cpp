@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/failures.h"
 #include "triaccel/base/error.h"

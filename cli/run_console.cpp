@@ -12,7 +12,7 @@
 #include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
 #include "triaccel/base/byte_size.h"
-#include "triaccel/telemetry/summary.h"
+#include "triaccel/telemetry/records/summary.h"
 
 namespace triaccel::cli {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "triaccel/telemetry/progress_line.h"
-#include "triaccel/trainer/training_loop.h"
+#include "triaccel/telemetry/console/progress_line.h"
+#include "triaccel/trainer/loop/training_loop.h"
 
 namespace triaccel::cli {
 

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/run_record.h"
-#include "triaccel/trainer/config_fields.h"
-#include "triaccel/trainer/run_directory.h"
-#include "triaccel/trainer/training.h"
+#include "triaccel/telemetry/records/run_record.h"
+#include "triaccel/trainer/config/config_fields.h"
+#include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/run_console.h"
-#include "triaccel/trainer/run_config.h"
+#include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel::cli {
 

@@ -1,8 +1,9 @@
 # triaccel_int8: which instructions each kernel may use, and the proof that none of it computes with
 # floats.
-file(GLOB int8_core CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/int8/*.cpp")
+file(GLOB_RECURSE int8_core CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/int8/*.cpp")
+list(FILTER int8_core EXCLUDE REGEX "/int8/cuda/")
 list(FILTER int8_core EXCLUDE REGEX "/product_(avx|vnni|neon|sdot|smmla)[a-z0-9_]*\\.cpp$")
-set(int8_folder "${PROJECT_SOURCE_DIR}/triaccel/int8")
+set(int8_folder "${PROJECT_SOURCE_DIR}/triaccel/int8/products")
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties("${int8_folder}/product_avx2.cpp" PROPERTIES COMPILE_OPTIONS "-mavx2")

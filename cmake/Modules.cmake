@@ -22,12 +22,12 @@ function(triaccel_unity target)
 endfunction()
 
 # triaccel_module(NAME [TORCH|NN] [UNITY] [DEPENDS module…] [LINKS library…] [SOURCES file…])
-#   SOURCES default to every .cpp of triaccel/NAME. TORCH: the module sees libtorch's tensors; NN:
+#   SOURCES default to every .cpp of triaccel/NAME and its folders. TORCH: the module sees libtorch's tensors; NN:
 #   its modules too.
 function(triaccel_module name)
   cmake_parse_arguments(arg "TORCH;NN;UNITY" "" "DEPENDS;LINKS;SOURCES" ${ARGN})
   if(NOT arg_SOURCES)
-    file(GLOB arg_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/${name}/*.cpp")
+    file(GLOB_RECURSE arg_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/${name}/*.cpp")
   endif()
   set(target triaccel_${name})
   if(arg_SOURCES)

@@ -7,7 +7,7 @@
 #include "triaccel/data/load_data.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/step/step_runner.h"
-#include "triaccel/trainer/network_state.h"
+#include "triaccel/trainer/loop/network_state.h"
 
 int main() {
   using namespace triaccel;

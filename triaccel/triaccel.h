@@ -4,5 +4,5 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/models/own_network.h"
-#include "triaccel/telemetry/progress_line.h"
-#include "triaccel/trainer/training.h"
+#include "triaccel/telemetry/console/progress_line.h"
+#include "triaccel/trainer/loop/training.h"

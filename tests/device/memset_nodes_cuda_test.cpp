@@ -15,7 +15,7 @@
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/side_stream.h"
 #include "triaccel/device/work_stream.h"
-#include "triaccel/kernels/weight_average.h"
+#include "triaccel/kernels/update/weight_average.h"
 
 namespace triaccel {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/int8/cross_entropy.h"
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/random_stream.h"
-#include "triaccel/int8/train_step.h"
+#include "triaccel/int8/training/cross_entropy.h"
+#include "triaccel/int8/training/random_stream.h"
+#include "triaccel/int8/training/train_step.h"
 
 namespace triaccel::int8::plain {
 

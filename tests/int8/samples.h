@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "triaccel/base/random.h"
-#include "triaccel/int8/forward.h"
+#include "triaccel/int8/layers/forward.h"
 #include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {

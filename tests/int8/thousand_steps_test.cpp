@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tests/int8/samples.h"
-#include "triaccel/int8/product.h"
-#include "triaccel/int8/recipe.h"
-#include "triaccel/int8/train_step.h"
+#include "triaccel/int8/products/product.h"
+#include "triaccel/int8/training/recipe.h"
+#include "triaccel/int8/training/train_step.h"
 
 namespace triaccel::int8 {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/optim/optimizer_case.h"
 #include "triaccel/base/error.h"
-#include "triaccel/kernels/layer_scale.h"
+#include "triaccel/kernels/precision/layer_scale.h"
 
 namespace triaccel {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/policies/simulated_device.h"
-#include "triaccel/policies/memory_band.h"
-#include "triaccel/policies/pass_sizes.h"
+#include "triaccel/policies/memory/memory_band.h"
+#include "triaccel/policies/memory/pass_sizes.h"
 
 namespace triaccel {
 namespace {
@@ -112,11 +112,11 @@ bool uses_its_room(const SomeDevice& some, const StepPlan& plan, const PassSizes
   const double twice =
       device.fixed + device.sample_bytes(plan) * static_cast<double>(sizes.above(2 * pass));
   return 9 * pass >= 8 * sizes.largest() ||
-         (1 + some.noise) * twice > band.grow_to - band.settled_gap - band.apart;
+         (1 + some.noise) * twice > band.grow_to - band.steady_gap - band.apart;
 }
 
 /// A tenant takes or gives memory, or the layers get other precisions, every 110 ticks.
-void settles_after_every_change(BatchMode mode) {
+void converges_after_every_change(BatchMode mode) {
   for (int trace = 0; trace < kTracesPerRun; ++trace) {
     SomeDevice some = some_device();
     SimulatedDevice& device = some.device;
@@ -144,12 +144,12 @@ void settles_after_every_change(BatchMode mode) {
   }
 }
 
-RC_GTEST_PROP(RobustBatchProperty, TheElasticBatchSettlesInTenTicksUnderTheLimit, ()) {
-  settles_after_every_change(BatchMode::Elastic);
+RC_GTEST_PROP(RobustBatchProperty, TheElasticBatchConvergesInTenTicksUnderTheLimit, ()) {
+  converges_after_every_change(BatchMode::Elastic);
 }
 
-RC_GTEST_PROP(RobustBatchProperty, TheMicroBatchSettlesInTenTicksUnderTheLimit, ()) {
-  settles_after_every_change(BatchMode::Micro);
+RC_GTEST_PROP(RobustBatchProperty, TheMicroBatchConvergesInTenTicksUnderTheLimit, ()) {
+  converges_after_every_change(BatchMode::Micro);
 }
 
 // What the limit does not tell of shows as out of memory alone: the rule learns the size and keeps

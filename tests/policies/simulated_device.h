@@ -7,7 +7,7 @@
 
 #include "triaccel/base/random.h"
 #include "triaccel/policies/controller.h"
-#include "triaccel/policies/pass_sizes.h"
+#include "triaccel/policies/memory/pass_sizes.h"
 
 namespace triaccel {
 

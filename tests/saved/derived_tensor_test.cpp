@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tests/saved/saved_pass.h"
-#include "triaccel/layers/layer_execution.h"
-#include "triaccel/policies/held_bytes.h"
+#include "triaccel/layers/execution/layer_execution.h"
+#include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/saved/saved_pass.h"
-#include "triaccel/policies/held_bytes.h"
+#include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
 namespace {

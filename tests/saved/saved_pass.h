@@ -10,7 +10,7 @@
 
 #include "tests/models/slim_models.h"
 #include "triaccel/core/saved_statistics.h"
-#include "triaccel/policies/codec_rules.h"
+#include "triaccel/policies/compression/codec_rules.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_store.h"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "tests/kernels/cuda_fixture.h"
+#include "tests/kernels/common/cuda_fixture.h"
 #include "tests/saved/saved_pass.h"
 #include "triaccel/device/captured_work.h"
 

@@ -12,8 +12,8 @@
 #include "tests/saved/saved_pass.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/ops/predicted_codec.h"
-#include "triaccel/policies/held_bytes.h"
+#include "triaccel/ops/compression/predicted_codec.h"
+#include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/layers/layer_execution.h"
+#include "triaccel/layers/execution/layer_execution.h"
 #include "triaccel/optim/gradient_control.h"
 
 namespace triaccel {

@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "tests/kernels/cuda_fixture.h"
+#include "tests/kernels/common/cuda_fixture.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/device/work_stream.h"
-#include "triaccel/ops/step_inputs.h"
+#include "triaccel/ops/loss_data/step_inputs.h"
 
 namespace triaccel {
 namespace {

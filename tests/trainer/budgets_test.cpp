@@ -109,7 +109,7 @@ std::int64_t reversals(const std::vector<std::int64_t>& sizes) {
 }
 
 // On the real allocator: every step is a tick.
-TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchSettles) {
+TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchConverges) {
   RunConfig config = digits_run();
   config.train.control_interval = 1;
   config.train.steps = 48;

@@ -6,8 +6,8 @@
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/telemetry/plan_record.h"
-#include "triaccel/trainer/training.h"
+#include "triaccel/telemetry/records/plan_record.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {

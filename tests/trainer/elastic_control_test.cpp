@@ -4,9 +4,9 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/evaluate_weights.h"
-#include "triaccel/trainer/int8_stairs.h"
-#include "triaccel/trainer/training.h"
+#include "triaccel/trainer/evaluate/evaluate_weights.h"
+#include "triaccel/trainer/int8/int8_schedule.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {
@@ -67,18 +67,18 @@ TEST(Rotation, IsRefusedForPointClouds) {
   EXPECT_THROW(resolved(config), UsageError);
 }
 
-TEST(Int8Stairs, AreOneNumberOrTwo) {
+TEST(Int8Schedule, AreOneNumberOrTwo) {
   const StairRange range{1, 7};
-  const auto stairs = [&](std::string_view written) {
-    return int8_stairs(written, {2, 5}, range, "--bits");
+  const auto schedule = [&](std::string_view written) {
+    return int8_schedule(written, {2, 5}, range, "--bits");
   };
-  EXPECT_EQ(stairs("").last, 5);
-  EXPECT_EQ(stairs("3").first, 3);
-  EXPECT_EQ(stairs("3").last, 3);
-  EXPECT_EQ(stairs("4-1").first, 4);
-  EXPECT_EQ(stairs("4-1").last, 1);
+  EXPECT_EQ(schedule("").last, 5);
+  EXPECT_EQ(schedule("3").first, 3);
+  EXPECT_EQ(schedule("3").last, 3);
+  EXPECT_EQ(schedule("4-1").first, 4);
+  EXPECT_EQ(schedule("4-1").last, 1);
   for (const char* wrong : {"0", "8", "-1", "4-", "4-9", "a", "4-1-2", "4 1"})
-    EXPECT_THROW(stairs(wrong), UsageError) << wrong;
+    EXPECT_THROW(schedule(wrong), UsageError) << wrong;
 }
 
 TEST(Int8Config, RefusesWhatIntegersCannotDo) {

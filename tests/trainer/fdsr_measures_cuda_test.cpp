@@ -4,9 +4,9 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/device/cuda_memory.h"
-#include "triaccel/trainer/gradient_quality.h"
-#include "triaccel/trainer/largest_batch.h"
-#include "triaccel/trainer/step_timing.h"
+#include "triaccel/trainer/measure/gradient_quality.h"
+#include "triaccel/trainer/measure/largest_batch.h"
+#include "triaccel/trainer/measure/step_timing.h"
 
 namespace triaccel {
 namespace {

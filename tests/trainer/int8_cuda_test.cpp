@@ -3,13 +3,13 @@
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
-#include "triaccel/int8/state.h"
-#include "triaccel/telemetry/summary.h"
-#include "triaccel/trainer/int8_options.h"
-#include "triaccel/trainer/int8_run.h"
-#include "triaccel/trainer/int8_training.h"
-#include "triaccel/trainer/training.h"
-#include "triaccel/trainer/training_loop.h"
+#include "triaccel/int8/training/state.h"
+#include "triaccel/telemetry/records/summary.h"
+#include "triaccel/trainer/config/int8_options.h"
+#include "triaccel/trainer/int8/int8_run.h"
+#include "triaccel/trainer/int8/int8_training.h"
+#include "triaccel/trainer/loop/training.h"
+#include "triaccel/trainer/loop/training_loop.h"
 
 namespace triaccel {
 namespace {

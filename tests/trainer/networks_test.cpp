@@ -5,7 +5,7 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/models/own_network.h"
-#include "triaccel/trainer/training.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/diagnosis.h"
+#include "triaccel/trainer/measure/diagnosis.h"
 
 namespace triaccel {
 namespace {

@@ -10,8 +10,8 @@
 #include "triaccel/base/random.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/telemetry/sink.h"
-#include "triaccel/trainer/run_config.h"
-#include "triaccel/trainer/run_directory.h"
+#include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/loop/run_directory.h"
 
 namespace triaccel {
 

@@ -13,9 +13,9 @@
 #include "tests/trainer/small_run.h"
 #include "triaccel/data/dataset.h"
 #include "triaccel/models/model_zoo.h"
-#include "triaccel/trainer/network_state.h"
-#include "triaccel/trainer/run_parts.h"
-#include "triaccel/trainer/training_loop.h"
+#include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/loop/training_loop.h"
 
 namespace triaccel {
 

@@ -5,12 +5,12 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/policies/elastic_boundary.h"
-#include "triaccel/telemetry/zeroth_order_file.h"
-#include "triaccel/trainer/network_state.h"
-#include "triaccel/trainer/run_parts.h"
-#include "triaccel/trainer/training.h"
-#include "triaccel/trainer/zeroth_order_run.h"
+#include "triaccel/policies/zeroth_order/elastic_boundary.h"
+#include "triaccel/telemetry/records/zeroth_order_file.h"
+#include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/loop/training.h"
+#include "triaccel/trainer/loop/zeroth_order_run.h"
 
 namespace triaccel {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "triaccel/core/memory_report.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/ops/augment.h"
+#include "triaccel/ops/loss_data/augment.h"
 
 namespace triaccel {
 namespace {

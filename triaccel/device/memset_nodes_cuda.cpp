@@ -7,7 +7,7 @@
 
 #include "triaccel/device/graph_nodes.h"
 #include "triaccel/device/memset_nodes.h"
-#include "triaccel/kernels/fill_math.h"
+#include "triaccel/kernels/common/fill_math.h"
 
 namespace triaccel {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/int8/product.h"
+#include "triaccel/int8/products/product.h"
 
 namespace triaccel::int8 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/int8/product.h"
+#include "triaccel/int8/products/product.h"
 
 namespace triaccel::int8 {
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/multi_tensor.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 
@@ -29,7 +29,7 @@ void AdamW::update(const UpdateInputs& inputs) {
   if (format_ == StateFormat::Fp32)
     adamw_update(bundle_, inputs, step_);
   else
-    coded_adamw_update(bundle_, inputs, step_, noise_seed_);
+    quantized_adamw_update(bundle_, inputs, step_, noise_seed_);
 }
 
 std::vector<StateView> AdamW::state() const {

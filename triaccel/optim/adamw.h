@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "triaccel/kernels/adamw.h"
+#include "triaccel/kernels/update/adamw.h"
 #include "triaccel/optim/named_states.h"
 #include "triaccel/optim/optimizer.h"
 

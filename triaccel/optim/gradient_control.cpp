@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/layer_scales.h"
-#include "triaccel/ops/multi_tensor.h"
-#include "triaccel/ops/tensor_state.h"
+#include "triaccel/ops/tensors/tensor_state.h"
+#include "triaccel/ops/update/layer_scales.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 namespace {

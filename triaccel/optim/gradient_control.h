@@ -7,9 +7,9 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/kernels/step_control.h"
-#include "triaccel/ops/tensor_bundle.h"
-#include "triaccel/ops/update_inputs.h"
+#include "triaccel/kernels/update/step_control.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
+#include "triaccel/ops/update/update_inputs.h"
 
 namespace triaccel {
 

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "triaccel/base/mixed_hash.h"
-#include "triaccel/ops/coded_state.h"
-#include "triaccel/ops/tensor_state.h"
+#include "triaccel/ops/tensors/tensor_state.h"
+#include "triaccel/ops/update/quantized_state.h"
 
 namespace triaccel {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/kernels/state_codec.h"
-#include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/kernels/update/state_codec.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/optim/optimizer.h"
 
 namespace triaccel {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/ops/tensor_bundle.h"
-#include "triaccel/ops/update_inputs.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
+#include "triaccel/ops/update/update_inputs.h"
 
 namespace triaccel {
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/multi_tensor.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 
@@ -26,7 +26,7 @@ void Sgd::update(const UpdateInputs& inputs) {
   if (format_ == StateFormat::Fp32)
     sgd_update(bundle_, inputs, step_);
   else
-    coded_sgd_update(bundle_, inputs, step_, noise_seed_);
+    quantized_sgd_update(bundle_, inputs, step_, noise_seed_);
 }
 
 std::vector<StateView> Sgd::state() const {

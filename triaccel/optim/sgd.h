@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "triaccel/kernels/sgd.h"
+#include "triaccel/kernels/update/sgd.h"
 #include "triaccel/optim/named_states.h"
 #include "triaccel/optim/optimizer.h"
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/multi_tensor.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/kernels/weight_average.h"
-#include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/kernels/update/weight_average.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/optim/named_states.h"
 
 namespace triaccel {

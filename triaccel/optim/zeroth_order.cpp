@@ -9,8 +9,8 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/mixed_hash.h"
-#include "triaccel/ops/step_control.h"
-#include "triaccel/ops/tensor_state.h"
+#include "triaccel/ops/tensors/tensor_state.h"
+#include "triaccel/ops/update/step_control.h"
 
 namespace triaccel {
 namespace {

@@ -8,7 +8,7 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/zeroth_order_step.h"
-#include "triaccel/ops/zo_tensors.h"
+#include "triaccel/ops/zeroth_order/zo_tensors.h"
 
 namespace triaccel {
 

@@ -8,12 +8,12 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/batch_policy.h"
-#include "triaccel/policies/curvature_policy.h"
-#include "triaccel/policies/gradient_noise.h"
+#include "triaccel/policies/batch/batch_policy.h"
+#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/curvature_policy.h"
 #include "triaccel/policies/policy_event.h"
 #include "triaccel/policies/policy_options.h"
-#include "triaccel/policies/precision_policy.h"
+#include "triaccel/policies/precision/precision_policy.h"
 
 namespace triaccel {
 

@@ -57,8 +57,8 @@ void check(const BatchOptions& o) {
   require_at_least(o.delta_up, 1, "batch.delta_up");
   require_at_least(o.delta_down, 1, "batch.delta_down");
   require_at_least(o.cool_down_ticks, 0, "batch.cool_down_ticks");
-  require_at_least(o.settled_ticks, 0, "batch.settled_ticks");
-  require_between(o.settled_gap, 0, o.rho_low, "batch.settled_gap");
+  require_at_least(o.steady_ticks, 0, "batch.steady_ticks");
+  require_between(o.steady_gap, 0, o.rho_low, "batch.steady_gap");
   require_between(o.measurement_noise, 0, 1, "batch.measurement_noise");
   require_at_least(o.retry_ticks, 1, "batch.retry_ticks");
   require_between(o.kappa, 0, 1e30, "batch.kappa");

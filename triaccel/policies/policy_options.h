@@ -154,8 +154,8 @@ struct BatchOptions {
   std::int64_t delta_down = 16;
 
   std::int64_t cool_down_ticks = 2;  // robust: without growth after a shrink
-  std::int64_t settled_ticks = 3;    // robust: a size that stood this long moves only when …
-  double settled_gap = 0.03;         // … memory is this share of the room beyond the two above
+  std::int64_t steady_ticks = 3;     // robust: a size that stood this long moves only when …
+  double steady_gap = 0.03;          // … memory is this share of the room beyond the two above
   double measurement_noise = 0.01;   // robust: of all measured bytes, relative, either way
   std::int64_t retry_ticks = 100;    // robust and off: a size that ran out of memory is left alone
                                      // this long; doubled each time it fails again

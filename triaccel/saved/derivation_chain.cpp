@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "triaccel/ops/norm_history.h"
+#include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/node_settings.h"
 

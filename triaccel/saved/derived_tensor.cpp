@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/norm_history.h"
+#include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/raw_tensor.h"
 

@@ -8,14 +8,14 @@
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/ops/baseline_codec.h"
-#include "triaccel/ops/bit_mask_codec.h"
-#include "triaccel/ops/channel_levels.h"
-#include "triaccel/ops/frequency_codec.h"
-#include "triaccel/ops/group_codec.h"
-#include "triaccel/ops/nonzero_codec.h"
-#include "triaccel/ops/predicted_codec.h"
-#include "triaccel/ops/window_codec.h"
+#include "triaccel/ops/compression/baseline_codec.h"
+#include "triaccel/ops/compression/bit_mask_codec.h"
+#include "triaccel/ops/compression/channel_levels.h"
+#include "triaccel/ops/compression/frequency_codec.h"
+#include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/nonzero_codec.h"
+#include "triaccel/ops/compression/predicted_codec.h"
+#include "triaccel/ops/compression/window_codec.h"
 
 namespace triaccel {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
-#include "triaccel/kernels/dither.h"
-#include "triaccel/ops/code_room.h"
+#include "triaccel/kernels/compression/dither.h"
+#include "triaccel/ops/compression/encode_buffer.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "triaccel/core/frequency_bands.h"
-#include "triaccel/kernels/frequency_codec.h"
-#include "triaccel/kernels/predicted_codec.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec.h"
+#include "triaccel/kernels/compression/frequency/predicted_codec.h"
 
 namespace triaccel {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "triaccel/ops/codec_map.h"
+#include "triaccel/ops/compression/codec_map.h"
 
 namespace triaccel {
 

@@ -9,7 +9,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
-#include "triaccel/ops/predicted_codec.h"
+#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/raw_tensor.h"
 

@@ -13,7 +13,7 @@
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/ops/tensor_state.h"
+#include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/signals/fisher_gram.h"
 
 namespace triaccel {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "triaccel/layers/operator_scope.h"
-#include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/layers/scope/operator_scope.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 
 namespace triaccel {
 

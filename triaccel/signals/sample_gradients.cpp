@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "triaccel/layers/live_taps.h"
+#include "triaccel/layers/convolution/live_taps.h"
 
 namespace triaccel {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "triaccel/layers/operator_scope.h"
+#include "triaccel/layers/scope/operator_scope.h"
 
 namespace triaccel {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "triaccel/layers/convolution_parts.h"
+#include "triaccel/layers/convolution/convolution_parts.h"
 
 namespace triaccel {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "triaccel/device/side_stream.h"
-#include "triaccel/layers/layer_execution.h"
+#include "triaccel/layers/execution/layer_execution.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
 

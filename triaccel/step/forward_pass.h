@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "triaccel/layers/layer_execution.h"
+#include "triaccel/layers/execution/layer_execution.h"
 
 namespace triaccel {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "triaccel/layers/layer_nodes.h"
-#include "triaccel/ops/cross_entropy.h"
-#include "triaccel/ops/running_score.h"
+#include "triaccel/layers/execution/layer_nodes.h"
+#include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/layers/layer_nodes.h"
+#include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/saved/graph_walk.h"
 
 namespace triaccel {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "triaccel/core/saved_census.h"
-#include "triaccel/ops/tensor_bundle.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {

@@ -12,9 +12,9 @@
 #include "triaccel/base/mixed_hash.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/ops/cross_entropy.h"
-#include "triaccel/ops/predicted_codec.h"
-#include "triaccel/ops/running_score.h"
+#include "triaccel/ops/compression/predicted_codec.h"
+#include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {

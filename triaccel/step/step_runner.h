@@ -13,7 +13,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/dataset.h"
 #include "triaccel/device/memory_gauge.h"
-#include "triaccel/ops/step_inputs.h"
+#include "triaccel/ops/loss_data/step_inputs.h"
 #include "triaccel/optim/elastic_optimizer.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"

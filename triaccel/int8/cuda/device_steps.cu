@@ -4,7 +4,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/cuda/launch_check.cuh"
-#include "triaccel/int8/step_memory.h"
+#include "triaccel/int8/training/step_memory.h"
 
 namespace triaccel::int8::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "triaccel/int8/cuda/launches.h"
 #include "triaccel/int8/cuda/step_arguments.h"
-#include "triaccel/int8/train_step.h"
+#include "triaccel/int8/training/train_step.h"
 
 namespace triaccel::int8::cuda {
 

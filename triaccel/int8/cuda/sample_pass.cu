@@ -4,7 +4,7 @@
 #include "triaccel/int8/cuda/launches.h"
 #include "triaccel/int8/cuda/sample_kernel.cuh"
 #include "triaccel/int8/cuda/warp_logits.cuh"
-#include "triaccel/int8/random_stream.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8::cuda {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "triaccel/int8/cuda/device_network.h"
-#include "triaccel/int8/perturbation.h"
-#include "triaccel/int8/weight_update.h"
+#include "triaccel/int8/training/perturbation.h"
+#include "triaccel/int8/training/weight_update.h"
 
 namespace triaccel::int8::cuda {
 

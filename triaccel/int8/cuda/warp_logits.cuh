@@ -1,8 +1,8 @@
 #pragma once
 
-#include "triaccel/int8/cross_entropy.h"
 #include "triaccel/int8/cuda/device_math.cuh"
-#include "triaccel/int8/random_stream.h"
+#include "triaccel/int8/training/cross_entropy.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8::cuda {
 

@@ -5,7 +5,7 @@
 #include "triaccel/int8/cuda/device_math.cuh"
 #include "triaccel/int8/cuda/launch_check.cuh"
 #include "triaccel/int8/cuda/launches.h"
-#include "triaccel/int8/random_stream.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8::cuda {
 namespace {

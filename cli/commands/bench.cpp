@@ -1,0 +1,116 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands/commands.h"
+#include "cli/config_options.h"
+#include "triaccel/base/version.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/trainer/measure/step_timing.h"
+
+namespace triaccel::cli {
+namespace {
+
+struct BenchArguments {
+  std::unique_ptr<ConfigOptions> options;
+  int warmup = -1;
+  int samples = 20;
+  bool json = false;
+};
+
+double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+double memory_ratio(const StepTiming& of, const StepTiming& to) {
+  return static_cast<double>(of.peak_allocated_bytes) /
+         static_cast<double>(to.peak_allocated_bytes);
+}
+
+/// Bytes that an FP32 run saves, each tensor once, over bytes held.
+double held_ratio(const SavedCounts& saved) {
+  return static_cast<double>(saved.fp32_bytes) /
+         static_cast<double>(std::max<std::int64_t>(1, saved.all_held_bytes()));
+}
+
+void bench_step(const BenchArguments& arguments) {
+  const RunConfig config = arguments.options->config();
+  const c10::Device device = choose_device(config.device.device);
+  const StepTimingOptions options{.warmup_steps = arguments.warmup,
+                                  .samples = arguments.samples,
+                                  .steps_per_sample = device.is_cuda() ? 10 : 1};
+  // What a step by the loss alone cannot do without comes first: memory that libraries keep from
+  // then on counts against the step.
+  std::optional<StepTiming> forwards;
+  if (trains_by_losses(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
+  const StepTiming timing = time_steps(config, options);
+  if (arguments.json) {
+    nlohmann::ordered_json json = {{"bench", "step"},
+                                   {"model", config.model.name},
+                                   {"stem", config.model.stem},
+                                   {"data", config.data.name},
+                                   {"image_size", config.data.image_size},
+                                   {"batch", config.train.batch},
+                                   {"method", config.train.method},
+                                   {"device", device_text(device)},
+                                   {"ms", timing.ms},
+                                   {"ms_p10", timing.ms_p10},
+                                   {"ms_p90", timing.ms_p90},
+                                   {"samples", arguments.samples},
+                                   {"allocated_mb", megabytes(timing.peak_allocated_bytes)},
+                                   {"reserved_mb", megabytes(timing.peak_reserved_bytes)},
+                                   {"commit", build_commit()}};
+    if (timing.saved) {
+      json["activations"] = config.activations.keep;
+      json["held_mb"] = megabytes(timing.saved->all_held_bytes());
+      json["held_ratio"] = held_ratio(*timing.saved);
+      json["code_allocations"] = timing.saved->allocations;
+      json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
+    }
+    if (forwards) {
+      json["two_forwards_ms"] = forwards->ms;
+      json["two_forwards_ms_p10"] = forwards->ms_p10;
+      json["two_forwards_ms_p90"] = forwards->ms_p90;
+      json["inference_mb"] = megabytes(forwards->peak_allocated_bytes);
+      json["times_two_forwards"] = timing.ms / forwards->ms;
+      json["times_inference_memory"] = memory_ratio(timing, *forwards);
+    }
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem,
+             config.train.batch, config.train.method, device_text(device));
+  fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
+             timing.ms_p90);
+  fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, data set left out\n",
+             megabytes(timing.peak_allocated_bytes), megabytes(timing.peak_reserved_bytes));
+  if (timing.saved)
+    fmt::print("  saved for backward {:.1f} MB, {:.2f} times less than in FP32\n",
+               megabytes(timing.saved->all_held_bytes()), held_ratio(*timing.saved));
+  if (!forwards) return;
+  fmt::print(
+      "  two forward passes {:.2f} ms  ({:.2f} to {:.2f}): the step takes {:.3f} times that\n",
+      forwards->ms, forwards->ms_p10, forwards->ms_p90, timing.ms / forwards->ms);
+  fmt::print("  inference {:.1f} MB: the step takes {:.3f} times that\n",
+             megabytes(forwards->peak_allocated_bytes), memory_ratio(timing, *forwards));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("bench", "Measure");
+  command->require_subcommand(1);
+  CLI::App* step = command->add_subcommand(
+      "step", "Time one training step; by the loss alone: beside two forward passes");
+  auto arguments = std::make_shared<BenchArguments>();
+  arguments->options = std::make_unique<ConfigOptions>(*step);
+  step->add_option("--warmup", arguments->warmup,
+                   "steps before the clock runs (negative: 5, on a GPU 12)")
+      ->capture_default_str();
+  step->add_option("--samples", arguments->samples, "timings taken")->capture_default_str();
+  step->add_flag("--json", arguments->json, "as JSON");
+  step->callback([arguments] { bench_step(*arguments); });
+}
+
+}  // namespace triaccel::cli

@@ -1,0 +1,111 @@
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+#include <torch/version.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/version.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/memory_gauge.h"
+#include "triaccel/formats/data_root.h"
+#include "triaccel/formats/preflight.h"
+#include "triaccel/trainer/measure/format_support.h"
+
+namespace triaccel::cli {
+namespace {
+
+std::string cuda_words() {
+  if (!TRIACCEL_HAS_CUDA) return "not in this build (configure with -DTRIACCEL_CUDA=ON)";
+  return cuda_available() ? "built in, device found" : "built in, but there is no usable device";
+}
+
+std::string allocator_words(c10::Device device) {
+  return device.is_cuda() ? "libtorch's caching allocator, limited to the budget"
+                          : "counting allocator: exact bytes, hard limit at the budget";
+}
+
+void print_json(c10::Device device, const std::vector<FormatSupport>& formats) {
+  nlohmann::ordered_json json = {{"version", version()},
+                                 {"commit", build_commit()},
+                                 {"torch", TORCH_VERSION},
+                                 {"cuda", cuda_words()},
+                                 {"device", device_text(device)},
+                                 {"device_bytes", device_total_bytes(device)},
+                                 {"threads", at::get_num_threads()},
+                                 {"allocator", allocator_words(device)},
+                                 {"formats", nlohmann::ordered_json::array()}};
+  for (const FormatSupport& cell : formats)
+    json["formats"].push_back({{"operation", cell.operation},
+                               {"precision", name_of(cell.precision)},
+                               {"support", cell.support},
+                               {"why", cell.why},
+                               {"speed_to_fp32", cell.speed}});
+  fmt::print("{}\n", json.dump());
+}
+
+void print_text(c10::Device device, const std::vector<FormatSupport>& formats) {
+  fmt::print("triaccel   {} ({}), libtorch {}\n", version(), build_commit(), TORCH_VERSION);
+  fmt::print("CUDA       {}\n", cuda_words());
+  fmt::print("device     {}\n", device_text(device));
+  fmt::print("memory     {}\n", byte_text(device_total_bytes(device)));
+  fmt::print("threads    {}\n", at::get_num_threads());
+  fmt::print("allocator  {}\n\n", allocator_words(device));
+  fmt::print("{:<12} {:<6} {:<9} {:>14}\n", "operation", "format", "support", "speed to FP32");
+  for (const FormatSupport& cell : formats)
+    fmt::print("{:<12} {:<6} {:<9} {:>13.2f}x  {}\n", cell.operation, name_of(cell.precision),
+               cell.support, cell.speed, cell.why);
+}
+
+/// Reads every record of a data set; true when nothing is wrong with it.
+bool check_data(const std::string& name, const std::string& root, bool json) {
+  const auto folder = find_data_folder(name, root);
+  const std::vector<Finding> findings = scan_data_set(name, folder);
+  if (json) {
+    nlohmann::ordered_json all = {
+        {"data", name}, {"folder", folder.string()}, {"findings", nlohmann::ordered_json::array()}};
+    for (const Finding& finding : findings)
+      all["findings"].push_back({{"file", finding.file},
+                                 {"record", finding.record},
+                                 {"defect", defect_name(finding.defect)},
+                                 {"detail", finding.detail}});
+    fmt::print("{}\n", all.dump());
+  } else {
+    for (const Finding& finding : findings) fmt::print("{}\n", finding_text(finding));
+    fmt::print("{} in {}: {}\n", name, folder.string(),
+               findings.empty() ? "sound" : fmt::format("{} defects", findings.size()));
+  }
+  return findings.empty();
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program, int& exit_code) {
+  struct Arguments {
+    std::string device = "auto";
+    std::string data, root;
+    bool json = false;
+  };
+  CLI::App* command = program.add_subcommand("doctor", "What this machine can do, as tried now");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
+  command->add_option("--data", arguments->data, "check this data set instead, record by record");
+  command->add_option("--data-root", arguments->root, "the set's folder, or one that holds it");
+  command->add_flag("--json", arguments->json, "as JSON");
+  command->callback([arguments, &exit_code] {
+    if (!arguments->data.empty()) {
+      if (!check_data(arguments->data, arguments->root, arguments->json)) exit_code = kData;
+      return;
+    }
+    const c10::Device device = choose_device(arguments->device);
+    const MemoryGauge gauge(device);
+    const auto formats = probe_formats(device);
+    arguments->json ? print_json(device, formats) : print_text(device, formats);
+  });
+}
+
+}  // namespace triaccel::cli

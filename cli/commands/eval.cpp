@@ -1,0 +1,37 @@
+#include <fmt/core.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/commands/commands.h"
+#include "triaccel/trainer/loop/training.h"
+
+namespace triaccel::cli {
+
+void add_eval(CLI::App& program) {
+  struct Arguments {
+    std::string run;
+    bool json = false;
+  };
+  CLI::App* command =
+      program.add_subcommand("eval", "Evaluate a run's latest checkpoint on its test set");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_flag("--json", arguments->json, "as JSON");
+  command->callback([arguments] {
+    const EvaluationReport report = evaluate_run(arguments->run);
+    if (arguments->json) {
+      const nlohmann::ordered_json json = {
+          {"run", arguments->run},     {"step", report.step},
+          {"samples", report.samples}, {"accuracy", 100 * report.accuracy},
+          {"loss", report.loss},       {"seconds", report.seconds}};
+      fmt::print("{}\n", json.dump());
+    } else {
+      fmt::print("step {}: accuracy {:.2f} %, loss {:.4f} on {} samples in {:.1f} s\n", report.step,
+                 100 * report.accuracy, report.loss, report.samples, report.seconds);
+    }
+  });
+}
+
+}  // namespace triaccel::cli

@@ -1,0 +1,121 @@
+#include <fmt/core.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/config_options.h"
+#include "cli/stop_signals.h"
+#include "cli/stored_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/trainer/loop/training_loop.h"
+
+namespace triaccel::cli {
+namespace {
+
+struct FindArguments {
+  std::unique_ptr<ConfigOptions> options;
+  std::vector<double> rates = {};
+  std::int64_t trial_steps = 500;
+};
+
+/// The losses of a trial's intervals.
+struct Losses : Sink {
+  std::vector<double> all;
+  void interval(const StepReport& report, const StepPlan&) override { all.push_back(report.loss); }
+
+  /// Mean over a fifth of the intervals, the first or the last.
+  double mean(bool last) const {
+    const std::size_t count = std::max<std::size_t>(1, all.size() / 5);
+    double sum = 0;
+    for (std::size_t i = 0; i < count; ++i) sum += all[last ? all.size() - 1 - i : i];
+    return sum / static_cast<double>(count);
+  }
+};
+
+struct Trial {
+  double rate = 0;
+  double first_loss = 0;
+  double last_loss = NAN;  // NaN: diverged
+};
+
+const char* flag_of(const RunConfig& config) {
+  return trains_by_losses(config) ? "--zo-lr" : "--lr";
+}
+
+/// From the same weights and samples each time.
+Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
+  (trains_by_losses(config) ? config.zeroth_order.lr : config.train.lr) = rate;
+  config.train.control_interval = std::max<std::int64_t>(1, steps / 40);
+  Losses losses;
+  std::int64_t asked = 0;
+  TrainingHooks hooks{.sinks = {&losses},
+                      .stop_requested = [&] { return stop_signal() != 0 || ++asked >= steps; }};
+  Trial trial{.rate = rate};
+  try {
+    RunParts parts(config);
+    TrainingLoop(config, parts, hooks, nullptr).run();
+    trial.last_loss = losses.mean(/*last=*/true);
+  } catch (const NumericalFailure&) {
+  }
+  if (stop_signal() != 0) throw Interrupted{128 + stop_signal()};
+  if (!losses.all.empty()) trial.first_loss = losses.mean(/*last=*/false);
+  return trial;
+}
+
+std::vector<double> usual_rates(const RunConfig& config) {
+  std::vector<double> rates;
+  for (double rate = trains_by_losses(config) ? 2e-6 : 1e-3; rates.size() < 7;
+       rate *= std::sqrt(10.0))
+    rates.push_back(rate);
+  return rates;
+}
+
+std::string verdict(const Trial& trial) {
+  if (std::isnan(trial.last_loss)) return "diverged";
+  if (trial.last_loss > trial.first_loss) return "rises";
+  return "falls";
+}
+
+void find_command(const FindArguments& arguments) {
+  require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
+          arguments.trial_steps);
+  const RunConfig config = arguments.options->config();
+  watch_stop_signals();
+  std::optional<Trial> best;
+  fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
+             config.model.name, config.data.name, config.train.method, arguments.trial_steps,
+             flag_of(config), "first loss", "last loss");
+  const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
+  for (const double rate : rates) {
+    const Trial trial = try_rate(config, rate, arguments.trial_steps);
+    fmt::print("{:>12.2e}  {:>10.4f}  {:>10.4f}  {}\n", trial.rate, trial.first_loss,
+               trial.last_loss, verdict(trial));
+    if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
+  }
+  if (!best) {
+    fmt::print("no rate makes the loss fall; try smaller ones with --rates, or more steps\n");
+    return;
+  }
+  // What falls fastest at first is too much later on: noise grows with the rate, progress ends.
+  const double suggested = trains_by_losses(config) ? best->rate / 3 : best->rate;
+  fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
+}
+
+}  // namespace
+
+void add_find_lr(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("find-lr", "Try learning rates for a few steps each and suggest one");
+  auto arguments = std::make_shared<FindArguments>();
+  arguments->options = std::make_unique<ConfigOptions>(*command);
+  command->add_option("--rates", arguments->rates, "to try (default: seven, half a decade apart)")
+      ->delimiter(',');
+  command->add_option("--trial-steps", arguments->trial_steps, "of each")->capture_default_str();
+  command->callback([arguments] { find_command(*arguments); });
+}
+
+}  // namespace triaccel::cli

@@ -1,0 +1,183 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/inspect_gradients.h"
+#include "cli/commands/inspect_saved.h"
+#include "cli/config_options.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/checkpoint/checkpoint_store.h"
+#include "triaccel/formats/safetensors.h"
+#include "triaccel/telemetry/records/run_record.h"
+#include "triaccel/telemetry/records/summary.h"
+#include "triaccel/trainer/loop/run_directory.h"
+
+namespace triaccel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string written = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    written += (i ? ", " : "") + std::to_string(shape[i]);
+  return written + "]";
+}
+
+void inspect_tensors(const fs::path& path, bool json) {
+  const TensorFile file = read_safetensors(path);
+  std::int64_t elements = 0, bytes = 0;
+  Json tensors = Json::array();
+  for (const StateView& tensor : file.tensors) {
+    const auto size = static_cast<std::int64_t>(tensor.bytes.size());
+    elements += size / size_of(tensor.type);
+    bytes += size;
+    tensors.push_back({{"name", tensor.name},
+                       {"type", name_of(tensor.type)},
+                       {"shape", tensor.shape},
+                       {"bytes", size}});
+    if (!json)
+      fmt::print("{:<48} {:<5} {:<20} {:>10}\n", tensor.name, name_of(tensor.type),
+                 shape_text(tensor.shape), byte_text(size));
+  }
+  if (json) {
+    const Json all = {{"file", path.string()},
+                      {"tensors", tensors},
+                      {"elements", elements},
+                      {"bytes", bytes},
+                      {"metadata", file.metadata}};
+    fmt::print("{}\n", all.dump());
+  } else {
+    fmt::print("{} tensors, {} elements, {}\n", file.tensors.size(), elements, byte_text(bytes));
+  }
+}
+
+/// What codes of saved activations do to the gradient, and what predicting blocks saves; nothing
+/// where neither was measured.
+void print_compression(const RunRecord& record, const RunSummary& outcome) {
+  const std::vector<double>& layers = outcome.code_noise_by_layer;
+  if (!layers.empty()) {
+    const auto worst = std::ranges::max_element(
+        layers, {}, [](double share) { return std::isfinite(share) ? share : -1; });
+    const auto place = static_cast<std::size_t>(worst - layers.begin());
+    const std::vector<std::string>& names = record.metrics.info.layer_names;
+    fmt::print(
+        "codes add {:.3g} % to the mini-batch's noise; most in {}: {:.3g} % of its gradient's "
+        "square\n",
+        100 * outcome.code_noise,
+        place < names.size() ? names[place] : fmt::format("layer {}", place), 100 * *worst);
+  }
+  const PredictionCounts& blocks = outcome.predictions;
+  if (blocks.blocks > 0)
+    fmt::print("{:.1f} % of {} blocks predicted, {} less a pass, {:.2f} ms {}\n",
+               100 * static_cast<double>(blocks.predicted) / static_cast<double>(blocks.blocks),
+               blocks.blocks, byte_text(outcome.predicted_away_bytes),
+               1e3 * std::abs(outcome.prediction_seconds),
+               outcome.prediction_seconds > 0 ? "less" : "more");
+}
+
+/// What a checkpoint says when every byte of it is verified: nothing when it is sound.
+std::string damage_of(const CheckpointStore& store, std::int64_t step) {
+  try {
+    store.load(step);
+    return "";
+  } catch (const StorageError& error) {
+    return error.what();
+  }
+}
+
+void inspect_run(const fs::path& directory, bool json) {
+  const RunRecord record = read_run_record(directory);
+  const RunSummary outcome = outcome_of(record);
+  const CheckpointStore store(directory / kCheckpointFolder);
+  Json checkpoints = Json::array();
+  for (std::int64_t step : store.steps())
+    checkpoints.push_back({{"step", step}, {"damage", damage_of(store, step)}});
+  if (json) {
+    const Json all = {{"run", directory.string()},
+                      {"summary", Json::parse(to_json(outcome))},
+                      {"checkpoints", checkpoints},
+                      {"config", record.config}};
+    fmt::print("{}\n", all.dump());
+    return;
+  }
+  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n", directory.string(),
+             outcome.status, outcome.model, outcome.data, outcome.method, outcome.steps,
+             outcome.accuracy, byte_text(outcome.peak_bytes));
+  print_compression(record, outcome);
+  fmt::print("\ncheckpoints\n");
+  for (const Json& checkpoint : checkpoints) {
+    const auto damage = checkpoint["damage"].get<std::string>();
+    fmt::print("  step {:>8}  {}\n", checkpoint["step"].get<std::int64_t>(),
+               damage.empty() ? "sound" : damage);
+  }
+  fmt::print("\n{}", record.config);
+}
+
+void inspect(const fs::path& path, bool json) {
+  require(fs::exists(path), "inspect", "there is no '", path.string(), "'");
+  if (fs::is_regular_file(path)) return inspect_tensors(path, json);
+  if (holds_run(path)) return inspect_run(path, json);
+  const fs::path weights = path / "weights.safetensors";  // a checkpoint's folder
+  require(fs::exists(weights), "inspect", "'", path.string(),
+          "' is neither a run, a checkpoint nor a safetensors file");
+  inspect_tensors(weights, json);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& program) {
+  struct Arguments {
+    std::unique_ptr<ConfigOptions> options;
+    std::string path;
+    GradientQuestions questions;
+    bool saved = false;
+    bool gradients = false;
+    bool json = false;
+  };
+  CLI::App* command = program.add_subcommand(
+      "inspect", "Look into a run, a checkpoint, a safetensors file or what a model saves");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("path", arguments->path, "run directory or file");
+  command->add_flag("--saved", arguments->saved,
+                    "in place of a path: what a forward pass of these options saves for backward");
+  command->add_flag("--gradients", arguments->gradients,
+                    "of a run: how near gradients from coded activations are to exact ones");
+  GradientQuestions& questions = arguments->questions;
+  command->add_option("--ratios", questions.ratios, "--gradients: to code activations at")
+      ->delimiter(',')
+      ->default_str("10.2,12");
+  command->add_option("--samples", questions.samples, "--gradients: of the batch")
+      ->capture_default_str();
+  command->add_option("--draws", questions.draws, "--gradients: of random offsets")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "as JSON");
+  RunConfig defaults;
+  defaults.train.batch = 4;
+  arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
+  command->callback([arguments, defaults] {
+    const RunConfig config = arguments->options->config(defaults);
+    if (arguments->saved) {
+      require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
+              arguments->path, "'");
+      return inspect_saved(config, arguments->json);
+    }
+    if (arguments->gradients) {
+      arguments->questions.rounding = config.activations.rounding;
+      return inspect_gradients(arguments->path, arguments->questions, arguments->json);
+    }
+    require(!arguments->path.empty(), "inspect",
+            "say what to look into: a run, a file, or --saved with the options of a run");
+    inspect(arguments->path, arguments->json);
+  });
+}
+
+}  // namespace triaccel::cli

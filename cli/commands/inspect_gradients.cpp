@@ -1,0 +1,102 @@
+#include "cli/commands/inspect_gradients.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/base/version.h"
+#include "triaccel/checkpoint/generations.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/policies/compression/compression_options.h"
+#include "triaccel/trainer/loop/run_checkpoint.h"
+#include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/measure/gradient_quality.h"
+
+namespace triaccel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Question {
+  std::string label;
+  SavedSettings settings;
+};
+
+std::vector<Question> all_questions(const GradientQuestions& wanted) {
+  std::vector<Question> all;
+  const auto add = [&](std::string label, const std::string& keep) -> SavedSettings& {
+    all.push_back({std::move(label), {.activations = {.keep = keep}}});
+    return all.back().settings;
+  };
+  for (const char* keep : {"lossless", "bf16", "gact", "actnn", "division"}) add(keep, keep);
+  const auto& prices = LoopOptions{}.drop_prices;
+  for (const double ratio : wanted.ratios)
+    for (const double price : {prices.back(), prices.front()})
+      for (const bool by_layer : {false, true}) {
+        SavedSettings& ours = add(fmt::format("coded {:g}x, drop price {:g}{}", ratio, price,
+                                              by_layer ? ", by layer" : ""),
+                                  "coded");
+        ours.activations.ratio = ratio;
+        ours.activations.rounding = wanted.rounding;
+        ours.drop_price = price;
+        ours.by_layer = by_layer;
+      }
+  return all;
+}
+
+/// The run as it stands at its newest checkpoint.
+RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
+                               const GradientQuestions& wanted) {
+  RunConfig config = read_run_config(run);
+  config.model.init_from = (newest.path / kWeightsFile).string();
+  config.train.batch = wanted.samples;
+  config.train.accumulate = 1;
+  config.device.budget = "none";
+  return config;
+}
+
+}  // namespace
+
+void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, bool json) {
+  const std::vector<Generation> stored = list_generations(run / kCheckpointFolder);
+  require(holds_run(run) && !stored.empty(), "inspect --gradients", "'", run.string(),
+          "' is no run with a checkpoint; name one that 'triaccel train' has made");
+  const RunConfig config = config_at_checkpoint(run, stored.front(), wanted);
+  GradientJudge judge(config);
+  const std::string device = device_text(choose_device(config.device.device));
+  Json rows = Json::array();
+  if (!json)
+    fmt::print(
+        "{}, step {}: gradient of {} samples of {}, {} draws of offsets, {}\n\n{:<38} {:>7} "
+        "{:>10} {:>10} {:>9}\n",
+        run.string(), stored.front().step, wanted.samples, config.data.name, wanted.draws, device,
+        "activations", "ratio", "error^2", "bias^2", "cosine");
+  for (const Question& question : all_questions(wanted)) {
+    const GradientQuality quality = judge.judge(question.settings, wanted.draws);
+    if (!json)
+      fmt::print("{:<38} {:>7.2f} {:>10.3g} {:>10.2g} {:>9.6f}\n", question.label,
+                 quality.held_ratio, quality.error, quality.bias, quality.cosine);
+    const bool ours = question.settings.activations.keep == "coded";
+    rows.push_back({{"model", config.model.name},
+                    {"activations", question.settings.activations.keep},
+                    {"target_ratio", ours ? Json(question.settings.activations.ratio) : Json()},
+                    {"drop_price", ours ? Json(question.settings.drop_price) : Json()},
+                    {"by_layer", ours ? Json(question.settings.by_layer) : Json()},
+                    {"held_ratio", quality.held_ratio},
+                    {"error", quality.error},
+                    {"bias", quality.bias},
+                    {"cosine", quality.cosine},
+                    {"step", stored.front().step},
+                    {"samples", wanted.samples},
+                    {"draws", wanted.draws},
+                    {"device", device},
+                    {"commit", build_commit()}});
+  }
+  if (json) fmt::print("{}\n", rows.dump());
+}
+
+}  // namespace triaccel::cli

@@ -1,0 +1,139 @@
+#include "cli/commands/inspect_saved.h"
+
+#include <ATen/ops/arange.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/core/saved_statistics.h"
+#include "triaccel/policies/compression/codec_rules.h"
+#include "triaccel/policies/memory/held_bytes.h"
+#include "triaccel/saved/saved_profile.h"
+#include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_parts.h"
+
+namespace triaccel::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SavedCensus census_of_run(RunConfig config) {
+  require(!trains_in_integers(config), "inspect --saved", "method '", config.train.method,
+          "' saves nothing through autograd");
+  config.data.train_samples = std::max<std::int64_t>(config.train.batch, 2);
+  install_saved_tensor_engine();
+  RunParts parts(config);
+  parts.runner->follow(parts.plan);
+  std::vector<at::Tensor> constants = buffers_of(parts.network);
+  for (const ParameterRef& parameter : parameters_of(parts.network))
+    constants.push_back(parameter.tensor);
+  const at::Tensor ids = at::arange(config.train.batch).to(parts.on.device);
+  const Batch batch = parts.data.train->gather(ids, {});
+  const ForwardRules rules = parts.runner->forward_rules();
+  SavedProfile profile(std::move(constants));
+  at::Tensor logits;
+  {
+    const ReadingWeights reading(rules.layers);
+    const SavedTensorScope scope(profile);
+    logits = forward_pass(parts.network.forward, batch.inputs, rules);
+  }
+  return profile.census(logits, config.train.batch);
+}
+
+/// Tensors that the same operators read for the same reasons.
+struct Group {
+  std::string readers, kinds, codec;
+  std::int64_t tensors = 0, bytes = 0, held = 0;
+};
+
+std::vector<Group> groups_of(const SavedCensus& census) {
+  const std::vector<SavedStatistics> tensors = tensors_of(census);
+  const std::vector<SavedPlan> plans = lossless_plans(tensors);
+  std::map<std::int64_t, Group> by_tensor;  // key: entry that saved it first
+  for (const SavedEntry& entry : census.entries) {
+    if (entry.kind == SavedClass::Constant) continue;
+    Group& group = by_tensor[entry.same_as];
+    const char* joint = group.readers.empty() ? "" : " + ";
+    group.readers += joint + entry.consumer;
+    group.kinds += joint + std::string(name_of(entry.kind));
+  }
+  std::map<std::string, Group> merged;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto found = by_tensor.find(tensors[i].entry);
+    if (found == by_tensor.end()) continue;
+    Group& group = merged[found->second.readers + found->second.kinds];
+    group.readers = found->second.readers;
+    group.kinds = found->second.kinds;
+    group.codec = name_of(plans[i].codec);
+    group.tensors += 1;
+    group.bytes += tensors[i].raw_bytes(census.samples);
+    group.held += held_bytes(std::span(tensors).subspan(i, 1), std::span(plans).subspan(i, 1),
+                             census.samples);
+  }
+  std::vector<Group> groups;
+  for (auto& [key, group] : merged) groups.push_back(std::move(group));
+  std::ranges::sort(groups, std::greater{}, &Group::bytes);
+  return groups;
+}
+
+Json json_of(const SavedCensus& census) {
+  Json entries = Json::array();
+  for (const SavedEntry& entry : census.entries)
+    entries.push_back({{"consumer", entry.consumer},
+                       {"producer", entry.producer},
+                       {"class", name_of(entry.kind)},
+                       {"type", name_of(entry.type)},
+                       {"sizes", entry.sizes},
+                       {"per_sample", entry.per_sample},
+                       {"bytes", entry.bytes},
+                       {"same_as", entry.same_as},
+                       {"source", entry.source}});
+  return {{"samples", census.samples},
+          {"unique_bytes", census.unique_bytes()},
+          {"passed_bytes", census.passed_bytes()},
+          {"entries", entries}};
+}
+
+void print_census(const RunConfig& config, const SavedCensus& census) {
+  const auto a_sample = [&](std::int64_t bytes) { return byte_text(bytes / census.samples); };
+  fmt::print("{}, method {}: what a forward pass saves, a sample\n\n", config.model.name,
+             config.train.method);
+  fmt::print("{:<52} {:>7} {:>10} {:>6}  {:<30} {:>8} {:>10}\n", "read by", "tensors", "bytes",
+             "share", "for", "lossless", "held");
+  std::int64_t held = 0;
+  for (const Group& group : groups_of(census)) {
+    fmt::print("{:<52} {:>7} {:>10} {:>5.1f}%  {:<30} {:>8} {:>10}\n", group.readers, group.tensors,
+               a_sample(group.bytes),
+               100 * static_cast<double>(group.bytes) / static_cast<double>(census.unique_bytes()),
+               group.kinds, group.codec, a_sample(group.held));
+    held += group.held;
+  }
+  std::int64_t derivable = 0;
+  for (const SavedStatistics& tensor : tensors_of(census))
+    if (keeps_values(tensor.kind) && tensor.source >= 0)
+      derivable += tensor.raw_bytes(census.samples);
+  fmt::print(
+      "\nsaved {} in {} calls, of which {} are different tensors\n{} held where nothing may be "
+      "lost; "
+      "{} can be computed again from the rest\n",
+      a_sample(census.passed_bytes()), census.entries.size(), a_sample(census.unique_bytes()),
+      a_sample(held), a_sample(derivable));
+}
+
+}  // namespace
+
+void inspect_saved(const RunConfig& config, bool json) {
+  const SavedCensus census = census_of_run(config);
+  if (json)
+    fmt::print("{}\n", json_of(census).dump());
+  else
+    print_census(config, census);
+}
+
+}  // namespace triaccel::cli

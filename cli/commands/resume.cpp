@@ -1,0 +1,46 @@
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "cli/commands/commands.h"
+#include "cli/run_console.h"
+#include "triaccel/telemetry/records/summary.h"
+#include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/training.h"
+
+namespace triaccel::cli {
+namespace {
+
+struct ResumeArguments {
+  std::string run;
+  bool json = false;
+  bool quiet = false;
+};
+
+int resume_command(const ResumeArguments& arguments) {
+  read_run_config(arguments.run);  // says so when there is no run
+  if (is_finished(arguments.run)) {
+    fmt::print(stderr, "triaccel: '{}' has finished already; nothing to resume\n", arguments.run);
+    print_result(read_summary(std::filesystem::path(arguments.run) / kSummaryFile), arguments.run,
+                 arguments.json);
+    return 0;
+  }
+  RunConsole console(arguments.quiet);
+  const RunSummary summary = resume_run(arguments.run, console.hooks());
+  print_result(summary, arguments.run, arguments.json);
+  return exit_code_of(summary);
+}
+
+}  // namespace
+
+void add_resume(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand("resume", "Go on with an interrupted run");
+  auto arguments = std::make_shared<ResumeArguments>();
+  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_flag("--json", arguments->json, "print the summary as JSON, on the last line");
+  command->add_flag("--quiet", arguments->quiet, "no progress");
+  command->callback([arguments, &exit_code] { exit_code = resume_command(*arguments); });
+}
+
+}  // namespace triaccel::cli

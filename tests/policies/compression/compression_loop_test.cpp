@@ -1,0 +1,440 @@
+#include "triaccel/policies/compression/compression_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/policies/compression/saved_network.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/random.h"
+#include "triaccel/policies/compression/codec_rules.h"
+#include "triaccel/policies/compression/compression_policy.h"
+#include "triaccel/policies/memory/held_bytes.h"
+
+namespace triaccel {
+namespace {
+
+double ratio_of(const CompressionState& state, const LoopOptions& options = {}) {
+  return orders_of(state, options).ratio;
+}
+
+CompressionTick tick_with_noise(double share) {
+  return {.code_noise = share, .batch_noise = 1, .progress = 0.2};
+}
+
+CompressionState ticked(const CompressionState& state, const CompressionTick& tick,
+                        const LoopOptions& options = {}) {
+  PolicyEvents events;
+  return after_tick(state, tick, options, events);
+}
+
+/// Enough calm ticks for a spike to be one.
+CompressionState with_losses(double loss, const LoopOptions& options = {}) {
+  CompressionState state = first_state(options);
+  for (int i = 0; i < 20; ++i)
+    state = ticked(state, {.step = i, .loss = loss + 0.01 * (i % 3), .progress = 0.2}, options);
+  return state;
+}
+
+TEST(CompressionLoop, StartsAtTheTargetOrWhereItIsTold) {
+  EXPECT_DOUBLE_EQ(ratio_of(first_state({})), 10.2);
+  const LoopOptions bad{.start_ratio = 30};
+  EXPECT_DOUBLE_EQ(ratio_of(first_state(bad), bad), 30);
+}
+
+TEST(CompressionLoop, GrowsWhereCodesAddTooMuchNoise) {
+  PolicyEvents events;
+  const CompressionState state =
+      after_tick(first_state({}), tick_with_noise(0.06), LoopOptions{}, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.08);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0],
+            "compression 10.2x -> 9.44x: codes add 6 % to the mini-batch's noise, target 5 %");
+}
+
+TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
+  const CompressionOrders first = orders_of(first_state({}), {});
+  for (const double noise : {0.02, 0.03, 0.05})
+    EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(noise)), {}), first) << noise;
+  EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(0.001)), {}), first)
+      << "the target is the floor";
+  const LoopOptions further{.most_ratio = 12};
+  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(further), tick_with_noise(0.001), further), further),
+                   10.2 / 0.97);
+}
+
+TEST(CompressionLoop, DoesNothingWithoutMeasurements) {
+  EXPECT_EQ(ticked(first_state({}), {.progress = 0.2}), first_state({}));
+  EXPECT_EQ(ticked(first_state({}), {.code_noise = 1, .batch_noise = 0, .progress = 0.2}),
+            first_state({}));
+  const LoopOptions off{.adapt = false};
+  EXPECT_EQ(ticked(first_state(off), tick_with_noise(1), off), first_state(off));
+}
+
+TEST(CompressionLoop, GrowsNoFurtherThanItsLeastRatioAndSaysSoOnce) {
+  CompressionState state = first_state({});
+  PolicyEvents events;
+  for (int i = 0; i < 100; ++i) state = after_tick(state, tick_with_noise(1), {}, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state), 4);
+  EXPECT_NE(events.back().find("compression stays at 4x, its least"), std::string::npos);
+  EXPECT_LT(events.size(), 20u);
+}
+
+TEST(CompressionLoop, ToleratesNoiseAsTheRateFallsWhereItIsToldTo) {
+  const LoopOptions follows{.most_ratio = 20, .rate_exponent = 1};
+  CompressionTick tick = tick_with_noise(0.06);
+  tick.rate_share = 0.5;
+  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(follows), tick, follows), follows), 10.2);
+  EXPECT_LT(ratio_of(ticked(first_state({}), tick)), 10.2);
+}
+
+TEST(CompressionLoop, MakesDropsDearerAsTrainingGoesOn) {
+  const auto price = [](double progress, double rate_share) {
+    return orders_of(ticked(first_state({}), {.progress = progress, .rate_share = rate_share}), {})
+        .drop_price;
+  };
+  EXPECT_EQ(price(0.0, 0.01), 2) << "the rate has yet to rise";
+  EXPECT_EQ(price(0.3, 1), 2);
+  EXPECT_EQ(price(0.5, 0.5), 8);
+  EXPECT_EQ(price(0.9, 0.1), 16);
+}
+
+TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
+  const CompressionState calm = with_losses(2);
+  PolicyEvents events;
+  CompressionState state =
+      after_tick(calm, {.step = 100, .loss = 2.5, .progress = 0.2}, {}, events);
+  EXPECT_TRUE(orders_of(state, {}).lossless);
+  EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.5);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_NE(events[0].find("deviations above its mean"), std::string::npos);
+  EXPECT_NE(events[0].find("lossless for 50 steps first"), std::string::npos);
+  state = ticked(state, {.step = 149, .loss = 2.5, .progress = 0.2});
+  EXPECT_TRUE(orders_of(state, {}).lossless);
+  state = after_tick(state, {.step = 150, .loss = 2.5, .progress = 0.2}, {}, events);
+  EXPECT_FALSE(orders_of(state, {}).lossless);
+  EXPECT_EQ(events.back(), "codes again, at 6.8x");
+}
+
+TEST(CompressionLoop, GoesOnAsBeforeAfterASpikeThatCodesCannotHaveCaused) {
+  const CompressionTick measured = tick_with_noise(0.0001);
+  CompressionState state = ticked(with_losses(2), measured);
+  const double before = ratio_of(state);
+  PolicyEvents events;
+  state = after_tick(state, {.step = 100, .loss = 2.5, .progress = 0.2}, {}, events);
+  EXPECT_TRUE(orders_of(state, {}).lossless);
+  EXPECT_EQ(ratio_of(state), before);
+  EXPECT_NE(events.back().find("then as before"), std::string::npos) << events.back();
+  state = ticked(with_losses(2), measured);
+  state = ticked(state, {.step = 100, .nonfinite = true, .progress = 0.2});
+  EXPECT_LT(ratio_of(state), before) << "what is not finite is answered in any case";
+}
+
+TEST(CompressionLoop, TakesNoSpikeForOneThatNoiseExplains) {
+  EXPECT_FALSE(orders_of(ticked(with_losses(2), {.step = 100, .loss = 2.1}), {}).lossless);
+  EXPECT_FALSE(orders_of(ticked(first_state({}), {.loss = 100}), {}).lossless) << "the first";
+}
+
+TEST(CompressionLoop, FallsBackAtOnceWhenSomethingIsNotFinite) {
+  PolicyEvents events;
+  const CompressionState state =
+      after_tick(first_state({}), {.step = 7, .nonfinite = true, .progress = 0.2}, {}, events);
+  EXPECT_TRUE(orders_of(state, {}).lossless);
+  EXPECT_EQ(events.size(), 1u);
+  const CompressionState again =
+      after_tick(state, {.step = 9, .nonfinite = true, .progress = 0.2}, {}, events);
+  EXPECT_EQ(again.bytes, state.bytes) << "codes did not cause it";
+  EXPECT_EQ(again.lossless_until, 59);
+}
+
+TEST(CompressionLoop, AnswersADropOfAccuracy) {
+  PolicyEvents events;
+  CompressionState state = after_epoch(first_state({}), {.accuracy = 70}, {}, events);
+  state = after_epoch(state, {.accuracy = 69.6}, {}, events);
+  EXPECT_TRUE(events.empty()) << "within the guard";
+  state = after_epoch(state, {.accuracy = 69}, {}, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.25);
+  EXPECT_EQ(orders_of(state, {}).drop_price, 4);
+  EXPECT_TRUE(orders_of(state, {}).frozen);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(
+      events[0],
+      "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; no shrinking for "
+      "3 epochs");
+  EXPECT_EQ(ticked(state, tick_with_noise(0.001)).bytes, state.bytes) << "frozen";
+  for (int i = 0; i < 3; ++i) state = after_epoch(state, {.accuracy = 70}, {}, events);
+  EXPECT_FALSE(orders_of(state, {}).frozen);
+}
+
+TEST(CompressionLoop, ComparesWithAReferenceWhereThereIsOne) {
+  PolicyEvents events;
+  CompressionState state = after_epoch(first_state({}), {.accuracy = 70}, {}, events);
+  state = after_epoch(state, {.accuracy = 60, .reference = 60.2}, {}, events);
+  EXPECT_TRUE(events.empty()) << "the reference drops as well";
+  state = after_epoch(state, {.accuracy = 71, .reference = 72}, {}, events);
+  EXPECT_EQ(events.size(), 1u);
+}
+
+TEST(CompressionLoop, WatchesTheLossWhereThereIsNoAccuracy) {
+  PolicyEvents events;
+  CompressionState state = after_epoch(with_losses(2), {}, {}, events);
+  for (int i = 0; i < 60; ++i)
+    state =
+        after_tick(state, {.step = 100 + i, .loss = 2.01 + 0.01 * i, .progress = 0.2}, {}, events);
+  EXPECT_TRUE(events.empty());
+  state = after_epoch(state, {}, {}, events);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_NE(events[0].find("training loss"), std::string::npos);
+}
+
+TEST(CompressionLoop, ShrinksAfterQuietEpochs) {
+  const LoopOptions options{.most_ratio = 12};
+  CompressionState state = first_state(options);
+  PolicyEvents events;
+  for (const double accuracy : {50, 60, 65}) {
+    EXPECT_TRUE(events.empty());
+    state = after_epoch(state, {.accuracy = accuracy}, options, events);
+  }
+  EXPECT_DOUBLE_EQ(ratio_of(state, options), 10.2 / 0.95);
+  EXPECT_NE(events[0].find("3 quiet epochs"), std::string::npos);
+  for (int i = 0; i < 30; ++i) state = after_epoch(state, {.accuracy = 65}, options, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state, options), 12) << "never below the floor";
+}
+
+/// Training as the loop sees it: codes of few bits add noise, and noise costs accuracy.
+struct SimulatedTraining {
+  double lowest_ratio = 100, highest_ratio = 0, last_ratio = 0, last_accuracy = 0;
+  PolicyEvents events = {};
+};
+
+SimulatedTraining train(const LoopOptions& options, int epochs = 30) {
+  CompressionState state = first_state(options);
+  SimulatedTraining run;
+  std::int64_t step = 0;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    double noise = 0;
+    for (int tick = 0; tick < 5; ++tick) {
+      const double bits = 32 / ratio_of(state, options) - 1;
+      noise = 1.25 * std::pow(4, -bits) * 2;
+      step += 200;
+      const double wobble = unit_float(random_words(3, static_cast<std::uint64_t>(step)).words[0]);
+      state = after_tick(state,
+                         {.step = step,
+                          .code_noise = noise,
+                          .batch_noise = 1.25,
+                          .loss = 2 * std::exp(-epoch / 8.0) + 0.05 * wobble,
+                          .progress = static_cast<double>(epoch) / epochs},
+                         options, run.events);
+      run.lowest_ratio = std::min(run.lowest_ratio, ratio_of(state, options));
+      run.highest_ratio = std::max(run.highest_ratio, ratio_of(state, options));
+    }
+    run.last_accuracy = 90 * (1 - std::exp(-(epoch + 1) / 6.0)) - 20 * noise;
+    state = after_epoch(state, {.accuracy = run.last_accuracy}, options, run.events);
+  }
+  run.last_ratio = ratio_of(state, options);
+  return run;
+}
+
+TEST(CompressionLoop, RecoversFromABadStart) {
+  const SimulatedTraining run = train({.start_ratio = 24});
+  EXPECT_LT(run.last_ratio, 10.3);
+  EXPECT_GT(run.last_ratio, 7);
+  EXPECT_FALSE(run.events.empty());
+}
+
+TEST(CompressionLoop, ShrinksFromAGoodStart) {
+  const SimulatedTraining run = train({.start_ratio = 4}, 60);
+  EXPECT_GT(run.last_ratio, 8);
+  EXPECT_LE(run.highest_ratio, 10.2);
+}
+
+TEST(CompressionLoop, ConvergesWhereTheNoiseIsInItsBand) {
+  const SimulatedTraining run = train({.most_ratio = 20}, 60);
+  const double noise = std::pow(4, -(32 / run.last_ratio - 1)) * 2;
+  EXPECT_LT(noise, 0.06);
+  EXPECT_GT(noise, 0.05 / 5);
+}
+
+StateMap as_map(const std::vector<StateView>& views) {
+  StateMap map;
+  for (const StateView& view : views) map[view.name] = view;
+  return map;
+}
+
+TEST(CompressionLoop, ReadsItsStateBack) {
+  CompressionState state = with_losses(2);
+  PolicyEvents events;
+  state = after_epoch(state, {.accuracy = 70}, {}, events);
+  state = after_epoch(state, {.accuracy = 60}, {}, events);
+  state = ticked(state, {.step = 100, .nonfinite = true, .progress = 0.5});
+  EXPECT_EQ(compression_from(as_map(compression_state(state))), state);
+  EXPECT_THROW(compression_from({}), StorageError);
+}
+
+TEST(CompressionOptions, NameTheFieldThatIsWrong) {
+  EXPECT_NO_THROW(check_options(CompressionOptions{}));
+  const auto message_of = [](const CompressionOptions& options) -> std::string {
+    try {
+      check_options(options);
+      return "";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(message_of({.loop = {.target_ratio = 0.5}}).find("loop.target_ratio"),
+            std::string::npos);
+  EXPECT_NE(message_of({.loop = {.least_ratio = 11}}).find("loop.least_ratio"), std::string::npos);
+  EXPECT_NE(message_of({.loop = {.most_ratio = 9}}).find("loop.most_ratio"), std::string::npos);
+  EXPECT_NE(message_of({.loop = {.guard_points = NAN}}).find("loop.guard_points"),
+            std::string::npos);
+  EXPECT_NE(message_of({.codecs = {.attention_bits = 9}}).find("codecs.attention_bits"),
+            std::string::npos);
+  EXPECT_NE(message_of({.error_bound = 0}).find("error_bound"), std::string::npos);
+}
+
+TEST(ErrorBound, FollowsTheBytesTheLoopAllows) {
+  CompressionState state = first_state({});
+  EXPECT_DOUBLE_EQ(error_bound_of(state, 0.01), 0.01);
+  state.bytes = 2;
+  EXPECT_DOUBLE_EQ(error_bound_of(state, 0.01), 0.01 / 16);
+}
+
+TEST(CompressionPolicy, FollowsTheOrdersOfItsLoop) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  const std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const SavedDecision first = policy.plan(tensors, 64, {});
+  EXPECT_LE(first.bytes, budget_for(tensors, 10.2, 64));
+  PolicyEvents events;
+  policy.tick(tick_with_noise(1), events);
+  const SavedDecision more = policy.plan(tensors, 64, first.plans);
+  EXPECT_GT(more.bytes, first.bytes);
+  EXPECT_LE(more.bytes, budget_for(tensors, policy.orders().ratio, 64));
+  policy.tick({.step = 400, .nonfinite = true, .progress = 0.2}, events);
+  const SavedDecision lossless = policy.plan(tensors, 64, more.plans);
+  EXPECT_EQ(lossless.gradient_error, 0);
+}
+
+TEST(CompressionPolicy, PlansAnewOnlyWhatHasMoved) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const SavedDecision first = policy.plan(tensors, 64, {});
+  tensors[3].sensitivity = 100;  // no part of a sketch
+  tensors[6].transforms[1].bands[4].squared_range *= 100;
+  const SavedDecision second = policy.plan(tensors, 64, first.plans);
+  EXPECT_EQ(second.plans[3], first.plans[3]);
+}
+
+TEST(CompressionPolicy, LeavesRawOrLosslessWhatItsModeSays) {
+  const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
+                                                saved_tensor(SavedClass::Factor, 8, 8)};
+  const auto codec = [&](CompressionMode mode) {
+    return CompressionPolicy({.mode = mode}).plan(tensors, 64, {}).plans[0].codec;
+  };
+  EXPECT_EQ(codec(CompressionMode::Off), SavedCodec::Raw);
+  EXPECT_EQ(codec(CompressionMode::Lossless), SavedCodec::Mask);
+  const SavedDecision bounded =
+      CompressionPolicy({.mode = CompressionMode::Error}).plan(tensors, 64, {});
+  EXPECT_LE(bounded.errors[1], 0.005);
+  EXPECT_GT(bounded.errors[1], 0);
+}
+
+TEST(CompressionPolicy, KnowsWhenItsPlansAreForOtherOrders) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  const std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const auto plan = [&] { return policy.plan(tensors, 64, {}); };
+  EXPECT_TRUE(policy.outdated());
+  plan();
+  EXPECT_FALSE(policy.outdated());
+  PolicyEvents events;
+  policy.epoch({.accuracy = 70}, events);
+  EXPECT_FALSE(policy.outdated());
+  policy.epoch({.accuracy = 60}, events);
+  EXPECT_TRUE(policy.outdated());
+  CompressionPolicy restored({.mode = CompressionMode::Ratio});
+  restored.restore(as_map(policy.state()));
+  EXPECT_TRUE(restored.outdated()) << "also for a run that goes on from here";
+  plan();
+  policy.tick({.step = 400, .nonfinite = true, .progress = 0.2}, events);
+  EXPECT_TRUE(policy.outdated());
+  plan();
+  EXPECT_FALSE(policy.outdated()) << "without loss, as ordered";
+  policy.tick({.step = 450, .progress = 0.2}, events);
+  EXPECT_TRUE(policy.outdated());
+  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Lossless}).outdated());
+}
+
+TEST(CompressionPolicy, SpendsMoreWhereTheMeasuredErrorIsAboveItsBound) {
+  CompressionPolicy policy({.mode = CompressionMode::Error, .error_bound = 0.01});
+  const std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const SavedDecision first = policy.plan(tensors, 64, {});
+  EXPECT_FALSE(policy.correct(0.006, true));
+  EXPECT_TRUE(policy.correct(0.05, true));
+  EXPECT_TRUE(policy.outdated());
+  const SavedDecision second = policy.plan(tensors, 64, first.plans);
+  EXPECT_GT(second.bytes, first.bytes);
+  EXPECT_LT(second.gradient_error, first.gradient_error / 5);
+  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Ratio}).correct(1, true));
+}
+
+/// Nearly all of the noise in the gradient of layer 0, which reads as many tensors as layer 1.
+void learn_one_layer(CompressionPolicy& policy, std::vector<SavedStatistics>& tensors,
+                     const std::vector<SavedPlan>& plans) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].layer = tensors[i].kind == SavedClass::Positive ? (i > 5 ? 0 : 1) : -1;
+  policy.learn({.layers = {{.variance = 1, .square = 1}, {.variance = 0.01, .square = 1}}}, tensors,
+               plans);
+}
+
+TEST(CompressionPolicy, PlansByTheNoiseOfLayersOnceItIsToldTo) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  std::vector<SavedStatistics> tensors = saved_resnet(4);
+  const SavedDecision first = policy.plan(tensors, 64, {});
+  learn_one_layer(policy, tensors, first.plans);
+  const CompressionPolicy before = policy;
+  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "not yet";
+  policy.calibrate();
+  const SavedDecision second = policy.plan(tensors, 64, first.plans);
+  EXPECT_FALSE(policy.outdated());
+  EXPECT_LE(second.bytes, budget_for(tensors, 10.2, 64));
+  int more = 0, less = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const double change =
+        mean_bits(tensors[i], second.plans[i]) - mean_bits(tensors[i], first.plans[i]);
+    more += tensors[i].layer == 0 && change > 0 ? 1 : 0;
+    less += tensors[i].layer == 1 && change < 0 ? 1 : 0;
+    EXPECT_FALSE(tensors[i].layer == 0 && change < 0) << i;
+    EXPECT_FALSE(tensors[i].layer == 1 && change > 0) << i;
+  }
+  EXPECT_GT(more, 0);
+  EXPECT_GT(less, 0);
+  policy = before;
+  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "as if not tried";
+}
+
+TEST(CompressionPolicy, GoesOnFromItsState) {
+  CompressionPolicy policy({.mode = CompressionMode::Ratio});
+  std::vector<SavedStatistics> tensors = saved_resnet(4);
+  SavedDecision first = policy.plan(tensors, 64, {});
+  learn_one_layer(policy, tensors, first.plans);
+  policy.calibrate();
+  first = policy.plan(tensors, 64, first.plans);
+  PolicyEvents events;
+  policy.tick({.step = 200, .loss = 2, .progress = 0.5}, events);
+  CompressionPolicy restored({.mode = CompressionMode::Ratio});
+  restored.restore(as_map(policy.state()));
+  EXPECT_EQ(restored.orders(), policy.orders());
+  tensors[0].transforms[0].bands[0].squared_range *= 3;
+  EXPECT_EQ(restored.plan(tensors, 64, first.plans).plans,
+            policy.plan(tensors, 64, first.plans).plans);
+  restored.calibrate();
+  policy.calibrate();
+  EXPECT_EQ(restored.plan(tensors, 64, {}).plans, policy.plan(tensors, 64, {}).plans);
+  EXPECT_THROW(restored.restore({}), StorageError);
+  StateMap older = as_map(policy.state());
+  older.erase("compression/layers");
+  EXPECT_THROW(restored.restore(older), StorageError) << "from before noise was told by layer";
+}
+
+}  // namespace
+}  // namespace triaccel

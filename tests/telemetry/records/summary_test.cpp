@@ -1,0 +1,111 @@
+#include "triaccel/telemetry/records/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/telemetry/sample_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
+
+namespace triaccel {
+namespace {
+
+TEST(Summary, ReadsBackEveryField) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  write_summary(path, sample_summary(30));
+  EXPECT_EQ(to_json(read_summary(path)), to_json(sample_summary(30)));
+  EXPECT_EQ(read_summary(path).memory_retries, 2);
+  EXPECT_EQ(read_summary(path).predictions, sample_summary(30).predictions);
+  EXPECT_EQ(read_summary(path).code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
+}
+
+TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
+  const RunSummary old = summary_from_json("{\"method\":\"amp\",\"accuracy\":87.5}", "test");
+  EXPECT_EQ(old.accuracy, 87.5);
+  EXPECT_EQ(old.score, 0);
+  EXPECT_EQ(old.plan_changes, 0);
+  EXPECT_TRUE(old.code_noise_by_layer.empty());
+}
+
+TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
+  const std::string json = to_json(sample_summary(30));
+  for (const char* key : {"method",
+                          "model",
+                          "data",
+                          "seed",
+                          "accuracy",
+                          "loss",
+                          "seconds",
+                          "samples",
+                          "peak_bytes",
+                          "budget_bytes",
+                          "batch_final",
+                          "steps",
+                          "commit",
+                          "device",
+                          "status",
+                          "stem",
+                          "score",
+                          "plan_changes",
+                          "curvature_probes",
+                          "control_seconds",
+                          "layers_fp16",
+                          "layers_bf16",
+                          "layers_fp32",
+                          "batch_largest",
+                          "rollbacks",
+                          "code_noise",
+                          "code_noise_by_layer",
+                          "prediction_blocks",
+                          "prediction_candidates",
+                          "prediction_hits",
+                          "prediction_saved_bits",
+                          "prediction_saved_bytes",
+                          "prediction_saved_seconds"})
+    EXPECT_NE(json.find(text("\"", key, "\":")), std::string::npos) << key;
+  EXPECT_EQ(json.find('\n'), std::string::npos);
+}
+
+TEST(Summary, SurvivesWhatIsNeitherANumberNorUtf8) {
+  RunSummary summary = sample_summary(30);
+  summary.loss = std::nan("");
+  summary.device = "caf\xE9";
+  const RunSummary read = summary_from_json(to_json(summary), "test");
+  EXPECT_TRUE(std::isnan(read.loss));
+  EXPECT_EQ(read.device, "caf\xEF\xBF\xBD");
+}
+
+TEST(Summary, LeavesTheOldFileWhenItCannotBeReplaced) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  write_summary(path, sample_summary(30));
+  std::filesystem::create_directory(path.string() + ".partial");
+  EXPECT_THROW(write_summary(path, sample_summary(99)), StorageError);
+  EXPECT_EQ(read_summary(path).steps, 30);
+}
+
+TEST(Summary, NamesTheFileAndTheKeyThatIsWrong) {
+  EXPECT_THROW(read_summary("/nonexistent/summary.json"), StorageError);
+  try {
+    summary_from_json("{\"steps\": \"many\"}", "runs/a/summary.json");
+    FAIL();
+  } catch (const StorageError& error) {
+    EXPECT_NE(std::string(error.what()).find("runs/a/summary.json: 'steps'"), std::string::npos);
+  }
+}
+
+TEST(EfficiencyScore, IsThePapersWherePrintedColumnsFollowFromIt) {
+  EXPECT_NEAR(efficiency_score(77.0, 21.0, 0.35e9), 10.48, 0.005);
+  EXPECT_NEAR(efficiency_score(74.3, 19.0, 0.29e9), 13.48, 0.005);
+  EXPECT_TRUE(std::isnan(efficiency_score(77.0, 0, 0.35e9)));
+  const RunSummary run{.accuracy = 80,
+                       .seconds_per_epoch = 2,
+                       .peak_reserved_bytes = 500'000'000,
+                       .data_bytes = 100'000'000};
+  EXPECT_DOUBLE_EQ(efficiency_score(run), 100);
+}
+
+}  // namespace
+}  // namespace triaccel

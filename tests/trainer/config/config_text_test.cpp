@@ -1,0 +1,284 @@
+#include "triaccel/trainer/config/config_text.h"
+
+#include <gtest/gtest.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/base/random.h"
+#include "triaccel/trainer/config/config_fields.h"
+#include "triaccel/trainer/config/run_schedule.h"
+#include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/loop/run_progress.h"
+
+namespace triaccel {
+namespace {
+
+std::string error_of(const std::string& toml) {
+  try {
+    RunConfig config;
+    apply_toml(config, toml, "run.toml");
+    resolved(config);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+TEST(ApplyToml, ReadsEveryFieldBack) {
+  RunConfig config;
+  config.train.lr = 0.1 + 0.2;
+  config.train.deterministic = true;
+  config.model.init_from = "a \"quoted\" \\ path\n";
+  config.device.budget = "80%";
+  RunConfig back;
+  apply_toml(back, to_toml(config), "config.toml");
+  EXPECT_EQ(to_toml(back), to_toml(config));
+  EXPECT_EQ(back.train.lr, config.train.lr);
+  EXPECT_EQ(back.model.init_from, config.model.init_from);
+}
+
+TEST(ApplyToml, NamesPlaceAndNearestKey) {
+  EXPECT_EQ(error_of("[train]\nbacth = 3\n"),
+            "run.toml:2:1: unknown key 'bacth' in [train]; did you mean 'batch'?");
+  EXPECT_NE(error_of("[trian]\nbatch = 3\n").find("did you mean 'train'"), std::string::npos);
+  EXPECT_NE(error_of("[train]\nbatch = \"many\"\n").find("run.toml:2:1: 'batch' must be a whole"),
+            std::string::npos);
+  EXPECT_NE(error_of("[train\nbatch = 3\n").find("run.toml:1:"), std::string::npos);
+}
+
+TEST(ApplyToml, TakesAWholeNumberWhereANumberIsWanted) {
+  RunConfig config;
+  apply_toml(config, "[train]\nepochs = 3\n", "run.toml");
+  EXPECT_EQ(config.train.epochs, 3.0);
+}
+
+TEST(ApplyOverride, FindsTheTableOfABareKey) {
+  RunConfig config;
+  apply_override(config, "batch=7");
+  apply_override(config, "model.name=lenet5");
+  EXPECT_EQ(config.train.batch, 7);
+  EXPECT_EQ(config.model.name, "lenet5");
+  EXPECT_THROW(apply_override(config, "name=x"), UsageError) << "in several tables";
+  EXPECT_THROW(apply_override(config, "bacth=7"), UsageError);
+  EXPECT_THROW(apply_override(config, "train.batch=seven"), UsageError);
+  EXPECT_THROW(apply_override(config, "nonsense"), UsageError);
+}
+
+TEST(ApplyOverride, TellsASwitchFromANumberOfTheSameName) {
+  RunConfig config;
+  for (const char* assignment : {"precision=off", "curvature=off", "batch=off", "batch=64"})
+    apply_override(config, assignment);
+  EXPECT_EQ(config.control.precision, "off");
+  EXPECT_EQ(config.control.curvature, "off");
+  EXPECT_EQ(config.control.batch, "off");
+  EXPECT_EQ(config.train.batch, 64);
+  EXPECT_EQ(resolved(config).control.batch, "off");
+  apply_override(config, "batch=seven");
+  EXPECT_THROW(resolved(config), UsageError) << "no such switch";
+}
+
+TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
+  RunConfig config, other;
+  other.run.out = "elsewhere";
+  other.device.budget = "1GiB";
+  EXPECT_EQ(config_hash(config), config_hash(other));
+  other.train.seed = 2;
+  EXPECT_NE(config_hash(config), config_hash(other));
+  RunConfig here, there;
+  here.control.replay = "here/replayed_plans.jsonl";
+  there.control.replay = "/there/replayed_plans.jsonl";
+  EXPECT_EQ(config_hash(here), config_hash(there));
+  EXPECT_NE(config_hash(here), config_hash(config));
+}
+
+TEST(Resolved, FillsInWhatDependsOnOthers) {
+  RunConfig config;
+  config.train.epochs = 3;
+  EXPECT_EQ(resolved(config).train.lr, 0.05);
+  EXPECT_EQ(resolved(config).train.warmup_epochs, 0.5);
+  config.train.optimizer = "adamw";
+  EXPECT_EQ(resolved(config).train.lr, 1e-3);
+  EXPECT_EQ(resolved(config).run.name, "resnet18-synthetic-fp32");
+}
+
+TEST(Resolved, RefusesWhatOnlyTheControlLoopCanDoWhereThereIsNone) {
+  for (const char* method : {"fp32", "amp"}) {
+    for (const char* wish : {"precision=bf16", "policy=paper", "curvature=hessian",
+                             "control.batch=micro", "prefer_fp16=true"}) {
+      RunConfig config;
+      config.train.method = method;
+      apply_override(config, wish);
+      EXPECT_THROW(resolved(config), UsageError) << method << " " << wish;
+      EXPECT_NO_THROW(resolved(with_method(config, method))) << "a baseline of a comparison";
+      EXPECT_NO_THROW(resolved(with_method(config, "triaccel")));
+    }
+    RunConfig config;
+    config.train.method = method;
+    for (const char* harmless : {"curvature=off", "rho_low=0.5", "kernels=gemm"})
+      apply_override(config, harmless);
+    EXPECT_NO_THROW(resolved(config));
+  }
+}
+
+TEST(Resolved, NamesTheFlagOfABatchThatIsSmallerThanTheSmallest) {
+  RunConfig config;
+  config.control.smallest_batch = 16;
+  config.control.largest_batch = 8;
+  try {
+    resolved(config);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("[--largest-batch]"), std::string::npos);
+  }
+}
+
+TEST(Resolved, RefusesALargestBatchBelowTheFirst) {
+  const auto message = [](std::int64_t largest, const char* mode, std::int64_t batch) {
+    RunConfig config;
+    config.train.method = "triaccel";
+    config.train.batch = batch;
+    config.train.accumulate = 2;
+    config.control.batch = mode;
+    config.control.largest_batch = largest;
+    try {
+      resolved(config);
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(message(64, "elastic", 32), "");
+  EXPECT_EQ(message(0, "elastic", 32), "");
+  EXPECT_EQ(message(32, "micro", 32), "") << "the bound of a pass";
+  EXPECT_EQ(
+      message(63, "elastic", 32),
+      "[--largest-batch] must not lie below the first batch, got 63 and 64; lower --batch, or "
+      "leave the bound out");
+  EXPECT_NE(message(96, "elastic", 0), "") << "two passes of the usual 96";
+}
+
+TEST(ScheduleOf, CutsOnlyAWarmUpThatNobodyAskedFor) {
+  RunConfig config;
+  config.train.batch = 10;
+  config.train.steps = 60;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).total_samples, 600);
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 100);
+  EXPECT_EQ(schedule_of(resolved(config), 10).warmup_samples, 50) << "five epochs";
+  config.train.warmup_epochs = 0.5;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 500);
+  config.train.steps = 0;
+  config.train.epochs = 2;
+  config.train.warmup_epochs = 1;
+  EXPECT_EQ(schedule_of(resolved(config), 1000).warmup_samples, 1000);
+}
+
+TEST(WantsChannelsLast, WhereOurKernelsDoUnlessToldOtherwise) {
+  RunConfig config;
+  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
+  config.train.method = "triaccel";
+  EXPECT_TRUE(wants_channels_last(config, c10::kCUDA));
+  EXPECT_TRUE(wants_channels_last(config, c10::kCPU));
+  config.model.memory_format = "contiguous";
+  EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
+}
+
+TEST(RunProgress, KeepsWhatARunHasCostAcrossARollback) {
+  RunProgress earlier, later;
+  earlier.step = 10;
+  earlier.peak_bytes = 500;
+  later.step = 20;
+  later.peak_bytes = 400;
+  later.peak_reserved_bytes = 900;
+  later.memory_retries = 3;
+  earlier.keep_costs_of(later);
+  EXPECT_EQ(earlier.step, 10);
+  EXPECT_EQ(earlier.peak_bytes, 500);
+  EXPECT_EQ(earlier.peak_reserved_bytes, 900);
+  EXPECT_EQ(earlier.memory_retries, 3);
+}
+
+// Every mutation of a sound configuration that makes it wrong is answered with a message.
+TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
+  const std::vector<std::string> wrong_values = {"train.method=fp17",
+                                                 "train.epochs=0",
+                                                 "train.epochs=-1",
+                                                 "train.epochs=nan",
+                                                 "train.steps=-5",
+                                                 "zeroth_order.zo_epsilon=0",
+                                                 "train.batch=-96",
+                                                 "train.batch=1.5",
+                                                 "train.batch=99999999999",
+                                                 "train.accumulate=0",
+                                                 "train.optimizer=sdg",
+                                                 "train.optimizer_state=fp16",
+                                                 "train.lr=-0.1",
+                                                 "train.lr=nan",
+                                                 "train.momentum=1",
+                                                 "train.momentum=-0.1",
+                                                 "train.label_smoothing=1",
+                                                 "train.clip=-1",
+                                                 "train.ema=1",
+                                                 "train.ema=-0.5",
+                                                 "train.patience=-1",
+                                                 "train.control_interval=0",
+                                                 "train.seed=-1",
+                                                 "train.deterministic=maybe",
+                                                 "model.name=resnet81",
+                                                 "model.stem=cifra",
+                                                 "model.width=-8",
+                                                 "model.init_from=/no/such/file",
+                                                 "model.memory_format=last",
+                                                 "data.name=cifar11",
+                                                 "data.val_split=-1",
+                                                 "data.train_samples=-1",
+                                                 "data.image_size=-32",
+                                                 "data.context_length=0",
+                                                 "data.augment=7",
+                                                 "data.bad_data=ignore",
+                                                 "device.device=gpu",
+                                                 "device.threads=-1",
+                                                 "device.threads=9999",
+                                                 "device.budget=lots",
+                                                 "device.budget=0%",
+                                                 "device.budget=120%",
+                                                 "device.budget=3 parsecs",
+                                                 "run.checkpoint_every=-1",
+                                                 "run.keep=0",
+                                                 "run.keep=5000",
+                                                 "run.watchdog_seconds=-1",
+                                                 "model.name=gpt-small",
+                                                 "model.name=pointnet",
+                                                 "data.name=text",
+                                                 "data.name=modelnet40"};
+  int refused = 0;
+  for (const std::string& assignment : wrong_values) {
+    try {
+      RunConfig config;
+      apply_override(config, assignment);
+      resolved(config);
+      ADD_FAILURE() << "accepted " << assignment;
+    } catch (const UsageError& error) {
+      EXPECT_FALSE(std::string(error.what()).empty());
+      ++refused;
+    }
+  }
+  // Misspelt keys and syntax errors, each with its line.
+  RunConfig sound;
+  std::vector<std::string> keys;
+  visit_config(sound, [&](const ConfigField& field, auto&) {
+    keys.push_back(std::string("[") + field.table + "]\n" + field.key);
+  });
+  for (std::size_t i = 0; refused < 200; ++i) {
+    const std::string key = keys[i % keys.size()];
+    const std::string toml = i < keys.size()       ? key + "x = 1\n"
+                             : i < 2 * keys.size() ? key + " = [1, 2]\n"
+                             : i < 3 * keys.size() ? key + " = \n"
+                                                   : key + " = 1979-05-27\n";
+    const std::string error = error_of(toml);
+    ASSERT_NE(error.find("run.toml:2:"), std::string::npos) << toml << error;
+    ++refused;
+  }
+  EXPECT_EQ(refused, 200);
+}
+
+}  // namespace
+}  // namespace triaccel

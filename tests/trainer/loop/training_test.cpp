@@ -1,0 +1,336 @@
+#include "triaccel/trainer/loop/training.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/trainer/small_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/telemetry/records/run_record.h"
+#include "triaccel/telemetry/records/summary.h"
+#include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/measure/format_support.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Train, CountsEverySampleOnceAnEpoch) {
+  Recorder recorder;
+  const RunSummary summary =
+      train(make_model({.name = "lenet5"}), small_run(), {.sinks = {&recorder}});
+  EXPECT_EQ(summary.samples, 1024);
+  EXPECT_EQ(summary.steps, 16);
+  EXPECT_EQ(recorder.reports.size(), 4u);
+  EXPECT_EQ(recorder.evaluations.size(), 2u);
+  std::int64_t samples = 0;
+  for (const StepReport& report : recorder.reports) samples += report.interval_samples;
+  EXPECT_EQ(samples, 1024);
+  EXPECT_EQ(summary.model, "lenet5");
+}
+
+TEST(Train, TakesAFractionOfAnEpoch) {
+  RunConfig config = small_run();
+  config.train.epochs = 0.3;
+  EXPECT_EQ(train(make_model({.name = "lenet5"}), config).samples, 154);
+  config.train.steps = 3;
+  EXPECT_EQ(train(make_model({.name = "lenet5"}), config).samples, 192);
+}
+
+TEST(Train, LetsASingleLastSampleJoinTheStepBeforeIt) {
+  RunConfig config = small_run();
+  config.data.train_samples = 65;
+  const RunSummary summary = train(make_model({.name = "resnet18", .width = 8}), config);
+  EXPECT_EQ(summary.steps, 2);
+  EXPECT_EQ(summary.samples, 130);
+}
+
+TEST(Train, LeavesNoBudgetBehind) {
+  RunConfig config = small_run();
+  config.train.steps = 1;
+  config.device.budget = "60MiB";
+  train(make_model({.name = "lenet5"}), config);
+  EXPECT_NO_THROW(at::empty({100 << 20}, at::kByte));
+}
+
+TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
+  RunConfig config = small_run();
+  config.model.name = "resnet18";
+  config.train.batch = 256;
+  config.train.epochs = 1;
+  config.data.train_samples = 512;
+  config.device.budget = "70MiB";
+  Recorder recorder;
+  torch::manual_seed(1);
+  const RunSummary summary = train(make_model({.name = "resnet18", .stem = "cifar", .width = 16}),
+                                   config, {.sinks = {&recorder}});
+  EXPECT_GT(summary.memory_retries, 0);
+  EXPECT_FALSE(recorder.notices.empty());
+  EXPECT_LE(summary.peak_bytes, summary.budget_bytes);
+  EXPECT_EQ(summary.samples, 512);
+  EXPECT_EQ(summary.batch_final, 256);
+}
+
+TEST(Train, GivesUpWhenOneSampleDoesNotFit) {
+  RunConfig config = small_run();
+  config.device.budget = "17MiB";
+  EXPECT_THROW(train(make_model({.name = "lenet5"}), config), OutOfMemory);
+}
+
+TEST(Train, ReportsNumericalFailure) {
+  RunConfig config = small_run();
+  config.train.lr = 1e8;
+  config.train.epochs = 20;
+  EXPECT_THROW(train(make_model({.name = "lenet5"}), config), NumericalFailure);
+}
+
+TEST(Train, StopsEarlyWhenNothingImproves) {
+  RunConfig config = small_run();
+  config.train.lr = 1e-12;
+  config.train.weight_decay = 0;
+  config.train.epochs = 50;
+  config.train.patience = 2;
+  config.data.val_split = 100;
+  const RunSummary summary = train(make_model({.name = "lenet5"}), config);
+  EXPECT_EQ(summary.status, "stopped early");
+  EXPECT_LT(summary.epochs, 50);
+}
+
+TEST(Train, CallsBestWhatWasBestOnTheHeldOutSamplesUpToTheLastEpoch) {
+  RunConfig config = small_run();
+  config.data.val_split = 100;
+  Recorder recorder;
+  const RunSummary summary = train(make_model({.name = "lenet5"}), config, {.sinks = {&recorder}});
+  ASSERT_EQ(recorder.evaluations.size(), 3u);
+  double best = 0;
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(recorder.evaluations[i].split, "validation");
+    best = std::max(best, 100 * recorder.evaluations[i].accuracy);
+  }
+  EXPECT_EQ(recorder.evaluations[1].step, summary.steps);
+  EXPECT_EQ(recorder.evaluations[2].split, "test");
+  EXPECT_DOUBLE_EQ(summary.best_accuracy, best);
+  EXPECT_DOUBLE_EQ(summary.accuracy, 100 * recorder.evaluations[2].accuracy);
+}
+
+TEST(Train, TakesALargestBatchBelowTheUsualSmallest) {
+  RunConfig config = digits_run();
+  config.train.batch = config.control.largest_batch = 4;
+  config.train.steps = 3;
+  EXPECT_EQ(train(make_model({.name = "lenet5", .input_channels = 1, .image_size = 28}), config)
+                .batch_largest,
+            4);
+}
+
+TEST(StartRun, WritesAllThatItPromises) {
+  const ScratchFolder scratch;
+  const fs::path run = scratch.path / "run";
+  const RunSummary summary = start_run(small_run(), run);
+  for (const char* name : {"config.toml", "metrics.jsonl", "metrics.csv", "summary.json",
+                           "report.html", "checkpoints/step-16/manifest.json"})
+    EXPECT_TRUE(fs::exists(run / name)) << name;
+  EXPECT_EQ(read_summary(run / kSummaryFile).accuracy, summary.accuracy);
+  EXPECT_TRUE(is_finished(run));
+  EXPECT_NEAR(100 * evaluate_run(run).accuracy, summary.accuracy, 1e-9);
+  EXPECT_THROW(start_run(small_run(), run), UsageError);
+  EXPECT_EQ(resume_run(run).steps, summary.steps) << "a finished run stays as it is";
+}
+
+TEST(ResumeRun, StartsOverWhenThereIsNoCheckpoint) {
+  const ScratchFolder scratch;
+  write_run_config(scratch.path, resolved(small_run()));
+  EXPECT_EQ(resume_run(scratch.path).steps, 16);
+}
+
+TEST(StartRun, LeavesNoRunBehindWhenItsDataIsMissing) {
+  const ScratchFolder scratch;
+  RunConfig config = small_run();
+  config.data.name = "cifar10";
+  config.data.root = scratch.path / "nothing";
+  EXPECT_THROW(start_run(config, scratch.path / "run"), DataError);
+  EXPECT_FALSE(holds_run(scratch.path / "run"));
+}
+
+TEST(ResumeRun, DoesNotNeedTheWeightsItStartedFromAnyMore) {
+  const ScratchFolder scratch;
+  start_run(small_run(), scratch.path / "first");
+  RunConfig config = small_run();
+  config.model.init_from = scratch.path / "first/checkpoints/step-16/weights.safetensors";
+  int steps = 0;
+  start_run(config, scratch.path / "run", {.stop_requested = [&] { return ++steps == 5; }});
+  fs::remove_all(scratch.path / "first");
+  EXPECT_EQ(resume_run(scratch.path / "run").steps, 16);
+}
+
+TEST(ResumeRun, EvaluatesAFinishedStateUnderItsPlan) {
+  RunConfig config = digits_run();
+  config.control.precision = "bf16";
+  const ScratchFolder scratch;
+  const RunSummary first = start_run(config, scratch.path);
+  fs::remove(scratch.path / kSummaryFile);  // as if cut after the last checkpoint
+  EXPECT_EQ(resume_run(scratch.path).loss, first.loss);
+}
+
+TEST(ResumeRun, RefusesACheckpointOfAnotherConfiguration) {
+  const ScratchFolder scratch;
+  int steps = 0;
+  start_run(small_run(), scratch.path, {.stop_requested = [&] { return ++steps == 5; }});
+  RunConfig other = resolved(small_run());
+  other.train.lr = 0.5;
+  write_run_config(scratch.path, other);
+  EXPECT_THROW(resume_run(scratch.path), StorageError);
+}
+
+class ResumeExactly : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
+  RunConfig config = digits_run();
+  std::tie(config.train.method, config.train.optimizer) = GetParam();
+  config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
+  config.model.width = 8;
+  config.data.image_size = 16;
+  config.data.train_samples = 48;
+  config.train.batch = 8;
+  config.train.control_interval = 4;
+  config.control.batch = "off";
+  config.train.ema = 0.9;
+  config.train.clip = 1;
+  const ScratchFolder scratch;
+  start_run(config, scratch.path / "whole");
+  for (const int stop_after : {2, 7, 6}) {
+    const fs::path run = scratch.path / std::to_string(stop_after);
+    int steps = 0;
+    const auto stop = [&] { return ++steps == stop_after; };
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(resume_run(run).status, "finished");
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << stop_after;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
+                         testing::Values(std::tuple("fp32", "sgd"), std::tuple("fp32", "adamw"),
+                                         std::tuple("amp", "sgd"),
+                                         std::tuple("triaccel", "adamw")));
+
+/// What reports of a run tell of codes, in their order.
+std::vector<CodeNoise> noise_of(const Recorder& run) {
+  std::vector<CodeNoise> told;
+  for (const StepReport& report : run.reports)
+    if (report.code_noise) told.push_back(*report.code_noise);
+  return told;
+}
+
+class ResumeExactlyWithStateInEightBits : public testing::TestWithParam<std::string> {};
+
+TEST_P(ResumeExactlyWithStateInEightBits, GivesTheSameBytesAsNoInterruption) {
+  RunConfig config = digits_run();
+  config.train.optimizer = GetParam();
+  config.train.optimizer_state = "fp8";
+  config.model.memory_format = "channels-last";  // a checkpoint is in another order
+  config.device.threads = 1;
+  const ScratchFolder scratch;
+  const RunSummary whole = start_run(config, scratch.path / "whole");
+  for (const int stop_after : {2, 5}) {
+    const fs::path run = scratch.path / std::to_string(stop_after);
+    int steps = 0;
+    start_run(config, run, {.stop_requested = [&] { return ++steps == stop_after; }});
+    EXPECT_EQ(resume_run(run).loss, whole.loss);
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << stop_after;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeExactlyWithStateInEightBits,
+                         testing::Values("sgd", "adamw"));
+
+class StateInEightBits : public testing::TestWithParam<std::string> {};
+
+TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
+  RunConfig config = plain_digits_run();
+  config.train.optimizer = GetParam();
+  config.train.epochs = 24;
+  config.device.threads = 1;
+  const auto trained = [&](const char* state) {
+    config.train.optimizer_state = state;
+    const ScratchFolder scratch;
+    return start_run(config, scratch.path);
+  };
+  const RunSummary exact = trained("fp32"), coded = trained("fp8");
+  EXPECT_LT(exact.loss, 0.5) << "so there was something to learn";
+  EXPECT_NEAR(coded.loss, exact.loss, 0.05);
+  EXPECT_NE(coded.loss, exact.loss) << "so the state was coded";
+  EXPECT_LT(coded.peak_bytes, exact.peak_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "adamw"));
+
+TEST(ResumeExactly, AlsoWithCodedActivations) {
+  RunConfig config = digits_run();
+  config.model.name = "resnet18";
+  config.model.stem = "cifar";
+  config.model.width = 8;
+  config.data.train_samples = 48;
+  config.train.batch = 12;
+  config.train.control_interval = 2;
+  config.activations.keep = "coded";
+  config.activations.ratio = 24;  // codes whose noise is answered
+  config.activations.look_every = 3;
+  config.activations.prediction = "auto";
+  config.device.threads = 1;
+  const ScratchFolder scratch;
+  Recorder whole;
+  const RunSummary summary = start_run(config, scratch.path / "whole", {.sinks = {&whole}});
+  EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
+  EXPECT_TRUE(whole.noticed("bits follow the noise of each layer"));
+  EXPECT_GE(noise_of(whole).size(), 2u);
+  EXPECT_EQ(summary.code_noise_by_layer, noise_of(whole).back().shares());
+  for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet
+    int steps = 0;
+    const auto stop = [&] { return ++steps == last; };
+    const fs::path run = scratch.path / std::to_string(last);
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(resume_run(run).status, "finished");
+    EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << last;
+    const RunRecord told = read_run_record(run);
+    EXPECT_EQ(told.summary->code_noise_by_layer, summary.code_noise_by_layer) << last;
+    EXPECT_EQ(told.summary->predictions, summary.predictions) << last;
+    std::vector<CodeNoise> noise;
+    for (const IntervalRecord& interval : told.metrics.intervals)
+      if (interval.report.code_noise) noise.push_back(*interval.report.code_noise);
+    EXPECT_EQ(noise, noise_of(whole)) << last;
+  }
+}
+
+TEST(LoadWeights, StartsFromAnotherRunsWeights) {
+  const ScratchFolder scratch;
+  start_run(small_run(), scratch.path / "first");
+  Network network = make_model({.name = "lenet5"});
+  load_weights(network, scratch.path / "first/checkpoints/step-16/weights.safetensors");
+  const auto trained = final_weights(scratch.path / "first");
+  std::size_t bytes = 0;
+  for (const StateView& view : network_state(network)) bytes += view.bytes.size();
+  EXPECT_EQ(bytes, trained.size());
+  Network other = make_model({.name = "lenet5", .classes = 7});
+  EXPECT_THROW(load_weights(other, scratch.path / "first/checkpoints/step-16/weights.safetensors"),
+               DataError);
+}
+
+// Every cell of the table is filled, none throws.
+TEST(ProbeFormats, SaysNativeOrEmulatedForEveryOperationAndFormat) {
+  const auto table = probe_formats(c10::Device(c10::kCPU));
+  EXPECT_EQ(table.size(), 9u);
+  for (const FormatSupport& cell : table) {
+    EXPECT_TRUE(cell.support == "native" || cell.support == "emulated") << cell.operation;
+    EXPECT_EQ(cell.support == "native", cell.why.empty()) << cell.operation;
+    if (cell.precision == Precision::Fp32) {
+      EXPECT_EQ(cell.support, "native");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/int8/network.h"
+#include "triaccel/int8/products/product.h"
+
+namespace triaccel::int8 {
+
+/// One set of weights a layer runs with, and what comes of it.
+struct SumTarget {
+  const std::int8_t* panel = nullptr;  // rows padded
+  std::int32_t* sums = nullptr;        // Layer::outputs() of them, pooled
+  std::uint8_t* choices = nullptr;     // choice_bytes(layer), or null: where each maximum came from
+  std::uint32_t largest = 0;           // result: |sum| before pooling
+};
+
+/// Scratch of feature_sums.
+struct SumScratch {
+  std::int8_t* patches = nullptr;     // patch_bytes(layer)
+  std::int32_t* part_sums = nullptr;  // part_sum_count(layer)
+};
+
+std::int64_t part_sum_count(const Layer& layer);
+
+/// Two bits an output after 2x2 pooling, 16 after a maximum over points, none without pooling.
+std::int64_t choice_bytes(const Layer& layer);
+
+/// Sums of a convolution or point layer for one sample, pooled, for each target: the input is
+/// gathered once for all of them.
+void feature_sums(const Layer& layer, Product product, const std::int8_t* placed,
+                  SumTarget* targets, std::int32_t target_count, const SumScratch& scratch);
+
+}  // namespace triaccel::int8

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/int8/training/train_step.h"
+
+namespace triaccel::int8 {
+
+/// Whole numbers from `first` to `last`, each for an equal part of a run.
+struct Staircase {
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+
+  std::int32_t at(std::int64_t done_steps, std::int64_t total_steps) const {
+    const std::int64_t schedule = first < last ? last - first + 1 : first - last + 1;
+    std::int64_t stair = total_steps > 0 ? done_steps * schedule / total_steps : 0;
+    if (stair > schedule - 1) stair = schedule - 1;
+    return static_cast<std::int32_t>(first < last ? first + stair : first - stair);
+  }
+};
+
+/// What trains a small network without tuning.
+struct Recipe {
+  NoiseShape noise = {};
+  std::int32_t slope_exponent = kSignOnly;
+  Staircase rate_exponent = {};
+  Staircase gradient_bits = {3, 3};
+  std::uint32_t saturated_share = 65536;
+};
+
+/// Found for LeNet-5 on MNIST at batch 32, on samples held out from training.
+/// `sign_only`: steps are by the sign of the slope.
+Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
+
+/// `options` with the recipe's values for a step of a run.
+StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,
+                        std::int64_t total_steps);
+
+}  // namespace triaccel::int8

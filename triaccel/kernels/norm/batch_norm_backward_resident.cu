@@ -1,0 +1,133 @@
+#include "triaccel/kernels/norm/batch_norm_backward.cuh"
+#include "triaccel/kernels/norm/batch_norm_resident.cuh"
+
+namespace triaccel::kernels::cuda {
+namespace {
+
+template <int kPack>
+struct SharedCoefficients {
+  ResidentRow<kPack> mean, scale, bias;
+  ResidentRow<kPack> gradient_mean, slope;  // known after the sums
+};
+
+/// The folded gradients in place of the output's; all loads are on their way before the first use.
+template <typename Stored, int kPack, int kTurns>
+__device__ void fold_rows(const NormBackward& how, const ResidentRows<kPack>& rows,
+                          Pack<Stored, kPack> (&gradient)[kTurns]) {
+  if (how.added_gradient == nullptr && how.gates == nullptr) return;
+  Pack<Stored, kPack> added[kTurns];
+  unsigned gates[kTurns] = {};
+  if (how.added_gradient != nullptr) rows.load(how.added_gradient, added);
+  if (how.gates != nullptr) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      if (i < rows.count) gates[i] = how.gates[rows.element(i) / kPack];
+  }
+#pragma unroll
+  for (int i = 0; i < kTurns; ++i)
+    if (i < rows.count) gradient[i] = folded(how, gradient[i], added[i], gates[i]);
+}
+
+/// Behind the factors, in place of the folded gradients.
+template <typename Factors, typename Stored, int kPack, int kTurns>
+__device__ void scale_rows(const float (&factor)[kTurns], Pack<Stored, kPack> (&gradient)[kTurns]) {
+#pragma unroll
+  for (int i = 0; i < kTurns; ++i) gradient[i] = scaled<Factors>(gradient[i], factor[i]);
+}
+
+/// The block's sums of gradient and gradient * distance.
+template <typename Factors, typename Stored, int kPack, int kTurns>
+__device__ float2 block_sums(const NormBackward& how, const ResidentRows<kPack>& rows,
+                             const Pack<Stored, kPack> (&fold)[kTurns],
+                             const Pack<Stored, kPack> (&input)[kTurns],
+                             const Channels<kPack>& channels) {
+  __shared__ WarpSums<kPack> places[2];
+  float values[2][kPack] = {}, totals[2];
+#pragma unroll
+  for (int i = 0; i < kTurns; ++i)
+    if (i < rows.count) {
+      float gradient[kPack], distance[kPack];
+      gate<Factors>(how, fold[i], input[i], channels, gradient, distance);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        values[0][k] += gradient[k];
+        values[1][k] += gradient[k] * distance[k];
+      }
+    }
+  sum_over_block(values, places, totals);
+  return {totals[0], totals[1]};
+}
+
+template <typename Stored, int kTurns, typename Factors>
+__global__ void __launch_bounds__(kResidentThreads)
+    resident_backward_kernel(NormBackward how, Factors factors, int block_rows) {
+  constexpr int kPack = 16 / sizeof(typename Stored::Word);
+  __shared__ ClusterParts<kPack> sums;
+  __shared__ SharedCoefficients<kPack> shared;
+  sums.open();
+  const ResidentRows<kPack> rows(how.map, block_rows);
+  Pack<Stored, kPack> gradient[kTurns], input[kTurns];
+  wait_for_previous_kernel();
+  rows.load(how.output_gradient, gradient);
+  rows.load(how.input, input);
+  float factor[kTurns];
+  rows.template load_factors<Stored>(factors, factor);
+  const int channel = static_cast<int>(threadIdx.x);
+  const std::int64_t map_channel = std::int64_t{blockIdx.y} * kPack + channel;
+  float inverse = 0;
+  if (channel < kPack) {
+    inverse = how.inverse_deviation[map_channel];
+    const NormCoefficients one =
+        norm_coefficients(how.mean[map_channel], inverse, how.weight, how.bias, map_channel);
+    shared.mean.values[channel] = one.mean;
+    shared.scale.values[channel] = one.scale;
+    shared.bias.values[channel] = one.bias;
+  }
+  fold_rows(how, rows, gradient);
+  if (how.residual_gradient != nullptr)
+    rows.template store<kTurns>(how.residual_gradient, [&](int i) { return gradient[i]; });
+  scale_rows<Factors>(factor, gradient);
+  __syncthreads();
+  Channels<kPack> channels;
+  shared.mean.read(channels.mean);
+  shared.scale.read(channels.scale);
+  shared.bias.read(channels.bias);
+
+  sums.exchange(block_sums<Factors>(how, rows, gradient, input, channels));
+  if (warp_id() == 0) {
+    const float sum = sums.sum([&](int i) { return sums.of(i).x; });
+    const float product = sums.sum([&](int i) { return sums.of(i).y; });
+    if (channel < kPack) {
+      const NormGradientCoefficients one =
+          gradient_coefficients(sum, product, inverse, static_cast<float>(how.map.rows));
+      shared.gradient_mean.values[channel] = one.gradient_mean;
+      shared.slope.values[channel] = one.slope;
+      if (blockIdx.x == 0 && how.weight_gradient != nullptr)
+        how.weight_gradient[map_channel] = product * inverse;
+      if (blockIdx.x == 0 && how.bias_gradient != nullptr) how.bias_gradient[map_channel] = sum;
+    }
+  }
+  if (how.input_gradient == nullptr) return;
+  __syncthreads();
+  float gradient_mean[kPack], slope[kPack];
+  shared.gradient_mean.read(gradient_mean);
+  shared.slope.read(slope);
+  rows.template store<kTurns>(how.input_gradient, [&](int i) {
+    return input_gradient_pack<Factors>(how, gradient[i], input[i], channels, gradient_mean, slope);
+  });
+}
+
+}  // namespace
+
+void backward_resident(const NormBackward& how, const ResidentNormPlan& plan, cudaStream_t stream) {
+  with_resident_type(how.map.type, plan.turns,
+                     [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
+                       with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
+                         launch_overlapped("batch_norm_backward",
+                                           resident_backward_kernel<Stored, turns, Factors>,
+                                           plan.shape(), stream, how, factors, plan.block_rows);
+                       });
+                     });
+}
+
+}  // namespace triaccel::kernels::cuda

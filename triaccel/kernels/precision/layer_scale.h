@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/kernels/update/gradient_moments.h"
+
+namespace triaccel::kernels {
+
+/// One layer's own FP16 scale, in device memory beside those of the other layers. An FP16 layer
+/// multiplies the gradient of its output by `scale` before it rounds it, and its weight gradient
+/// arrives as FP16 still multiplied by it. Maxima are of magnitudes before that multiplication.
+struct LayerScale {
+  float scale = 1;           // a power of two in [kSmallestLayerScale, kLargestLayerScale]
+  float output_maximum = 0;  // of this step: what the layer's backward pass met beside its weight
+                             // gradient (scaled_cast records it)
+  float recent_maximum = 0;  // the largest of the last steps, fading
+  float reserved = 0;        // makes a row of 16 bytes
+};
+static_assert(sizeof(LayerScale) == 16);
+
+/// Within these bounds scale, 1 / scale and their products with a loss scale of up to 2^24 and any
+/// FP16 number are exact in FP32.
+inline constexpr float kSmallestLayerScale = 0x1.0p-24f;
+inline constexpr float kLargestLayerScale = 0x1.0p40f;
+
+/// Room for growth between two steps: scaled maxima are kept at 65504 / 2^3 or below.
+inline constexpr float kScaledMaximum = 65504.0f / 8;
+
+/// What is left of the recent maximum after a step: half of it after 69.
+inline constexpr float kRecentMaximumDecay = 0.99f;
+
+/// Delayed scaling: the scale of the next step from the maxima up to this one, once the step's
+/// gradients have been used. With m = the largest of this step, `layers` holding its weight
+/// gradients:
+///   recent_maximum <- max(decay * recent_maximum, m);  output_maximum <- 0
+///   scale <- the largest power of two with recent_maximum * scale <= kScaledMaximum
+/// After gradients that were not finite recent_maximum does not fade and the scale at least halves.
+/// A layer that never met a gradient keeps its scale.
+namespace cpu {
+void update_layer_scales(LayerScale* scales, const LayerMoments* layers, std::int64_t layer_count);
+}
+namespace cuda {
+void update_layer_scales(LayerScale* scales, const LayerMoments* layers, std::int64_t layer_count,
+                         cudaStream_t stream);
+}
+
+}  // namespace triaccel::kernels

@@ -1,0 +1,53 @@
+#include "triaccel/layers/execution/left_gradient.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "triaccel/layers/scope/gradient_hooks.h"
+
+namespace triaccel {
+namespace {
+
+namespace autograd = torch::autograd;
+
+/// Autograd calls it before it gives the parameter the sum of what came through the graph, which
+/// may be nothing.
+class DeliverLeftGradient final : public autograd::FunctionPreHook {
+ public:
+  DeliverLeftGradient(at::Tensor parameter, LeftGradient left)
+      : parameter_(std::move(parameter)), left_(std::move(left)) {}
+
+  autograd::variable_list operator()(const autograd::variable_list& arrived) override {
+    const LeftGradient left = std::exchange(left_, {});  // once: who calls it may live on
+    if (!left.values.defined()) return arrived;
+    at::Tensor& held = parameter_.mutable_grad();
+    if (!arrived[0].defined() && !held.defined()) {
+      held = left.values;
+      return arrived;
+    }
+    if (left.maker.stream != nullptr) left.maker.stream->join();  // what is held may be from there
+    const at::NoGradGuard no_grad;
+    return {arrived[0].defined() ? arrived[0] + left.values : left.values};
+  }
+
+ private:
+  at::Tensor parameter_;
+  LeftGradient left_;
+};
+
+}  // namespace
+
+std::shared_ptr<TakesGradient> TakesGradient::behind(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.grad_fn() || has_gradient_hooks(tensor)) return nullptr;
+  return std::dynamic_pointer_cast<TakesGradient>(tensor.grad_fn());
+}
+
+void leave_for_parameter(const autograd::Edge& edge, const at::Tensor& parameter,
+                         LeftGradient gradient) {
+  edge.function->add_pre_hook(
+      std::make_unique<DeliverLeftGradient>(parameter, std::move(gradient)));
+}
+
+}  // namespace triaccel

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
+#include "triaccel/ops/compression/encode_buffer.h"
+
+namespace triaccel {
+
+/// A bit for every element, in the order of memory: I32 [mask_bytes(elements) / 4]. `values` are
+/// bool, F32, BF16 or F16 and dense in any order of dimensions.
+///
+/// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const CodeRoom& room = {});
+
+/// A tensor of the sizes and strides that were coded: of bool, true where the bit is set, or of
+/// another type, with the value there (its memory lies on the device of `words`) and zero
+/// elsewhere.
+at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type = at::kBool, kernels::MaskValue value = {});
+
+}  // namespace triaccel

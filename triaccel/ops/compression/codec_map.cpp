@@ -1,0 +1,73 @@
+#include "triaccel/ops/compression/codec_map.h"
+
+#include <ATen/ATen.h>
+#include <ATen/TensorGeometry.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/core/saved_bytes.h"
+#include "triaccel/ops/tensors/tensor_check.h"
+
+namespace triaccel {
+
+std::optional<kernels::ChannelOrder> channel_order(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const std::int64_t count = c10::multiply_integers(sizes);
+  if (sizes.size() != 4 || count == 0 || count >= most) return {};
+  const std::int64_t image = count / sizes[0];
+  if (at::geometry_is_contiguous(sizes, strides))
+    return kernels::ChannelOrder{sizes[1], sizes[2] * sizes[3], image};
+  if (at::geometry_is_contiguous({sizes[0], sizes[2], sizes[3], sizes[1]},
+                                 {strides[0], strides[2], strides[3], strides[1]}))
+    return kernels::ChannelOrder{sizes[1], 1, image};
+  return {};
+}
+
+std::optional<kernels::ChannelOrder> row_order(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const std::int64_t count = c10::multiply_integers(sizes);
+  if (sizes.size() < 2 || count == 0 || count >= most ||
+      !at::geometry_is_contiguous(sizes, strides))
+    return {};
+  return kernels::ChannelOrder{sizes.back(), 1, sizes.back()};
+}
+
+kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
+                             const at::Device& device) {
+  kernels::CodecMap found = {
+      .by_rows = map.by_rows, .gelu = map.gelu, .activation = map.activation};
+  require(
+      !map.is_of_rows() || (map.activation == kernels::Activation::None && !map.scales.defined()),
+      who, "layer norms and GELU go with no other activation and no scales");
+  if (map.lowest.defined()) {
+    require(!map.is_of_rows(), who, "levels go with no layer norm and no GELU");
+    check_contiguous(who, "lowest", map.lowest, device, at::kFloat, {sizes[1]});
+    check_contiguous(who, "range", map.range, device, at::kFloat, {sizes[1]});
+    found.lowest = map.lowest.const_data_ptr<float>();
+    found.range = map.range.const_data_ptr<float>();
+  }
+  if (map.mean.defined()) {
+    const std::int64_t channels = map.by_rows ? sizes.back() : sizes[1];
+    const std::int64_t statistics =
+        map.by_rows ? c10::multiply_integers(sizes) / channels : channels;
+    const auto row = [&](std::string_view name, const at::Tensor& constants, std::int64_t count) {
+      check_contiguous(who, name, constants, device, at::kFloat, {count});
+      return constants.const_data_ptr<float>();
+    };
+    found.mean = row("mean", map.mean, statistics);
+    found.inverse_deviation = row("inverse_deviation", map.inverse_deviation, statistics);
+    found.weight = row("weight", map.weight, channels);
+    found.bias = row("bias", map.bias, channels);
+  }
+  if (map.activation == kernels::Activation::Relu) {
+    check_contiguous(who, "gate", map.gate, device, at::kInt,
+                     {mask_bytes(c10::multiply_integers(sizes)) / 4});
+    found.gate = static_cast<const std::uint32_t*>(map.gate.const_data_ptr());
+  }
+  if (map.scales.defined()) {
+    check_contiguous(who, "scales", map.scales, device, at::kFloat, {sizes[0] * sizes[1]});
+    found.scales = map.scales.const_data_ptr<float>();
+  }
+  return found;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "triaccel/ops/compression/encode_buffer.h"
+
+namespace triaccel {
+
+// What the operations that code dense tensors have in common.
+
+/// Throws UsageError unless the elements of `values` fill its memory without gaps, in any order of
+/// dimensions.
+void check_dense(std::string_view who, const at::Tensor& values);
+
+/// `count` elements for codes of `values`.
+at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                       const CodeRoom& room);
+
+/// The tensor that codes on their device are decoded to; throws UsageError unless they are U8 of
+/// `bytes` and sizes and strides leave no gaps.
+at::Tensor empty_values(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
+                        at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
+
+/// Where groups that are not finite are counted, null where `not_finite` is undefined.
+std::int32_t* counter_of(std::string_view who, const at::Tensor& not_finite,
+                         const at::Device& device);
+
+}  // namespace triaccel

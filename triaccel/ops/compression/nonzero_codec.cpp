@@ -1,0 +1,79 @@
+#include "triaccel/ops/compression/nonzero_codec.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
+#include "triaccel/ops/tensors/dispatch.h"
+#include "triaccel/ops/tensors/tensor_check.h"
+
+namespace triaccel {
+namespace {
+
+void check_room(std::string_view who, int eighths) {
+  require(eighths >= kFewestNonZeroEighths && eighths <= kMostNonZeroEighths, who,
+          "the room for codes must be between ", kFewestNonZeroEighths, " and ",
+          kMostNonZeroEighths, " eighths of a bit an element, got ", eighths,
+          "; below, a tensor without zeros would have no bit for each of its elements");
+}
+
+void check_mask(std::string_view who, const at::Tensor& mask, const at::Device& device,
+                std::int64_t count) {
+  check_contiguous(who, "mask", mask, device, at::kInt, {mask_bytes(count) / 4});
+}
+
+}  // namespace
+
+NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
+                             const at::Tensor& mask, const at::Tensor& not_finite,
+                             const CodeRoom& room) {
+  constexpr std::string_view who = "encode_nonzeros";
+  check_dense(who, values);
+  check_room(who, coding.eighths);
+  const at::NoGradGuard no_gradient;
+  coding.type = float_type_of(who, "values", values.scalar_type());
+  coding.count = values.numel();
+  NonZeroCodes codes = {
+      .mask = mask,
+      .records = empty_codes(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, room)};
+  kernels::NonZeroMask bits = {};
+  if (mask.defined()) {
+    check_mask(who, mask, values.device(), coding.count);
+    bits.given = static_cast<const std::uint32_t*>(mask.const_data_ptr());
+  } else {
+    codes.mask = empty_codes(values, mask_bytes(coding.count) / 4, at::kInt, room);
+    bits.written = static_cast<std::uint32_t*>(codes.mask.mutable_data_ptr());
+  }
+  const void* from = values.const_data_ptr();
+  void* to = codes.records.mutable_data_ptr();
+  std::int32_t* counter = counter_of(who, not_finite, values.device());
+  dispatch(
+      who, values.device(), [&] { kernels::cpu::encode_nonzeros(coding, from, bits, to, counter); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::encode_nonzeros(coding, from, bits, to, counter, stream);
+      });
+  return codes;
+}
+
+at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
+                           at::IntArrayRef strides, at::ScalarType type,
+                           kernels::NonZeroCoding coding) {
+  constexpr std::string_view who = "decode_nonzeros";
+  check_room(who, coding.eighths);
+  const at::NoGradGuard no_gradient;
+  coding.type = float_type_of(who, "values", type);
+  coding.count = c10::multiply_integers(sizes);
+  const at::Tensor values = empty_values(
+      who, codes.records, nonzero_bytes(coding.count, coding.eighths), sizes, strides, type);
+  check_mask(who, codes.mask, values.device(), coding.count);
+  const auto* mask = static_cast<const std::uint32_t*>(codes.mask.const_data_ptr());
+  const void* from = codes.records.const_data_ptr();
+  void* to = values.mutable_data_ptr();
+  dispatch(
+      who, values.device(), [&] { kernels::cpu::decode_nonzeros(coding, mask, from, to); },
+      [&](cudaStream_t stream) { kernels::cuda::decode_nonzeros(coding, mask, from, to, stream); });
+  return values;
+}
+
+}  // namespace triaccel

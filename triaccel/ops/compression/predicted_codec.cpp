@@ -1,0 +1,100 @@
+#include "triaccel/ops/compression/predicted_codec.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec.h"
+#include "triaccel/kernels/compression/frequency/predicted_codec.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
+#include "triaccel/ops/tensors/dispatch.h"
+#include "triaccel/ops/tensors/tensor_check.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kCounts = sizeof(PredictionCounts) / sizeof(std::int64_t);
+
+kernels::PredictedCoding predicted_coding(std::string_view who, at::IntArrayRef sizes,
+                                          at::IntArrayRef strides, at::ScalarType type,
+                                          const FrequencyCoding& coding, int saved) {
+  const std::vector<BlockMap> maps = block_maps(sizes, strides);
+  require(maps.size() == 1, who, "a tensor of sizes ", sizes, " is ", maps.size(),
+          " maps, not one; ask codes_predicted first");
+  require(coding.rounding == kernels::Rounding::Dither, who,
+          "differences are coded with dither alone");
+  require(maps.front().row_stride < kernels::kMostBlockStride &&
+              maps.front().column_stride < kernels::kMostBlockStride,
+          who, "strides ", strides, " are too large; ask for smaller ones");
+  return {.map = maps.front(),
+          .type = float_type_of(who, "values", type),
+          .block = coding.block,
+          .bits = coefficient_bits(coding.block, coding.band_eighths),
+          .saved = saved,
+          .key = coding.key};
+}
+
+std::int64_t bytes_of(const kernels::PredictedCoding& coding) {
+  return predicted_layout(coding.map, coding.block, coding.bits, coding.saved).bytes();
+}
+
+}  // namespace
+
+bool codes_predicted(const at::Tensor& values) {
+  return codes_frequency(values) && block_maps(values.sizes()).size() == 1;
+}
+
+at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
+                            const at::Tensor& counts, const at::Tensor& not_finite,
+                            const CodeRoom& room) {
+  constexpr std::string_view who = "encode_predicted";
+  require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
+  const at::NoGradGuard no_gradient;
+  const kernels::PredictedCoding how =
+      predicted_coding(who, values.sizes(), values.strides(), values.scalar_type(), coding, saved);
+  PredictionCounts* counted = nullptr;
+  if (counts.defined()) {
+    check_contiguous(who, "counts", counts, values.device(), at::kLong, {kCounts});
+    counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
+  }
+  std::int32_t* lost = counter_of(who, not_finite, values.device());
+  const at::Tensor codes = empty_codes(values, bytes_of(how), at::kByte, room);
+  auto* to = codes.mutable_data_ptr<std::uint8_t>();
+  const void* from = values.const_data_ptr();
+  dispatch(
+      who, values.device(), [&] { kernels::cpu::encode_predicted(how, from, to, counted, lost); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::encode_predicted(how, from, to, counted, lost, stream);
+      });
+  return codes;
+}
+
+at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
+                            at::ScalarType type, const FrequencyCoding& coding, int saved) {
+  constexpr std::string_view who = "decode_predicted";
+  const at::NoGradGuard no_gradient;
+  const kernels::PredictedCoding how = predicted_coding(who, sizes, strides, type, coding, saved);
+  const at::Tensor values = empty_values(who, codes, bytes_of(how), sizes, strides, type);
+  const auto* from = codes.const_data_ptr<std::uint8_t>();
+  void* to = values.mutable_data_ptr();
+  dispatch(
+      who, codes.device(), [&] { kernels::cpu::decode_predicted(how, from, to); },
+      [&](cudaStream_t stream) { kernels::cuda::decode_predicted(how, from, to, stream); });
+  return values;
+}
+
+at::Tensor prediction_counts(const at::Device& device) {
+  return at::zeros({kCounts}, at::TensorOptions(at::kLong).device(device));
+}
+
+PredictionCounts counted_predictions(const at::Tensor& counts) {
+  const at::Tensor host = counts.cpu();
+  PredictionCounts counted;
+  std::memcpy(&counted, host.const_data_ptr(), sizeof counted);
+  return counted;
+}
+
+}  // namespace triaccel

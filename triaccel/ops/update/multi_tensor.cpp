@@ -1,0 +1,198 @@
+#include "triaccel/ops/update/multi_tensor.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "triaccel/base/error.h"
+#include "triaccel/ops/tensors/dispatch.h"
+#include "triaccel/ops/tensors/tensor_check.h"
+#include "triaccel/ops/update/layer_scales.h"
+#include "triaccel/ops/update/step_control.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kMomentsBytes = sizeof(kernels::LayerMoments);
+
+kernels::LayerMoments* moments_of(std::string_view who, const at::Tensor& moments,
+                                  const at::Device& device) {
+  check_contiguous(who, "moments", moments, device, at::kByte, {-1});
+  require(moments.numel() % kMomentsBytes == 0, who, "moments must have a multiple of ",
+          kMomentsBytes, " bytes, got ", moments.numel());
+  return reinterpret_cast<kernels::LayerMoments*>(moments.mutable_data_ptr<std::uint8_t>());
+}
+
+kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bundle,
+                                    const UpdateInputs& inputs) {
+  const at::Device& device = bundle.device();
+  const std::int64_t layers = bundle.layer_count();
+  check_contiguous(who, "learning_rates", inputs.learning_rates, device, at::kFloat, {-1});
+  require(inputs.learning_rates.numel() >= layers, who, "learning_rates has ",
+          inputs.learning_rates.numel(), " entries for ", layers, " layers");
+  kernels::UpdateInputs ours = {.learning_rates = inputs.learning_rates.const_data_ptr<float>(),
+                                .control = step_control_of(who, inputs.step_control, device),
+                                .scales = layer_scales_of(who, inputs.layer_scales, device, layers),
+                                .moments = nullptr,
+                                .gate = inputs.gate};
+  if (inputs.gate == UpdateGate::Layer) {
+    ours.moments = moments_of(who, inputs.moments, device);
+    require(inputs.moments.numel() >= layers * kMomentsBytes, who, "moments has room for ",
+            inputs.moments.numel() / kMomentsBytes, " layers of ", layers);
+  }
+  return ours;
+}
+
+/// The states of all parameters lie in one piece, in their order.
+kernels::StateNoise noise_of(const TensorBundle& bundle, std::uint64_t seed) {
+  return {.seed = seed, .origin = bundle.all().front().state1};
+}
+
+/// The scratch in two pieces: tickets first, since their number is that of the layers.
+constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
+
+std::int64_t ticket_bytes(const TensorBundle& bundle) {
+  return (bundle.layer_count() + 1) / 2 * 8;  // 4 a layer, and chunks start at multiples of 8
+}
+
+}  // namespace
+
+at::Tensor moments_scratch(const TensorBundle& bundle) {
+  const std::int64_t bytes =
+      ticket_bytes(bundle) + kernels::chunk_count(bundle.all()) * kChunkBytes;
+  return at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(bundle.device()));
+}
+
+void clear_moments(const at::Tensor& step_control, const at::Tensor& layer_scales,
+                   const at::Tensor& moments) {
+  constexpr std::string_view who = "clear_moments";
+  require(step_control.defined(), who, "step_control is an undefined tensor");
+  const at::Device device = step_control.device();
+  kernels::LayerMoments* layers = moments_of(who, moments, device);
+  const std::int64_t layer_count = moments.numel() / kMomentsBytes;
+  const kernels::MomentsScales scales = {&step_control_of(who, step_control, device)->loss_scale,
+                                         layer_scales_of(who, layer_scales, device, layer_count)};
+  dispatch(
+      who, device, [&] { kernels::cpu::clear_moments(scales, layers, layer_count); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::clear_moments(scales, layers, layer_count, stream);
+      });
+}
+
+void add_gradient_moments(const TensorBundle& bundle, const at::Tensor& step_control,
+                          const at::Tensor& layer_scales, const at::Tensor& scratch,
+                          const at::Tensor& moments) {
+  constexpr std::string_view who = "add_gradient_moments";
+  const auto tensors = bundle.with_gradients();
+  const at::Device& device = bundle.device();
+  const kernels::MomentsScales scales = {
+      &step_control_of(who, step_control, device)->loss_scale,
+      layer_scales_of(who, layer_scales, device, bundle.layer_count())};
+  kernels::LayerMoments* layers = moments_of(who, moments, device);
+  require(moments.numel() >= bundle.layer_count() * kMomentsBytes, who, "moments has room for ",
+          moments.numel() / kMomentsBytes, " layers of ", bundle.layer_count());
+  check_contiguous(who, "scratch", scratch, device, at::kByte, {-1});
+  require(scratch.numel() >= ticket_bytes(bundle) + kernels::chunk_count(tensors) * kChunkBytes,
+          who, "scratch is too small; take it from moments_scratch()");
+  auto* bytes = scratch.mutable_data_ptr<std::uint8_t>();
+  const kernels::MomentsScratch ours = {
+      .chunks = reinterpret_cast<kernels::ChunkMoments*>(bytes + ticket_bytes(bundle)),
+      .tickets = reinterpret_cast<std::uint32_t*>(bytes)};
+  dispatch(
+      who, device, [&] { kernels::cpu::add_gradient_moments(tensors, scales, ours, layers); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::add_gradient_moments(tensors, scales, ours, layers, stream);
+      });
+}
+
+void decide_step(const at::Tensor& step_control, const at::Tensor& moments,
+                 const kernels::StepControlOptions& options) {
+  constexpr std::string_view who = "decide_step";
+  require(step_control.defined(), who, "step_control is an undefined tensor");
+  kernels::StepControl* control = step_control_of(who, step_control, step_control.device());
+  const kernels::LayerMoments* layers = moments_of(who, moments, step_control.device());
+  const std::int64_t layer_count = moments.numel() / kMomentsBytes;
+  dispatch(
+      who, step_control.device(),
+      [&] { kernels::cpu::decide_step(control, layers, layer_count, options); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::decide_step(control, layers, layer_count, options, stream);
+      });
+}
+
+void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& moments) {
+  constexpr std::string_view who = "update_layer_scales";
+  require(layer_scales.defined(), who, "layer_scales is an undefined tensor");
+  const at::Device device = layer_scales.device();
+  const kernels::LayerMoments* layers = moments_of(who, moments, device);
+  const std::int64_t layer_count = moments.numel() / kMomentsBytes;
+  kernels::LayerScale* scales = layer_scales_of(who, layer_scales, device, layer_count);
+  dispatch(
+      who, device, [&] { kernels::cpu::update_layer_scales(scales, layers, layer_count); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::update_layer_scales(scales, layers, layer_count, stream);
+      });
+}
+
+void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                const kernels::SgdStep& step) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("sgd_update", bundle, inputs);
+  dispatch(
+      "sgd_update", bundle.device(), [&] { kernels::cpu::sgd_update(tensors, ours, step); },
+      [&](cudaStream_t stream) { kernels::cuda::sgd_update(tensors, ours, step, stream); });
+}
+
+void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                  const kernels::AdamWStep& step) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("adamw_update", bundle, inputs);
+  dispatch(
+      "adamw_update", bundle.device(), [&] { kernels::cpu::adamw_update(tensors, ours, step); },
+      [&](cudaStream_t stream) { kernels::cuda::adamw_update(tensors, ours, step, stream); });
+}
+
+void quantized_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                          const kernels::SgdStep& step, std::uint64_t seed) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("quantized_sgd_update", bundle, inputs);
+  const kernels::StateNoise noise = noise_of(bundle, seed);
+  dispatch(
+      "quantized_sgd_update", bundle.device(),
+      [&] { kernels::cpu::quantized_sgd_update(tensors, ours, step, noise); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::quantized_sgd_update(tensors, ours, step, noise, stream);
+      });
+}
+
+void quantized_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
+                            const kernels::AdamWStep& step, std::uint64_t seed) {
+  const auto tensors = bundle.with_gradients();
+  const kernels::UpdateInputs ours = kernel_inputs("quantized_adamw_update", bundle, inputs);
+  const kernels::StateNoise noise = noise_of(bundle, seed);
+  dispatch(
+      "quantized_adamw_update", bundle.device(),
+      [&] { kernels::cpu::quantized_adamw_update(tensors, ours, step, noise); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::quantized_adamw_update(tensors, ours, step, noise, stream);
+      });
+}
+
+void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,
+                     const kernels::WeightAverageStep& step) {
+  constexpr std::string_view who = "average_weights";
+  const kernels::StepControl* control = step_control_of(who, step_control, bundle.device());
+  dispatch(
+      who, bundle.device(), [&] { kernels::cpu::average_weights(bundle.all(), control, step); },
+      [&](cudaStream_t stream) {
+        kernels::cuda::average_weights(bundle.all(), control, step, stream);
+      });
+}
+
+void swap_weights(const TensorBundle& bundle) {
+  dispatch(
+      "swap_weights", bundle.device(), [&] { kernels::cpu::swap_weights(bundle.all()); },
+      [&](cudaStream_t stream) { kernels::cuda::swap_weights(bundle.all(), stream); });
+}
+
+}  // namespace triaccel

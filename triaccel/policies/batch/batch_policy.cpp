@@ -1,0 +1,190 @@
+#include "triaccel/policies/batch/batch_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "triaccel/base/divide_up.h"
+#include "triaccel/base/error.h"
+#include "triaccel/policies/batch/batch_paper.h"
+#include "triaccel/policies/batch/batch_rate.h"
+
+namespace triaccel {
+namespace {
+
+/// What memory depends on besides the batch: precisions, saved formats, gradient sources.
+std::uint64_t mix_of(StepPlan plan) {
+  plan.batch_size = plan.micro_batch_size = 0;
+  return shape_hash(plan);
+}
+
+/// Bytes that are there whatever the batch, as counted: the intercept of a fitted line would err by
+/// as much as the room they leave. Gradients are not among them: they come and go within a step,
+/// mostly when the activations are gone.
+double fixed_bytes(const MemoryReport& memory) {
+  double sum = 0;
+  for (MemoryPurpose purpose :
+       {MemoryPurpose::Weights, MemoryPurpose::Optimizer, MemoryPurpose::Data})
+    sum += static_cast<double>(memory.peak_by_purpose[static_cast<std::size_t>(purpose)]);
+  return sum;
+}
+
+/// The short last step of an epoch alone says nothing about the batch size.
+bool has_full_step(const StepReport& report, const StepPlan& ran) {
+  return report.interval_samples >= ran.batch_size;
+}
+
+}  // namespace
+
+BatchPolicy::BatchPolicy(const ControlOptions& options, const StepPlan& start)
+    : options_(options.batch),
+      set_(options.set),
+      guards_(options.guards),
+      sizes_(options.batch, start),
+      start_batch_(start.batch_size),
+      start_pass_(start.micro_batch_size),
+      start_scale_(start.learning_rate_scale),
+      robust_(options.batch),
+      retry_wait_(options.batch.retry_ticks) {}
+
+double BatchPolicy::limit_bytes(const StepReport& report) const {
+  const std::int64_t budget = report.memory.limit;
+  const std::int64_t device = options_.device_bytes;
+  return static_cast<double>(budget > 0 && device > 0 ? std::min(budget, device)
+                                                      : std::max(budget, device));
+}
+
+double BatchPolicy::used_bytes(const StepReport& report) const {
+  return static_cast<double>(options_.signal == MemorySignal::Peak ? report.memory.peak
+                                                                   : report.memory.reserved);
+}
+
+void BatchPolicy::apply(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
+                        StepPlan& plan, PolicyEvents& events) {
+  highest_rate_ = std::max(highest_rate_, report.learning_rate);
+  if (options_.mode == BatchMode::Off) return grow_back(plan, events);
+  const double limit = limit_bytes(report);
+  if (limit > 0) {
+    if (set_ == PolicySet::Paper)
+      apply_paper(report, ran, plan, events);
+    else
+      apply_robust(report, ran, noise, plan);
+    if (plan.batch_size != ran.batch_size || plan.micro_batch_size != ran.micro_batch_size)
+      events.push_back(text("batch ", ran.batch_size, " (", ran.micro_batch_size, " a pass) -> ",
+                            plan.batch_size, " (", plan.micro_batch_size, "): memory at ",
+                            std::llround(100 * used_bytes(report) / limit), " % of the limit",
+                            report.memory_retries > 0 ? ", after an out of memory" : ""));
+  }
+  if (options_.mode == BatchMode::Elastic)
+    plan.learning_rate_scale = static_cast<float>(
+        start_scale_ * rate_for_batch(options_.rate, start_batch_, plan.batch_size, noise));
+}
+
+void BatchPolicy::apply_paper(const StepReport& report, const StepPlan& ran, StepPlan& plan,
+                              PolicyEvents& events) const {
+  const bool micro = options_.mode == BatchMode::Micro;
+  const bool retried = report.memory_retries > 0;
+  if (retried && micro) return;  // the pass is smaller already
+  if (!retried && !has_full_step(report, ran)) return;
+  const double limit = limit_bytes(report);
+  // A failed allocation leaves a peak below the limit; it means that the limit was passed.
+  const double used = retried ? 2 * limit : used_bytes(report);
+  if (retried) events.push_back("guard: out of memory counts as memory above rho_high");
+  const std::int64_t before = micro ? ran.micro_batch_size : ran.batch_size;
+  std::int64_t after = paper_batch(before, used, limit, options_);
+  if (guards_.batch_rounding && after != before && after % options_.bucket != 0) {
+    const std::int64_t bucket = options_.bucket;
+    const std::int64_t down = after / bucket * bucket;
+    after = after > before ? std::max(down, (before / bucket + 1) * bucket) : down;
+    events.push_back(text("guard: the batch is rounded to ", after));
+  }
+  const std::int64_t smallest = micro ? sizes_.smallest() : sizes_.smallest_batch();
+  const std::int64_t largest = micro ? sizes_.largest() : sizes_.largest_batch();
+  if (guards_.batch_bounds && (after < smallest || after > largest)) {
+    after = std::clamp(after, smallest, largest);
+    if (after != before) events.push_back(text("guard: the batch is kept at its bound, ", after));
+  }
+  after = std::max<std::int64_t>(1, after);
+  if (micro) {
+    plan.micro_batch_size = std::min(after, plan.batch_size);
+  } else if (after != before || retried) {
+    plan.batch_size = after;
+    plan.micro_batch_size = divide_up(after, sizes_.passes());
+  }
+}
+
+void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
+                               const GradientNoise& noise, StepPlan& plan) {
+  BatchSight sight{.mix = mix_of(ran),
+                   .mix_changes = mix_of(ran) != mix_of(plan),
+                   .pass = samples_per_pass(ran),
+                   .limit_bytes = limit_bytes(report),
+                   .fixed_bytes = fixed_bytes(report.memory),
+                   .retried = report.memory_retries > 0,
+                   .largest_pass = sizes_.largest()};
+  if (has_full_step(report, ran)) sight.used_bytes = used_bytes(report);
+  const bool elastic = options_.mode == BatchMode::Elastic;
+  if (elastic) {
+    // The cap stops growth; it takes nothing back.
+    const double most = largest_useful_batch(report, noise) / static_cast<double>(sizes_.passes());
+    if (most < static_cast<double>(sight.largest_pass))
+      sight.largest_pass = static_cast<std::int64_t>(most);
+  }
+  const std::int64_t next = robust_.next_pass(sight, sizes_);
+  const bool as_before =
+      next == sight.pass && (!elastic || passes_per_step(ran) == sizes_.passes());
+  if (!as_before) sizes_.set(plan, next);
+}
+
+double BatchPolicy::largest_useful_batch(const StepReport& report,
+                                         const GradientNoise& noise) const {
+  const auto start = static_cast<double>(start_batch_);
+  double most = std::numeric_limits<double>::infinity();
+  if (options_.kappa > 0) {
+    if (options_.wait_for_noise && !noise.measured()) return start;
+    if (const std::optional<double> scale = noise.scale()) most = options_.kappa * *scale;
+  }
+  if (options_.grow_as_rate_falls && report.learning_rate > 0)
+    most = std::min(most, start * highest_rate_ / report.learning_rate);
+  return std::max(start, most);  // what the user began with stands
+}
+
+void BatchPolicy::grow_back(StepPlan& plan, PolicyEvents& events) {
+  if (plan.micro_batch_size >= start_pass_ || --retry_in_ > 0) return;
+  plan.micro_batch_size = std::min(2 * plan.micro_batch_size, start_pass_);
+  grown_back_to_ = plan.micro_batch_size;
+  retry_in_ = retry_wait_;
+  events.push_back(text("forward passes of ", plan.micro_batch_size,
+                        " samples are tried again, long after an out of memory"));
+}
+
+void BatchPolicy::out_of_memory(const StepPlan& failed) {
+  if (options_.mode == BatchMode::Off) {
+    // One out-of-memory may halve the passes several times; only a return that failed waits longer.
+    if (failed.micro_batch_size == grown_back_to_) retry_wait_ *= 2;
+    grown_back_to_ = 0;
+    retry_in_ = retry_wait_;
+  } else if (set_ == PolicySet::Robust) {
+    robust_.out_of_memory(mix_of(failed), samples_per_pass(failed));
+  }
+}
+
+void BatchPolicy::save(std::vector<StateView>& state) const {
+  robust_.save(state);
+  state.push_back(number_state<std::int64_t>(
+      "batch.memory", {options_.device_bytes, retry_wait_, retry_in_, grown_back_to_}));
+  state.push_back(number_state<double>("batch.rate", {highest_rate_}));
+}
+
+void BatchPolicy::restore(const StateMap& saved) {
+  robust_.restore(saved);
+  const auto memory = numbers_from<std::int64_t>(saved, "batch.memory", 4);
+  options_.device_bytes = memory[0];
+  retry_wait_ = memory[1];
+  retry_in_ = memory[2];
+  grown_back_to_ = memory[3];
+  highest_rate_ = numbers_from<double>(saved, "batch.rate", 1)[0];
+}
+
+}  // namespace triaccel

@@ -1,0 +1,143 @@
+#include "triaccel/policies/compression/codec_rules.h"
+
+#include <algorithm>
+
+#include "triaccel/policies/compression/band_table.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kSmallBytes = 4096;  // of a whole tensor
+
+ActivationFormat format_of(SavedCodec codec) {
+  if (codec == SavedCodec::Raw) return ActivationFormat::Raw;
+  return is_lossy(codec) ? ActivationFormat::Coded : ActivationFormat::Lossless;
+}
+
+}  // namespace
+
+bool can_code(const SavedStatistics& tensor, std::int64_t samples) {
+  const bool floating = tensor.type == ElementType::F32 || tensor.type == ElementType::F16 ||
+                        tensor.type == ElementType::BF16;
+  return floating && keeps_values(tensor.kind) && tensor.raw_bytes(samples) >= kSmallBytes;
+}
+
+bool levels_channels(const SavedStatistics& tensor, std::int64_t samples) {
+  constexpr std::int64_t most_positions = 15;  // from 4 x 4 on a transform codes channels apart
+  constexpr std::int64_t fewest_of_channel = 32;
+  if (tensor.kind != SavedClass::NormInput || tensor.sizes.size() != 4) return false;
+  const std::int64_t positions = tensor.sizes[2] * tensor.sizes[3];
+  return positions <= most_positions &&
+         tensor.elements(samples) >= fewest_of_channel * tensor.sizes[1];
+}
+
+SavedPlan lossless_plan(const SavedStatistics& tensor) {
+  switch (tensor.kind) {
+    case SavedClass::Sizes:
+      return {.codec = SavedCodec::Shape};
+    case SavedClass::Sign:
+      return {.codec = SavedCodec::Mask};
+    case SavedClass::Window:  // not every pooling tells its windows
+      return {.codec = tensor.window_taps >= 1 && tensor.window_taps <= 256 ? SavedCodec::Window
+                                                                            : SavedCodec::Raw};
+    case SavedClass::Constant:
+    case SavedClass::Positive:
+    case SavedClass::NormInput:
+    case SavedClass::Factor:
+    case SavedClass::Nonlinear:
+    case SavedClass::Attention:
+    case SavedClass::Statistics:
+    case SavedClass::Vector:
+    case SavedClass::Other:
+      return {};
+  }
+  return {};
+}
+
+std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors) {
+  std::vector<SavedPlan> plans;
+  for (const SavedStatistics& tensor : tensors) plans.push_back(lossless_plan(tensor));
+  return plans;
+}
+
+std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
+                                     const SavedPlan& plan, std::int64_t samples) {
+  std::vector<SavedPlan> plans;
+  for (const SavedStatistics& tensor : tensors)
+    plans.push_back(can_code(tensor, samples) ? plan : lossless_plan(tensor));
+  return plans;
+}
+
+bool is_lossy(SavedCodec codec) {
+  switch (codec) {
+    case SavedCodec::Raw:
+    case SavedCodec::Shape:
+    case SavedCodec::Mask:
+    case SavedCodec::Window:
+      return false;
+    case SavedCodec::Groups:
+    case SavedCodec::Levelled:
+    case SavedCodec::NonZeros:
+    case SavedCodec::Frequency:
+    case SavedCodec::Derived:
+    case SavedCodec::Bf16:
+    case SavedCodec::GroupsActnn:
+    case SavedCodec::GroupsGact:
+    case SavedCodec::LowHighSplit:
+      return true;
+  }
+  return true;
+}
+
+int least_bits(SavedClass kind, const CodecOptions& options) {
+  if (kind == SavedClass::Nonlinear) return options.nonlinear_bits;
+  if (kind == SavedClass::Attention) return options.attention_bits;
+  return 1;
+}
+
+double usual_sensitivity(SavedClass kind) { return kind == SavedClass::NormInput ? 0.2 : 1.0; }
+
+double sensitivity_of(const SavedStatistics& tensor) {
+  return tensor.sensitivity > 0 ? tensor.sensitivity : usual_sensitivity(tensor.kind);
+}
+
+double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
+  switch (plan.codec) {
+    case SavedCodec::Raw:
+      return 32;
+    case SavedCodec::Groups:
+    case SavedCodec::Levelled:
+      return plan.eighths / 8.0;
+    case SavedCodec::NonZeros:
+      return std::min(8.0, plan.eighths / 8.0 / std::max(tensor.nonzero_share, 1.0 / 64));
+    case SavedCodec::Frequency:
+      return static_cast<double>(asked_bits(plan)) / coefficients_of(plan.block);
+    case SavedCodec::Bf16:
+      return 16;
+    case SavedCodec::GroupsActnn:
+    case SavedCodec::LowHighSplit:
+      return 2;
+    case SavedCodec::GroupsGact:
+      return 4;
+    case SavedCodec::Shape:
+    case SavedCodec::Mask:
+    case SavedCodec::Window:
+    case SavedCodec::Derived:
+      return 0;
+  }
+  return 0;
+}
+
+void put_saved_plans(StepPlan& step, const SavedCensus& census,
+                     const std::vector<SavedStatistics>& tensors,
+                     const std::vector<SavedPlan>& plans) {
+  step.saved = plans_by_entry(census, tensors, plans);
+  for (LayerPlan& layer : step.layers) layer.saved = ActivationFormat::Raw;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].layer < 0) continue;
+    LayerPlan& layer = step.layers.at(static_cast<std::size_t>(tensors[i].layer));
+    layer.saved = std::max(layer.saved, format_of(plans[i].codec));
+  }
+}
+
+}  // namespace triaccel

@@ -1,0 +1,260 @@
+#include "triaccel/policies/compression/compression_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+constexpr double kKeptMean = 0.9;         // of the averages, a tick
+constexpr std::int64_t kFirstLosses = 8;  // before the averages mean anything
+constexpr double kLeastDeviation = 0.02;  // of the mean loss: less is no spike, however calm
+constexpr double kMostPriceFactor = 16;   // a drop that dear does not happen
+constexpr double kQuietNoise = 0.25;      // of the target: far below it
+constexpr const char* kNumbers = "compression/numbers";
+constexpr const char* kCounts = "compression/counts";
+
+std::string brief(double value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.3g", value);
+  return digits;
+}
+
+double ratio_of(const CompressionState& state, const LoopOptions& options) {
+  return options.target_ratio / state.bytes;
+}
+
+/// True when there was room to grow. A start above the limit is left where it is.
+bool grow(CompressionState& state, double factor, const LoopOptions& options) {
+  const double most = std::max(options.target_ratio / options.least_ratio, state.bytes);
+  const double before = state.bytes;
+  state.bytes = std::min(state.bytes * factor, most);
+  return state.bytes > before;
+}
+
+bool shrink(CompressionState& state, double factor, const LoopOptions& options) {
+  const double most_ratio = options.most_ratio > 0 ? options.most_ratio : options.target_ratio;
+  const double least = std::min(options.target_ratio / most_ratio, state.bytes);
+  const double before = state.bytes;
+  state.bytes = std::max(state.bytes * factor, least);
+  return state.bytes < before;
+}
+
+std::string change_text(double ratio_before, const CompressionState& state,
+                        const LoopOptions& options) {
+  return text("compression ", brief(ratio_before), "x -> ", brief(ratio_of(state, options)), "x: ");
+}
+
+/// Spreads of the loss about its mean; upwards positive.
+double loss_score(const CompressionState& state, double loss) {
+  const double deviation =
+      std::max(std::sqrt(state.loss_variance), kLeastDeviation * std::abs(state.loss_mean));
+  return deviation > 0 ? (loss - state.loss_mean) / deviation : 0;
+}
+
+void add_loss(CompressionState& state, double loss) {
+  ++state.loss_ticks;
+  const double share = std::max(1 - kKeptMean, 1 / static_cast<double>(state.loss_ticks));
+  const double distance = loss - state.loss_mean;
+  state.loss_mean += share * distance;
+  state.loss_variance = (1 - share) * (state.loss_variance + share * distance * distance);
+}
+
+/// No codes for a while, and more bytes after it, unless the last look found that they add next to
+/// no noise. What comes after a spike may be another level: the averages start anew.
+void fall_back(CompressionState& state, const CompressionTick& tick, const std::string& why,
+               const LoopOptions& options, PolicyEvents& events) {
+  const bool coded = state.lossless_until == 0;
+  const bool cleared = state.noise >= 0 && state.noise < kQuietNoise && !tick.nonfinite;
+  const double before = ratio_of(state, options);
+  if (coded && !cleared) grow(state, options.spike_grow, options);
+  state.lossless_until = tick.step + options.lossless_steps;
+  state.loss_ticks = 0;
+  state.loss_mean = state.loss_variance = 0;
+  state.quiet = false;
+  state.quiet_epochs = 0;
+  if (!coded)
+    events.push_back(text("compression stays lossless for another ", options.lossless_steps,
+                          " steps: ", why, ", which codes did not cause"));
+  else if (cleared)
+    events.push_back(text("compression pauses for ", options.lossless_steps, " steps: ", why,
+                          "; then as before, since codes add next to no noise"));
+  else
+    events.push_back(change_text(before, state, options) +
+                     text(why, "; lossless for ", options.lossless_steps, " steps first"));
+}
+
+void answer_noise(CompressionState& state, const CompressionTick& tick, const LoopOptions& options,
+                  PolicyEvents& events) {
+  const bool measured = std::isfinite(tick.code_noise) && tick.batch_noise > 0;
+  if (!measured) return;
+  const double noise = tick.code_noise / tick.batch_noise;
+  const double rate_share = std::clamp(tick.rate_share, 1e-3, 1.0);
+  const double target = options.noise_target * std::pow(rate_share, -options.rate_exponent);
+  state.noise = noise / target;
+  const double before = ratio_of(state, options);
+  const std::string reason =
+      text("codes add ", brief(100 * noise), " % to the mini-batch's noise, target ",
+           brief(100 * target), " %");
+  if (noise > target) {
+    state.quiet = false;
+    state.quiet_epochs = 0;
+    if (grow(state, options.grow, options)) {
+      events.push_back(change_text(before, state, options) + reason);
+    } else if (!state.told_limit) {
+      state.told_limit = true;
+      events.push_back(text("compression stays at ", brief(before), "x, its least: ", reason));
+    }
+  } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
+             shrink(state, options.shrink, options)) {
+    state.told_limit = false;
+    events.push_back(change_text(before, state, options) + reason);
+  }
+}
+
+/// What drops: points of accuracy, or, without any, the training loss.
+struct Drop {
+  bool measured = false;
+  bool too_far = false;
+  std::string reason = {};
+};
+
+Drop drop_of(const CompressionState& state, const CompressionEpoch& epoch,
+             const LoopOptions& options) {
+  if (std::isfinite(epoch.accuracy)) {
+    const bool referred = std::isfinite(epoch.reference);
+    const double best = referred ? epoch.reference : state.best_accuracy;
+    const double points = best - epoch.accuracy;
+    return {.measured = true,
+            .too_far = best >= 0 && points > options.guard_points,
+            .reason = text("accuracy ", brief(epoch.accuracy), " % is ", brief(points),
+                           referred ? " points below the reference" : " points below the best")};
+  }
+  if (state.loss_ticks == 0) return {};
+  return {.measured = true,
+          .too_far =
+              state.best_loss > 0 && state.loss_mean > state.best_loss * (1 + options.guard_loss),
+          .reason = text("training loss ", brief(state.loss_mean), " is above its best ",
+                         brief(state.best_loss))};
+}
+
+}  // namespace
+
+CompressionState first_state(const LoopOptions& options) {
+  CompressionState state;
+  if (options.start_ratio > 0) state.bytes = options.target_ratio / options.start_ratio;
+  state.price = options.drop_prices[0];
+  return state;
+}
+
+CompressionOrders orders_of(const CompressionState& state, const LoopOptions& options) {
+  return {.ratio = ratio_of(state, options),
+          .drop_price = state.price * state.price_factor,
+          .lossless = state.lossless_until > 0,
+          .frozen = state.frozen_epochs > 0};
+}
+
+CompressionState after_tick(CompressionState state, const CompressionTick& tick,
+                            const LoopOptions& options, PolicyEvents& events) {
+  if (!options.adapt) return state;
+  // The rate is low before it first rises, too: only later does it mark the end of training.
+  const std::size_t phase = tick.progress < 1.0 / 3 ? 0 : tick.rate_share > 0.1 ? 1 : 2;
+  if (state.price != options.drop_prices[phase]) {
+    state.price = options.drop_prices[phase];
+    events.push_back(text("a dropped band now costs ", brief(state.price * state.price_factor),
+                          " times its energy: ", brief(100 * tick.progress),
+                          " % of training done, learning rate at ", brief(100 * tick.rate_share),
+                          " % of its highest"));
+  }
+  if (tick.nonfinite) {
+    fall_back(state, tick, "a loss or gradient was not finite", options, events);
+    return state;
+  }
+  const bool has_loss = std::isfinite(tick.loss);
+  const double score = has_loss ? loss_score(state, tick.loss) : 0;
+  if (state.loss_ticks >= kFirstLosses && score > options.spike_deviations) {
+    fall_back(state, tick,
+              text("loss ", brief(tick.loss), " is ", brief(score), " deviations above its mean ",
+                   brief(state.loss_mean)),
+              options, events);
+    return state;
+  }
+  if (has_loss) add_loss(state, tick.loss);
+  if (state.lossless_until > 0) {
+    if (tick.step < state.lossless_until) return state;
+    state.lossless_until = 0;
+    events.push_back(text("codes again, at ", brief(ratio_of(state, options)), "x"));
+    return state;  // the noise of this interval is nobody's
+  }
+  answer_noise(state, tick, options, events);
+  return state;
+}
+
+CompressionState after_epoch(CompressionState state, const CompressionEpoch& epoch,
+                             const LoopOptions& options, PolicyEvents& events) {
+  if (!options.adapt) return state;
+  const double before = ratio_of(state, options);
+  const Drop drop = drop_of(state, epoch, options);
+  state.frozen_epochs = std::max<std::int64_t>(0, state.frozen_epochs - 1);
+  if (drop.too_far && state.lossless_until == 0) {
+    grow(state, options.guard_grow, options);
+    state.price_factor = std::min(2 * state.price_factor, kMostPriceFactor);
+    state.frozen_epochs = options.frozen_epochs;
+    state.quiet_epochs = 0;
+    events.push_back(change_text(before, state, options) + drop.reason +
+                     text("; no shrinking for ", options.frozen_epochs, " epochs"));
+  } else if (drop.measured && !drop.too_far && state.quiet) {
+    ++state.quiet_epochs;
+  }
+  if (state.quiet_epochs >= std::max<std::int64_t>(1, options.quiet_epochs)) {
+    state.quiet_epochs = 0;
+    if (state.frozen_epochs == 0 && shrink(state, options.quiet_shrink, options)) {
+      state.told_limit = false;
+      events.push_back(change_text(before, state, options) +
+                       text(options.quiet_epochs, " quiet epochs"));
+    }
+  }
+  state.quiet = true;
+  if (std::isfinite(epoch.accuracy))
+    state.best_accuracy = std::max(state.best_accuracy, epoch.accuracy);
+  if (state.loss_ticks > 0)
+    state.best_loss =
+        state.best_loss > 0 ? std::min(state.best_loss, state.loss_mean) : state.loss_mean;
+  return state;
+}
+
+double error_bound_of(const CompressionState& state, double error_bound) {
+  return error_bound / std::pow(state.bytes, 4);
+}
+
+std::vector<StateView> compression_state(const CompressionState& s) {
+  return {number_state<double>(kNumbers, {s.bytes, s.price_factor, s.price, s.best_accuracy,
+                                          s.best_loss, s.loss_mean, s.loss_variance, s.noise}),
+          number_state<std::int64_t>(kCounts, {s.loss_ticks, s.lossless_until, s.frozen_epochs,
+                                               s.quiet_epochs, s.quiet, s.told_limit})};
+}
+
+CompressionState compression_from(const StateMap& saved) {
+  const auto numbers = numbers_from<double>(saved, kNumbers, 8);
+  const auto counts = numbers_from<std::int64_t>(saved, kCounts, 6);
+  return {.bytes = numbers[0],
+          .price_factor = numbers[1],
+          .price = numbers[2],
+          .best_accuracy = numbers[3],
+          .best_loss = numbers[4],
+          .loss_mean = numbers[5],
+          .loss_variance = numbers[6],
+          .noise = numbers[7],
+          .loss_ticks = counts[0],
+          .lossless_until = counts[1],
+          .frozen_epochs = counts[2],
+          .quiet_epochs = counts[3],
+          .quiet = counts[4] != 0,
+          .told_limit = counts[5] != 0};
+}
+
+}  // namespace triaccel

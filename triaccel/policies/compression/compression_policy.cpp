@@ -1,0 +1,127 @@
+#include "triaccel/policies/compression/compression_policy.h"
+
+#include <tuple>
+
+#include "triaccel/base/error.h"
+#include "triaccel/policies/compression/codec_rules.h"
+#include "triaccel/policies/compression/error_bound.h"
+#include "triaccel/policies/compression/predicted_error.h"
+#include "triaccel/policies/memory/held_bytes.h"
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kPlanned = "compression/planned";
+constexpr const char* kTensorSketches = "compression/sketches";
+constexpr const char* kLearnt = "compression/layers_learnt";
+constexpr const char* kCalibration = "compression/layers";
+
+const CompressionOptions& checked(const CompressionOptions& options) {
+  check_options(options);
+  return options;
+}
+
+}  // namespace
+
+CompressionPolicy::CompressionPolicy(const CompressionOptions& options)
+    : options_(checked(options)), loop_(first_state(options.loop)) {}
+
+void CompressionPolicy::tick(const CompressionTick& tick, PolicyEvents& events) {
+  loop_ = after_tick(loop_, tick, options_.loop, events);
+}
+
+void CompressionPolicy::epoch(const CompressionEpoch& epoch, PolicyEvents& events) {
+  loop_ = after_epoch(loop_, epoch, options_.loop, events);
+}
+
+bool CompressionPolicy::codes() const {
+  return options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
+}
+
+double CompressionPolicy::error_bound() const {
+  return options_.mode == CompressionMode::Error ? error_bound_of(loop_, options_.error_bound) : 0;
+}
+
+bool CompressionPolicy::correct(double measured_error, bool may_grow) {
+  if (options_.mode != CompressionMode::Error) return false;
+  const double before = error_scale_;
+  error_scale_ = corrected_scale(before, measured_error, error_bound(), may_grow);
+  return error_scale_ != before;
+}
+
+void CompressionPolicy::learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+                              std::span<const SavedPlan> plans) {
+  learnt_.add(measured, tensors, predicted_errors(tensors, plans, planned_.drop_price));
+}
+
+void CompressionPolicy::calibrate() {
+  calibration_ = learnt_;
+  planned_ = {};
+}
+
+CompressionPolicy::Planned CompressionPolicy::wanted() const {
+  const CompressionOrders orders = this->orders();
+  if (!codes() || orders.lossless) return {};
+  return {orders.ratio, orders.drop_price, error_scale_ * error_bound()};
+}
+
+SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
+                                      std::int64_t samples, std::span<const SavedPlan> previous) {
+  const Planned wanted = this->wanted();
+  if (wanted == Planned{}) {
+    const bool raw = options_.mode == CompressionMode::Off;
+    SavedDecision decision{
+        .plans = raw ? std::vector<SavedPlan>(tensors.size()) : lossless_plans(tensors),
+        .errors = std::vector<double>(tensors.size(), 0.0)};
+    decision.bytes = held_bytes(tensors, decision.plans, samples);
+    planned_ = {};
+    return decision;
+  }
+  PlanRequest request{.samples = samples,
+                      .budget_bytes = budget_for(tensors, wanted.ratio, samples),
+                      .drop_price = wanted.drop_price,
+                      .error_bound = wanted.error_bound,
+                      .previous = previous};
+  if (wanted == planned_ && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
+  SavedDecision decision = plan_saved(calibration_.calibrated(tensors), request, options_.codecs);
+  sketches_.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
+  planned_ = wanted;
+  return decision;
+}
+
+std::vector<StateView> CompressionPolicy::state() const {
+  std::vector<StateView> state = compression_state(loop_);
+  std::vector<float> values;
+  for (const SavedSketch& sketch : sketches_)
+    values.insert(values.end(), sketch.values.begin(), sketch.values.end());
+  state.push_back(number_state(kTensorSketches, values));
+  state.push_back(number_state<double>(
+      kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
+  state.push_back(learnt_.state(kLearnt));
+  state.push_back(calibration_.state(kCalibration));
+  return state;
+}
+
+void CompressionPolicy::restore(const StateMap& saved) {
+  const CompressionState loop = compression_from(saved);
+  const auto planned = numbers_from<double>(saved, kPlanned, 4);
+  const auto values = numbers_from<float>(saved, kTensorSketches);
+  constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
+  if (values.size() % kPerSketch != 0)
+    throw StorageError(text("the checkpoint's state '", kTensorSketches, "' has another size"));
+  NoiseCalibration learnt, calibration;
+  learnt.restore(saved, kLearnt);
+  calibration.restore(saved, kCalibration);
+  learnt_ = learnt;
+  calibration_ = calibration;
+  loop_ = loop;
+  planned_ = {planned[0], planned[1], planned[2]};
+  error_scale_ = planned[3];
+  sketches_.assign(values.size() / kPerSketch, {});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    sketches_[i / kPerSketch].values[i % kPerSketch] = values[i];
+}
+
+}  // namespace triaccel

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "triaccel/core/code_noise.h"
+#include "triaccel/core/state_view.h"
+#include "triaccel/policies/compression/compression_loop.h"
+#include "triaccel/policies/compression/compression_options.h"
+#include "triaccel/policies/compression/noise_calibration.h"
+#include "triaccel/policies/compression/saved_planner.h"
+#include "triaccel/policies/compression/similarity_meter.h"
+
+namespace triaccel {
+
+/// Compression in the control loop: what saved tensors are worth, from what ticks and epochs say
+/// and from what the tensors look like.
+///
+/// The same reports give the same plans, also across state() and restore().
+class CompressionPolicy final : public Stateful {
+ public:
+  /// Throws UsageError for options no run can have.
+  explicit CompressionPolicy(const CompressionOptions& options);
+
+  void tick(const CompressionTick& tick, PolicyEvents& events);
+  void epoch(const CompressionEpoch& epoch, PolicyEvents& events);
+
+  /// Plans for passes of so many samples; `previous` are those in force, by tensor, or none. While
+  /// neither the ratio, the price of a drop nor the bound has changed, only tensors that have moved
+  /// since the last call get new ones.
+  SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
+                     std::span<const SavedPlan> previous);
+
+  /// Whether the mode is one of codes: then values matter, and loss and accuracy steer.
+  bool codes() const;
+
+  /// Whether the last plans were made under other orders than those now in force.
+  bool outdated() const { return codes() && !(wanted() == planned_); }
+
+  /// Tells the relative error of the gradient that was measured under the last plans. True: plan
+  /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
+  bool correct(double measured_error, bool may_grow);
+
+  /// Tells the noise of every layer that was measured under the last plans, which were made for
+  /// these tensors. Plans stay as they are until calibrate().
+  void learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+             std::span<const SavedPlan> plans);
+
+  /// Plans are made by that noise from now on, the next ones for all tensors. Where they are no
+  /// better, a copy from before goes on.
+  void calibrate();
+
+  /// The error of the gradient that Error mode promises; 0 in other modes.
+  double error_bound() const;
+
+  CompressionOrders orders() const { return orders_of(loop_, options_.loop); }
+
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
+
+ private:
+  /// What plans are made for; all 0: without loss.
+  struct Planned {
+    double ratio = 0, drop_price = 0, error_bound = 0;
+    bool operator==(const Planned&) const = default;
+  };
+  Planned wanted() const;
+
+  CompressionOptions options_;
+  CompressionState loop_;
+  double error_scale_ = 1;             // of the planner's bound over error_bound()
+  NoiseCalibration learnt_;            // what the noise of layers says
+  NoiseCalibration calibration_;       // what plans are made by: the same, or as it once was
+  Planned planned_;                    // what the last plans were made for
+  std::vector<SavedSketch> sketches_;  // of the tensors when they last got a plan
+};
+
+}  // namespace triaccel

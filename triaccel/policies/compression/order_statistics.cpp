@@ -1,0 +1,30 @@
+#include "triaccel/policies/compression/order_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+
+double quantile(std::vector<double> values, double q) {
+  ensure(!values.empty(), "a quantile of something");
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], place - static_cast<double>(below));
+}
+
+RobustSpread robust_spread(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  RobustSpread spread{.median = quantile(values, 0.5)};
+  if (values.size() < 3) return spread;
+  std::vector<double> distances;
+  for (double value : values) distances.push_back(std::abs(value - spread.median));
+  spread.deviation = 1.4826 * quantile(distances, 0.5);
+  return spread;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,78 @@
+#include "triaccel/policies/compression/similarity_meter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace triaccel {
+namespace {
+
+constexpr double kNoise = 1e-3;     // of a sketch's largest number
+constexpr double kKeptTests = 0.7;  // of the averages, a test
+
+float root(double square) { return static_cast<float>(std::sqrt(std::max(0.0, square))); }
+
+double share_of(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+}  // namespace
+
+SavedSketch sketch_of(const SavedStatistics& tensor) {
+  SavedSketch sketch;
+  std::size_t at = 0;
+  for (const TransformStatistics& transform : tensor.transforms)
+    for (const BandStatistics& band : transform.bands) {
+      sketch.values[at++] = transform.measured ? root(band.mean_square) : 0;
+      sketch.values[at++] = transform.measured ? root(band.squared_range) : 0;
+    }
+  sketch.values[at++] = root(tensor.variance);
+  sketch.values[at] = static_cast<float>(tensor.nonzero_share);
+  return sketch;
+}
+
+bool has_moved(const SavedSketch& before, const SavedSketch& now, double limit) {
+  const std::size_t density = before.values.size() - 1;
+  double largest = 0;
+  for (std::size_t i = 0; i < density; ++i)
+    largest = std::max(
+        {largest, static_cast<double>(before.values[i]), static_cast<double>(now.values[i])});
+  for (std::size_t i = 0; i <= density; ++i) {
+    const double a = before.values[i], b = now.values[i];
+    const double larger = std::max(a, b);
+    const bool counts = larger > (i == density ? 0 : kNoise * largest);
+    // Written so that NaN has moved.
+    if (counts && !(std::abs(a - b) <= limit * larger)) return true;
+    if (std::isnan(a) != std::isnan(b)) return true;
+  }
+  return false;
+}
+
+std::vector<bool> unmoved_tensors(std::span<const SavedSketch> before,
+                                  std::span<const SavedStatistics> tensors, double limit) {
+  std::vector<bool> unmoved(tensors.size(), false);
+  for (std::size_t i = 0; before.size() == tensors.size() && i < tensors.size(); ++i)
+    unmoved[i] = !has_moved(before[i], sketch_of(tensors[i]), limit);
+  return unmoved;
+}
+
+BlockMeter after_test(BlockMeter meter, const BlockTest& test, const BlockMeterOptions& options) {
+  if (meter.reuse == BlockReuse::Off || test.blocks == 0) return meter;
+  ++meter.tests;
+  const double share = std::max(1 - kKeptTests, 1 / static_cast<double>(meter.tests));
+  meter.hits += share * (share_of(test.verified, test.blocks) - meter.hits);
+  meter.saved +=
+      share * (share_of(test.plain_bytes - test.predicted_bytes, test.plain_bytes) - meter.saved);
+  if (meter.hits > options.least_hits && meter.saved > options.least_saved) {
+    meter.failures = 0;
+    meter.reuse = BlockReuse::On;
+  } else if (++meter.failures >= options.most_failures) {
+    meter.reuse = BlockReuse::Off;
+  }
+  return meter;
+}
+
+BlockMeter after_move(BlockMeter meter) {
+  return meter.reuse == BlockReuse::Off ? BlockMeter{} : meter;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,100 @@
+#include "triaccel/policies/curvature/curvature_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triaccel/base/error.h"
+#include "triaccel/policies/compression/order_statistics.h"
+#include "triaccel/policies/curvature/curvature_rules.h"
+
+namespace triaccel {
+
+CurvaturePolicy::CurvaturePolicy(const ControlOptions& options, const StepPlan& start)
+    : rules_(options.curvature),
+      set_(options.set),
+      guards_(options.guards),
+      lambda_(start.layers.size(), 0.0),
+      known_(start.layers.size(), 0),
+      lifted_(start.layers.size(), false),
+      tau_(options.curvature.automatic ? 0 : options.curvature.tau) {
+  for (const LayerPlan& layer : start.layers) start_scales_.push_back(layer.learning_rate_scale);
+}
+
+void CurvaturePolicy::add(const CurvatureReport& probe, PolicyEvents& events) {
+  if (!probe.skipped.empty() || probe.layers.empty()) return;
+  std::int64_t negative = 0;
+  for (std::size_t l = 0; l < std::min(lambda_.size(), probe.layers.size()); ++l) {
+    const double lambda = probe.layers[l].largest();
+    if (probe.layers[l].eigenvalues.empty() || !std::isfinite(lambda)) continue;
+    known_[l] = 1;
+    negative += lambda < 0 ? 1 : 0;
+    if (set_ == PolicySet::Robust)
+      lambda_[l] = smoothed_curvature(lambda_[l], lambda, rules_);
+    else
+      lambda_[l] = guards_.no_negative_curvature ? std::max(0.0, lambda) : lambda;
+  }
+  const bool paper = set_ == PolicySet::Paper;
+  if (negative > 0 && (!paper || guards_.no_negative_curvature))
+    events.push_back(text("guard: the negative curvature of ", negative, " layers counts as none"));
+  if (rules_.automatic) find_tau(events);
+  std::int64_t floored = 0;
+  for (std::size_t l = 0; l < lambda_.size(); ++l) {
+    lifted_[l] =
+        known_[l] != 0 && lifted_by_curvature(lifted_[l], lambda_[l], tau_, rules_.hysteresis);
+    if (paper && guards_.rate_floor && known_[l] != 0)
+      floored += paper_rate_share(lambda_[l], rules_.alpha) < rules_.rate_floor ? 1 : 0;
+  }
+  if (floored > 0)
+    events.push_back(text("guard: the learning rate of ", floored, " layers stays at ",
+                          rules_.rate_floor, " of the schedule's"));
+}
+
+void CurvaturePolicy::find_tau(PolicyEvents& events) {
+  if (set_ == PolicySet::Paper && tau_ > 0) return;  // fixed at the first refresh
+  std::vector<double> positive;
+  for (std::size_t l = 0; l < lambda_.size(); ++l)
+    if (known_[l] != 0 && lambda_[l] > 0)
+      positive.push_back(set_ == PolicySet::Paper ? lambda_[l] : std::log(lambda_[l]));
+  if (positive.empty()) return;
+  if (set_ == PolicySet::Paper) {
+    tau_ = quantile(positive, rules_.quantile);
+    events.push_back(text("curvature threshold from the first probe: ", tau_));
+  } else {
+    const RobustSpread spread = robust_spread(positive);
+    tau_ = spread.deviation > 0 ? std::exp(spread.median + rules_.outlier_z * spread.deviation) : 0;
+  }
+}
+
+double CurvaturePolicy::share(std::size_t layer, double learning_rate) const {
+  if (known_[layer] == 0) return 1;
+  if (set_ == PolicySet::Robust) return robust_rate_share(lambda_[layer], learning_rate, rules_);
+  const double share = paper_rate_share(lambda_[layer], rules_.alpha);
+  return guards_.rate_floor ? std::max(share, rules_.rate_floor) : share;
+}
+
+void CurvaturePolicy::apply(double learning_rate, StepPlan& plan) const {
+  for (std::size_t l = 0; l < lambda_.size(); ++l) {
+    const auto share_now = static_cast<float>(share(l, learning_rate));
+    if (std::isfinite(share_now))  // without its guards the paper's rule divides by zero
+      plan.layers[l].learning_rate_scale = start_scales_[l] * share_now;
+  }
+}
+
+void CurvaturePolicy::save(std::vector<StateView>& state) const {
+  state.push_back(number_state("curvature", lambda_));
+  state.push_back(number_state("curvature.known", known_));
+  state.push_back(
+      number_state("curvature.lifted", std::vector<std::uint8_t>(lifted_.begin(), lifted_.end())));
+  state.push_back(number_state<double>("curvature.tau", {tau_}));
+}
+
+void CurvaturePolicy::restore(const StateMap& saved) {
+  const auto layers = static_cast<std::int64_t>(lambda_.size());
+  lambda_ = numbers_from<double>(saved, "curvature", layers);
+  known_ = numbers_from<std::uint8_t>(saved, "curvature.known", layers);
+  const auto lifted = numbers_from<std::uint8_t>(saved, "curvature.lifted", layers);
+  lifted_.assign(lifted.begin(), lifted.end());
+  tau_ = numbers_from<double>(saved, "curvature.tau", 1)[0];
+}
+
+}  // namespace triaccel

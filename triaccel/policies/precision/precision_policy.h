@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triaccel/core/layer_registry.h"
+#include "triaccel/core/state_view.h"
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/compression/gradient_variance.h"
+#include "triaccel/policies/policy_event.h"
+#include "triaccel/policies/policy_options.h"
+#include "triaccel/policies/precision/nonfinite_watch.h"
+#include "triaccel/policies/precision/precision_ladder.h"
+#include "triaccel/policies/precision/precision_paper.h"
+
+namespace triaccel {
+
+/// The format a layer has before anything is known of it: BF16, or what stands in for it.
+Precision starting_precision(const PrecisionOptions& options);
+
+/// Chooses every layer's format: the highest of what its variance, its curvature and its
+/// non-finite gradients ask for. Integer layers are left alone.
+class PrecisionPolicy {
+ public:
+  PrecisionPolicy(const ControlOptions& options, std::vector<LayerKind> kinds);
+
+  /// `lifted`: layers whose curvature asks for one rung more than their variance does.
+  void apply(const StepReport& report, const std::vector<bool>& lifted, const GradientNoise& noise,
+             StepPlan& plan, PolicyEvents& events);
+
+  void save(std::vector<StateView>& state) const;
+  void restore(const StateMap& saved);
+
+ private:
+  std::vector<Precision> by_variance(const StepReport& report, const GradientNoise& noise,
+                                     const StepPlan& plan) const;
+  void find_thresholds(PolicyEvents& events);
+  bool may_change(Precision from, Precision to, std::size_t layer, std::int64_t& changes_left);
+
+  PrecisionOptions options_;
+  PolicySet set_;
+  bool starts_at_first_;
+  bool watches_nonfinite_;
+  std::vector<LayerKind> kinds_;
+  PrecisionLadder ladder_;
+  GradientVariance variance_;
+  NonfiniteWatch nonfinite_;
+  std::int64_t ticks_ = 0;
+  bool has_thresholds_ = false;
+  VarianceThresholds thresholds_;
+  std::vector<std::int64_t> lower_wanted_;  // ticks in a row in which less would have done
+};
+
+}  // namespace triaccel

@@ -1,0 +1,109 @@
+#include "triaccel/policies/zeroth_order/elastic_boundary.h"
+
+#include <algorithm>
+
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+constexpr double kKeptLoss = 0.8;  // of the average of the loss
+constexpr const char* kBoundaryCounters = "boundary/counters";
+constexpr const char* kBoundaryLosses = "boundary/losses";
+
+}  // namespace
+
+std::int64_t bp_layers_of(const StepPlan& plan) {
+  return std::ranges::count(plan.layers, GradientSource::Backprop, &LayerPlan::gradient);
+}
+
+void set_boundary(StepPlan& plan, std::int64_t bp_layers) {
+  const auto layers = static_cast<std::int64_t>(plan.layers.size());
+  require(bp_layers >= 0 && bp_layers <= layers, "--bp-layers", "the network has ", layers,
+          " layers, got ", bp_layers);
+  for (std::int64_t i = 0; i < layers; ++i)
+    plan.layers[static_cast<std::size_t>(i)].gradient =
+        i < layers - bp_layers ? GradientSource::ZerothOrder : GradientSource::Backprop;
+}
+
+std::optional<BoundaryFit> search_boundary(std::int64_t layers, std::int64_t batch,
+                                           std::int64_t smallest_pass,
+                                           const std::function<bool(const BoundaryFit&)>& fits) {
+  const std::int64_t smallest = std::min(smallest_pass, batch);
+  if (!fits({0, smallest})) return {};
+  std::int64_t low = 0, high = layers + 1;  // `low` fits, `high` does not
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (fits({middle, smallest}) ? low : high) = middle;
+  }
+  for (std::int64_t pass = batch; pass > smallest; pass = (pass + 1) / 2)
+    if (fits({low, pass})) return BoundaryFit{low, pass};
+  return BoundaryFit{low, smallest};
+}
+
+BoundaryPolicy::BoundaryPolicy(const BoundaryOptions& options) : options_(options) {
+  require(options.smallest >= 0 && options.smallest <= options.largest, "BoundaryPolicy",
+          "need 0 <= smallest <= largest, got ", options.smallest, " and ", options.largest);
+  require(options.dwell_ticks >= 1, "BoundaryPolicy", "dwell_ticks must be positive, got ",
+          options.dwell_ticks);
+}
+
+void BoundaryPolicy::give_up(std::int64_t bp_layers) {
+  too_many_ = bp_layers;
+  wait_ticks_ = std::max(4 * options_.dwell_ticks, 2 * wait_ticks_);
+  wait_until_ = tick_ + wait_ticks_;
+  moved_at_ = tick_;
+}
+
+void BoundaryPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
+  ++tick_;
+  loss_ = tick_ == 1 ? report.loss : kKeptLoss * loss_ + (1 - kKeptLoss) * report.loss;
+  if (tick_ == 1) loss_then_ = loss_;
+  const std::int64_t now = bp_layers_of(plan);
+  const double used = report.memory.limit > 0 ? static_cast<double>(report.memory.peak) /
+                                                    static_cast<double>(report.memory.limit)
+                                              : 0;
+  if (used > options_.shrink_above && now > options_.smallest) {
+    give_up(now);
+    set_boundary(plan, now - 1);
+    events.push_back(text("memory is short: ", now - 1, " layer(s) by backpropagation"));
+    return;
+  }
+  if (tick_ - moved_at_ < options_.dwell_ticks) return;
+  const bool stands_still = loss_ > loss_then_ * (1 - options_.standstill);
+  moved_at_ = tick_;
+  loss_then_ = loss_;
+  const bool allowed = too_many_ == 0 || now + 1 < too_many_ || tick_ >= wait_until_;
+  if (!stands_still || !allowed || used > options_.grow_below || now >= options_.largest) return;
+  set_boundary(plan, now + 1);
+  events.push_back(text("the loss stands still: ", now + 1, " layers by backpropagation"));
+}
+
+std::optional<StepPlan> BoundaryPolicy::out_of_memory(const StepPlan& failed) {
+  const std::int64_t now = bp_layers_of(failed);
+  if (now <= options_.smallest) return {};
+  give_up(now);
+  StepPlan plan = failed;
+  set_boundary(plan, now - 1);
+  return plan;
+}
+
+std::vector<StateView> BoundaryPolicy::state() const {
+  return {number_state<std::int64_t>(kBoundaryCounters,
+                                     {tick_, moved_at_, too_many_, wait_until_, wait_ticks_}),
+          number_state<double>(kBoundaryLosses, {loss_, loss_then_})};
+}
+
+void BoundaryPolicy::restore(const StateMap& saved) {
+  const auto counters = numbers_from<std::int64_t>(saved, kBoundaryCounters, 5);
+  const auto losses = numbers_from<double>(saved, kBoundaryLosses, 2);
+  tick_ = counters[0];
+  moved_at_ = counters[1];
+  too_many_ = counters[2];
+  wait_until_ = counters[3];
+  wait_ticks_ = counters[4];
+  loss_ = losses[0];
+  loss_then_ = losses[1];
+}
+
+}  // namespace triaccel

@@ -1,0 +1,120 @@
+#include "triaccel/telemetry/records/metrics_files.h"
+
+#include <algorithm>
+#include <string>
+
+#include "triaccel/telemetry/records/metrics_reader.h"
+
+namespace triaccel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether a line still tells the truth when the run goes on after `last_step`. A later start is
+/// about to be repeated, and a run that goes on has not ended.
+bool stays(const MetricsRecord& record, std::int64_t last_step) {
+  if (std::holds_alternative<FinishRecord>(record)) return false;
+  if (std::holds_alternative<RunInfo>(record)) return step_of(record) < last_step;
+  return step_of(record) <= last_step;
+}
+
+/// Cuts both files back to `last_step`. The rows of the CSV file are made anew from the kept lines,
+/// so that the two files agree whatever state a crash left them in. Each file is replaced in one
+/// piece; a crash in between leaves files that the next resumption cuts again.
+void cut_back(const fs::path& directory, std::int64_t last_step) {
+  const fs::path jsonl = directory / kMetricsJsonl;
+  const fs::path csv = directory / kMetricsCsv;
+  AppendedFile kept_lines = AppendedFile::create(temporary_name(jsonl));
+  AppendedFile kept_rows = AppendedFile::create(temporary_name(csv));
+  kept_rows.append(csv_header() + '\n');
+  if (fs::exists(jsonl)) {
+    constexpr MetricsReadOptions kNoLimit{.max_bytes = std::int64_t{1} << 62};
+    for_each_metrics_line(jsonl, kNoLimit, [&](std::string_view line, MetricsRecord& record) {
+      if (!stays(record, last_step)) return;
+      kept_lines.append(std::string(line) + '\n');
+      if (const auto row = csv_row(record)) kept_rows.append(*row + '\n');
+    });
+  }
+  kept_lines.sync();
+  kept_rows.sync();
+  rename_durably(temporary_name(jsonl), jsonl);
+  rename_durably(temporary_name(csv), csv);
+}
+
+/// Plans that came into force before `last_step` stay; the one that did at it is about to be told
+/// again by the run that goes on. The last plan that stays.
+std::optional<ScheduledPlan> cut_back_plans(const fs::path& path, std::int64_t last_step) {
+  std::vector<ScheduledPlan> plans;
+  if (fs::exists(path)) plans = read_plans(path);
+  std::optional<ScheduledPlan> last;
+  std::string kept;
+  for (const ScheduledPlan& record : plans) {
+    if (record.step >= last_step) break;
+    kept += to_jsonl(record) + '\n';
+    last = record;
+  }
+  write_atomically(path, kept);
+  return last;
+}
+
+AppendedFile open_file(const fs::path& path, const MetricsFilesOptions& options) {
+  return options.resume_after_step < 0 ? AppendedFile::create(path)
+                                       : AppendedFile::open_at_end(path);
+}
+
+/// Runs before any file is opened for writing. The last plan of a run that goes on.
+std::optional<ScheduledPlan> prepare(const fs::path& directory,
+                                     const MetricsFilesOptions& options) {
+  if (options.resume_after_step < 0) return std::nullopt;
+  cut_back(directory, options.resume_after_step);
+  return cut_back_plans(directory / kPlansJsonl, options.resume_after_step);
+}
+
+}  // namespace
+
+MetricsFiles::MetricsFiles(const fs::path& directory, const MetricsFilesOptions& options)
+    : last_plan_(prepare(directory, options)),
+      jsonl_(open_file(directory / kMetricsJsonl, options)),
+      csv_(open_file(directory / kMetricsCsv, options)),
+      plans_(open_file(directory / kPlansJsonl, options)),
+      step_(std::max<std::int64_t>(options.resume_after_step, 0)) {
+  if (options.resume_after_step < 0) csv_.append(csv_header() + '\n');
+}
+
+void MetricsFiles::start(const RunInfo& info) { write(info); }
+
+void MetricsFiles::plan(std::int64_t step, const StepPlan& plan) {
+  told_of_plans_ = true;
+  write_plan(step, plan);
+}
+
+void MetricsFiles::write_plan(std::int64_t step, const StepPlan& plan) {
+  // Told again when the run went back to before it: other plans may have followed it meanwhile.
+  if (last_plan_ && last_plan_->plan == plan && last_plan_->step <= step) return;
+  last_plan_ = {step, plan};
+  plans_.append(to_jsonl(*last_plan_) + '\n');
+}
+
+void MetricsFiles::interval(const StepReport& report, const StepPlan& plan) {
+  if (!told_of_plans_) write_plan(report.step - report.interval_steps, plan);
+  write(interval_record(report, plan));
+}
+
+void MetricsFiles::evaluation(const EvaluationReport& report) { write(report); }
+
+void MetricsFiles::notice(const std::string& message) { write(NoticeRecord{step_, message}); }
+
+void MetricsFiles::finish(const RunSummary& summary) {
+  write(FinishRecord{summary.steps, summary});
+  jsonl_.sync();
+  csv_.sync();
+  plans_.sync();
+}
+
+void MetricsFiles::write(const MetricsRecord& record) {
+  step_ = step_of(record);
+  jsonl_.append(to_jsonl(record) + '\n');
+  if (const auto row = csv_row(record)) csv_.append(*row + '\n');
+}
+
+}  // namespace triaccel

@@ -1,0 +1,149 @@
+#include "triaccel/telemetry/records/plan_record.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triaccel/base/error.h"
+#include "triaccel/telemetry/records/json_fields.h"
+#include "triaccel/telemetry/records/json_lines.h"
+#include "triaccel/telemetry/records/saved_plan_text.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
+
+constexpr std::string_view kFormatLetters = "rlc";  // by ActivationFormat
+
+bool is_rate(float value) { return std::isfinite(value) && value >= 0; }
+
+void read_formats(const JsonFields& fields, StepPlan& plan) {
+  if (!fields.has("formats")) return;
+  std::string letters;
+  fields.read("formats", letters);
+  if (letters.size() != plan.layers.size()) fields.reject("formats", "as long as 'precisions'");
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const std::size_t format = kFormatLetters.find(letters[i]);
+    if (format == kFormatLetters.npos) fields.reject("formats", "made of the letters r, l, c");
+    plan.layers[i].saved = static_cast<ActivationFormat>(format);
+  }
+}
+
+void read_saved(const JsonFields& fields, StepPlan& plan) {
+  std::vector<std::string> texts;
+  fields.read("saved", texts);
+  for (const std::string& entry : texts) {
+    const auto saved = saved_plan_from(entry);
+    if (!saved) fields.reject("saved", "a list of codecs, each with its bits: \"groups 2.5\"");
+    plan.saved.push_back(*saved);
+  }
+}
+
+ScheduledPlan plan_from(std::string_view line, std::string_view where) {
+  const nlohmann::json json = JsonFields::parse(line, where);
+  const JsonFields fields(json, where);
+  ScheduledPlan record{.step = -1};
+  StepPlan& plan = record.plan;
+  std::string letters;
+  std::vector<float> rates;
+  std::int64_t bp_layers = -1;
+  fields.read("step", record.step);
+  fields.read("batch", plan.batch_size);
+  plan.micro_batch_size = plan.batch_size;
+  fields.read("micro_batch", plan.micro_batch_size);
+  fields.read("learning_rate_scale", plan.learning_rate_scale);
+  fields.read("precisions", letters);
+  fields.read("learning_rate_scales", rates);
+  fields.read("bp_layers", bp_layers);
+
+  if (record.step < 0) fields.reject("step", "present and not negative");
+  if (plan.batch_size < 1) fields.reject("batch", "present and at least 1");
+  if (plan.micro_batch_size < 1 || plan.micro_batch_size > plan.batch_size)
+    fields.reject("micro_batch", "between 1 and the batch");
+  if (!is_rate(plan.learning_rate_scale)) fields.reject("learning_rate_scale", "0 or more");
+  if (!fields.has("precisions"))
+    fields.reject("precisions", "present, one letter of f, b, h, i a layer");
+  if (!rates.empty() && rates.size() != letters.size())
+    fields.reject("learning_rate_scales", "as long as 'precisions'");
+  if (!std::all_of(rates.begin(), rates.end(), is_rate))
+    fields.reject("learning_rate_scales", "a list of numbers that are 0 or more");
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const auto precision = precision_of(letters[i]);
+    if (!precision) fields.reject("precisions", "made of the letters f, b, h, i");
+    plan.layers.push_back(
+        {.compute = *precision, .learning_rate_scale = rates.empty() ? 1.0f : rates[i]});
+  }
+  read_formats(fields, plan);
+  read_saved(fields, plan);
+  if (!fields.has("bp_layers")) return record;
+  const auto layers = static_cast<std::int64_t>(letters.size());
+  if (bp_layers < 0 || bp_layers > layers) fields.reject("bp_layers", "between 0 and the layers");
+  for (std::int64_t i = 0; i < layers - bp_layers; ++i)
+    plan.layers[static_cast<std::size_t>(i)].gradient = GradientSource::ZerothOrder;
+  return record;
+}
+
+}  // namespace
+
+char letter_of(Precision precision) {
+  switch (precision) {
+    case Precision::Fp32:
+      return 'f';
+    case Precision::Bf16:
+      return 'b';
+    case Precision::Fp16:
+      return 'h';
+    case Precision::Int8:
+      return 'i';
+  }
+  return '?';  // unreachable: a missing case is a build error
+}
+
+std::optional<Precision> precision_of(char letter) {
+  for (const Precision p : {Precision::Fp32, Precision::Bf16, Precision::Fp16, Precision::Int8})
+    if (letter_of(p) == letter) return p;
+  return std::nullopt;
+}
+
+std::string precision_letters(const StepPlan& plan) {
+  std::string letters;
+  for (const LayerPlan& layer : plan.layers) letters += letter_of(layer.compute);
+  return letters;
+}
+
+std::string to_jsonl(const ScheduledPlan& record) {
+  nlohmann::ordered_json json = {
+      {"step", record.step},
+      {"batch", record.plan.batch_size},
+      {"micro_batch", record.plan.micro_batch_size},
+      {"learning_rate_scale", short_double(record.plan.learning_rate_scale)},
+      {"precisions", precision_letters(record.plan)}};
+  nlohmann::ordered_json& rates = json["learning_rate_scales"] = nlohmann::ordered_json::array();
+  for (const LayerPlan& layer : record.plan.layers)
+    rates.push_back(short_double(layer.learning_rate_scale));
+  const auto by_losses =
+      std::ranges::count(record.plan.layers, GradientSource::ZerothOrder, &LayerPlan::gradient);
+  if (by_losses > 0)
+    json["bp_layers"] = static_cast<std::int64_t>(record.plan.layers.size()) - by_losses;
+  std::string formats;
+  for (const LayerPlan& layer : record.plan.layers)
+    formats += kFormatLetters[static_cast<std::size_t>(layer.saved)];
+  if (formats.find_first_not_of(kFormatLetters[0]) != formats.npos) json["formats"] = formats;
+  for (const SavedPlan& saved : record.plan.saved) json["saved"].push_back(saved_plan_text(saved));
+  return dump_line(json);
+}
+
+std::vector<ScheduledPlan> read_plans(const std::filesystem::path& path) {
+  std::vector<ScheduledPlan> plans;
+  for_each_json_line(path, kMaxPlansBytes, [&](const std::string& line, const std::string& where) {
+    ScheduledPlan record = plan_from(line, where);
+    if (!plans.empty() && record.plan.layers.size() != plans.back().plan.layers.size())
+      throw StorageError(text(where, ": a plan for ", record.plan.layers.size(),
+                              " layers follows one for ", plans.back().plan.layers.size()));
+    while (!plans.empty() && plans.back().step >= record.step) plans.pop_back();
+    plans.push_back(std::move(record));
+  });
+  return plans;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,83 @@
+#include "triaccel/telemetry/records/run_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "triaccel/telemetry/records/appended_file.h"
+#include "triaccel/telemetry/records/metrics_files.h"
+#include "triaccel/telemetry/records/summary.h"
+
+namespace triaccel {
+namespace {
+
+constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t kMaxConfigBytes = std::int64_t{1} << 20;
+
+}  // namespace
+
+RunRecord read_run_record(const std::filesystem::path& run_directory) {
+  namespace fs = std::filesystem;
+  RunRecord run;
+  // "runs/a/" and "." have no last component of their own.
+  run.name = fs::absolute(run_directory / "").lexically_normal().parent_path().filename().string();
+  if (const fs::path metrics = run_directory / kMetricsJsonl; fs::exists(metrics))
+    run.metrics = read_metrics(metrics);
+  if (const fs::path summary = run_directory / kSummaryFile; fs::exists(summary))
+    run.summary = read_summary(summary);
+  if (const fs::path config = run_directory / "config.toml"; fs::exists(config))
+    run.config = read_text_file(config, kMaxConfigBytes);
+  return run;
+}
+
+RunSummary outcome_of(const RunRecord& run) {
+  if (run.summary) return *run.summary;
+  if (run.metrics.summary) return *run.metrics.summary;
+  const RunInfo& info = run.metrics.info;
+  RunSummary outcome{.status = "unfinished",
+                     .method = info.method,
+                     .model = info.model,
+                     .data = info.data,
+                     .device = info.device,
+                     .commit = info.commit,
+                     .seed = info.seed,
+                     .accuracy = kNotMeasured,
+                     .loss = kNotMeasured,
+                     .best_accuracy = kNotMeasured,
+                     .budget_bytes = info.budget_bytes};
+  std::optional<std::uint64_t> last_hash;
+  for (const IntervalRecord& interval : run.metrics.intervals) {
+    const StepReport& report = interval.report;
+    outcome.epochs = report.epoch;
+    outcome.samples = report.samples;
+    outcome.steps = report.step;
+    outcome.seconds += report.seconds;
+    outcome.batch_final = interval.batch_size;
+    outcome.peak_bytes = std::max(outcome.peak_bytes, report.memory.peak);
+    outcome.peak_reserved_bytes = std::max(outcome.peak_reserved_bytes, report.memory.reserved);
+    outcome.skipped_steps += report.skipped_steps;
+    outcome.memory_retries += report.memory_retries;
+    outcome.batch_largest = std::max(outcome.batch_largest, interval.batch_size);
+    if (report.curvature && report.curvature->skipped.empty()) ++outcome.curvature_probes;
+    if (report.code_noise) {
+      outcome.code_noise = report.code_noise->code_variance / report.code_noise->batch_variance;
+      outcome.code_noise_by_layer = report.code_noise->shares();
+    }
+    outcome.predictions += report.predictions;
+    if (report.saved) outcome.predicted_away_bytes = report.saved->predicted_away_bytes;
+    outcome.prediction_seconds = report.prediction_seconds;
+    outcome.layers_fp32 = interval.layers_by_precision[0];
+    outcome.layers_bf16 = interval.layers_by_precision[1];
+    outcome.layers_fp16 = interval.layers_by_precision[2];
+    if (last_hash && *last_hash != interval.plan_hash) ++outcome.plan_changes;
+    last_hash = interval.plan_hash;
+  }
+  for (const EvaluationReport& evaluation : run.metrics.evaluations) {
+    outcome.loss = evaluation.loss;
+    outcome.accuracy = 100 * evaluation.accuracy;
+    outcome.best_accuracy = std::fmax(outcome.best_accuracy, outcome.accuracy);
+  }
+  return outcome;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "triaccel/core/zeroth_order_step.h"
+#include "triaccel/telemetry/records/appended_file.h"
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+inline constexpr const char* kZerothOrderCsv = "zeroth_order.csv";
+
+/// Writes zeroth_order.csv in a run directory: step, learning rate and projected gradients of every
+/// zeroth-order step, to the last bit. A run without such steps gets no file. Throws StorageError
+/// naming the file.
+class ZerothOrderFile final : public Sink {
+ public:
+  /// Goes on after `steps_done` zeroth-order steps; 0: a file of an earlier run is replaced.
+  ZerothOrderFile(const std::filesystem::path& directory, std::int64_t steps_done);
+
+  void interval(const StepReport& report, const StepPlan& plan) override;
+
+ private:
+  std::filesystem::path path_;
+  std::optional<AppendedFile> file_;
+};
+
+/// The steps in the order they count: what a run did again after it went back to an earlier state
+/// replaces what it had done. A torn last line is left out. Throws StorageError naming the line.
+std::vector<ZerothOrderStep> read_zeroth_order(const std::filesystem::path& path);
+
+}  // namespace triaccel

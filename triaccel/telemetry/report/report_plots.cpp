@@ -1,0 +1,277 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/telemetry/records/epoch_scores.h"
+#include "triaccel/telemetry/report/html_text.h"
+#include "triaccel/telemetry/report/report_parts.h"
+#include "triaccel/telemetry/report/svg_plot.h"
+
+namespace triaccel {
+namespace {
+
+/// "amp test", or just "test" when there is one run.
+std::string label_of(const ReportedRun& run, std::string_view what) {
+  if (run.label.empty() || what.empty()) return run.label + std::string(what);
+  return run.label + " " + std::string(what);
+}
+
+bool any(const std::vector<IntervalRecord>& intervals,
+         const std::function<bool(const IntervalRecord&)>& test) {
+  return std::any_of(intervals.begin(), intervals.end(), test);
+}
+
+PlotSeries over_epochs(const ReportedRun& run, std::string_view what,
+                       const std::function<double(const IntervalRecord&)>& value) {
+  PlotSeries series{.label = label_of(run, what), .color = run.color};
+  for (const IntervalRecord& interval : run.record.metrics.intervals)
+    series.points.push_back({interval.report.epoch, value(interval)});
+  return series;
+}
+
+std::string plain_plot(std::span<const ReportedRun> runs, const std::string& title,
+                       const std::string& unit, bool from_zero,
+                       const std::function<double(const IntervalRecord&)>& value) {
+  LinePlot plot{.title = title, .x_label = "epoch", .unit = unit, .from_zero = from_zero};
+  for (const ReportedRun& run : runs) plot.series.push_back(over_epochs(run, "", value));
+  return figure(title, svg_line_plot(plot));
+}
+
+/// One series a split that was evaluated.
+std::vector<PlotSeries> evaluations(const ReportedRun& run,
+                                    const std::function<double(const EvaluationReport&)>& x) {
+  std::vector<PlotSeries> all;
+  for (const EvaluationReport& evaluation : run.record.metrics.evaluations) {
+    const std::string label = label_of(run, evaluation.split);
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&](const PlotSeries& series) { return series.label == label; });
+    if (found == all.end())
+      found = all.insert(all.end(), {.label = label, .color = run.color, .markers = true});
+    found->points.push_back({x(evaluation), 100 * evaluation.accuracy});
+  }
+  // Alone, a run has colours to spare for its splits.
+  if (run.label.empty())
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].color = i + 1;
+  return all;
+}
+
+std::string accuracy_plot(std::span<const ReportedRun> runs) {
+  LinePlot plot{.title = "Accuracy", .x_label = "epoch", .unit = "%"};
+  for (const ReportedRun& run : runs) {
+    plot.series.push_back(
+        over_epochs(run, "train", [](const IntervalRecord& i) { return 100 * i.report.accuracy; }));
+    plot.series.back().faint = true;
+    // Beside the results of several runs, the names of their faint training lines only crowd.
+    plot.series.back().named = runs.size() == 1 || run.record.metrics.evaluations.empty();
+    for (PlotSeries& series : evaluations(run, [](const EvaluationReport& e) { return e.epoch; }))
+      plot.series.push_back(std::move(series));
+  }
+  return figure(runs.size() == 1 ? "Accuracy" : "Accuracy (faint: while training)",
+                svg_line_plot(plot));
+}
+
+/// What a comparison of methods is about: how good after how long.
+std::string accuracy_over_time_plot(std::span<const ReportedRun> runs) {
+  LinePlot plot{
+      .title = "Accuracy over training time", .x_label = "seconds of training", .unit = "%"};
+  for (const ReportedRun& run : runs) {
+    const std::vector<IntervalRecord>& intervals = run.record.metrics.intervals;
+    const auto seconds_until = [&](const EvaluationReport& evaluation) {
+      double seconds = 0;
+      for (const IntervalRecord& interval : intervals)
+        if (interval.report.step <= evaluation.step) seconds += interval.report.seconds;
+      return seconds;
+    };
+    for (PlotSeries& series : evaluations(run, seconds_until))
+      plot.series.push_back(std::move(series));
+  }
+  return figure(plot.title, svg_line_plot(plot));
+}
+
+/// The unit in which the largest value has one to four digits before the point.
+struct ByteUnit {
+  const char* name;
+  double bytes;
+};
+ByteUnit unit_for(double largest) {
+  if (largest >= 0x1p30) return {"GiB", 0x1p30};
+  if (largest >= 0x1p20) return {"MiB", 0x1p20};
+  return {"KiB", 0x1p10};
+}
+
+std::int64_t budget_of(const ReportedRun& run) {
+  return run.outcome.budget_bytes > 0 ? run.outcome.budget_bytes
+                                      : run.record.metrics.info.budget_bytes;
+}
+
+std::string memory_plot(std::span<const ReportedRun> runs) {
+  double largest = 0;
+  for (const ReportedRun& run : runs)
+    for (const IntervalRecord& interval : run.record.metrics.intervals)
+      largest = std::max(largest, static_cast<double>(interval.report.memory.peak));
+  const ByteUnit unit = unit_for(largest);
+  LinePlot plot{.title = "Peak memory against budget",
+                .x_label = "epoch",
+                .unit = unit.name,
+                .from_zero = true};
+  for (const ReportedRun& run : runs) {
+    // What the allocator took from the device, which is what a budget on a GPU limits.
+    if (runs.size() == 1 && any(run.record.metrics.intervals, [](const auto& i) {
+          return i.report.memory.reserved > i.report.memory.peak;
+        })) {
+      plot.series.push_back(over_epochs(run, "reserved", [&](const auto& i) {
+        return static_cast<double>(i.report.memory.reserved) / unit.bytes;
+      }));
+      plot.series.back().faint = true;
+    }
+    plot.series.push_back(over_epochs(run, run.label.empty() ? "peak" : "", [&](const auto& i) {
+      return static_cast<double>(i.report.memory.peak) / unit.bytes;
+    }));
+    const std::vector<PlotPoint>& points = plot.series.back().points;
+    const auto peak = std::max_element(points.begin(), points.end(),
+                                       [](PlotPoint a, PlotPoint b) { return a.y < b.y; });
+    if (peak != points.end() && runs.size() == 1)
+      plot.callouts.push_back({byte_text(static_cast<std::int64_t>(peak->y * unit.bytes)), *peak,
+                               run.color,
+                               /*below=*/plot.series.size() > 1});
+    const double budget = static_cast<double>(budget_of(run));
+    const auto same = [&](const PlotLevel& level) { return level.y == budget / unit.bytes; };
+    // A budget far above what was used would flatten everything else.
+    constexpr double kFarAbove = 8;
+    if (budget > 0 && budget <= kFarAbove * largest &&
+        std::none_of(plot.levels.begin(), plot.levels.end(), same))
+      plot.levels.push_back({"budget", budget / unit.bytes});
+  }
+  return figure(plot.title, svg_line_plot(plot));
+}
+
+/// What is held between forward and backward, against what FP32 would hold; "" where nothing is
+/// coded.
+std::string saved_plot(std::span<const ReportedRun> runs) {
+  const auto codes = [](const IntervalRecord& i) { return i.report.saved.has_value(); };
+  double largest = 0;
+  for (const ReportedRun& run : runs)
+    for (const IntervalRecord& interval : run.record.metrics.intervals)
+      if (codes(interval))
+        largest = std::max(largest, static_cast<double>(interval.report.saved->fp32_bytes));
+  if (largest == 0) return "";
+  const ByteUnit unit = unit_for(largest);
+  LinePlot plot{.title = "Saved for backward, a pass",
+                .x_label = "epoch",
+                .unit = unit.name,
+                .from_zero = true};
+  for (const ReportedRun& run : runs) {
+    if (!any(run.record.metrics.intervals, codes)) continue;
+    const auto add = [&](std::string_view what, auto bytes) {
+      plot.series.push_back(over_epochs(run, what, [&](const IntervalRecord& i) {
+        return codes(i) ? static_cast<double>(bytes(*i.report.saved)) / unit.bytes : std::nan("");
+      }));
+    };
+    add("in FP32", [](const SavedCounts& saved) { return saved.fp32_bytes; });
+    plot.series.back().faint = true;
+    plot.series.back().named = runs.size() == 1;
+    add("held", [](const SavedCounts& saved) { return saved.all_held_bytes(); });
+    const auto last = std::find_if(run.record.metrics.intervals.rbegin(),
+                                   run.record.metrics.intervals.rend(), codes);
+    const SavedCounts& saved = *last->report.saved;
+    if (runs.size() == 1 && saved.all_held_bytes() > 0)
+      plot.callouts.push_back(
+          {fmt::format("{:.1f}x less", static_cast<double>(saved.fp32_bytes) /
+                                           static_cast<double>(saved.all_held_bytes())),
+           {last->report.epoch, static_cast<double>(saved.all_held_bytes()) / unit.bytes},
+           run.color,
+           /*below=*/false});
+  }
+  return figure(plot.title, svg_line_plot(plot));
+}
+
+std::string batch_plot(std::span<const ReportedRun> runs) {
+  LinePlot plot{
+      .title = "Batch size", .x_label = "epoch", .unit = "samples a step", .from_zero = true};
+  bool parts = false;
+  for (const ReportedRun& run : runs) {
+    const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
+    if (any(all, [](const auto& i) { return i.micro_batch_size < i.batch_size; })) {
+      parts = true;
+      plot.series.push_back(over_epochs(run, "in passes of", [](const IntervalRecord& i) {
+        return static_cast<double>(i.micro_batch_size);
+      }));
+      plot.series.back().faint = true;
+      plot.series.back().named = false;
+    }
+    plot.series.push_back(over_epochs(
+        run, "", [](const IntervalRecord& i) { return static_cast<double>(i.batch_size); }));
+  }
+  return figure(parts ? "Batch size (faint: of one forward pass)" : "Batch size",
+                svg_line_plot(plot));
+}
+
+/// A plot of something that most runs do not have: "" when none has it.
+std::string optional_plot(std::span<const ReportedRun> runs, const std::string& title,
+                          const std::function<double(const IntervalRecord&)>& value, double usual) {
+  const bool present = std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
+    return any(run.record.metrics.intervals, [&](const IntervalRecord& i) {
+      return std::isfinite(value(i)) && value(i) != usual;
+    });
+  });
+  return present ? plain_plot(runs, title, "", true, value) : "";
+}
+
+}  // namespace
+
+std::string figure(std::string_view title, const std::string& content, bool wide) {
+  return fmt::format("<figure{}><figcaption>{}</figcaption>{}</figure>\n",
+                     wide ? " class=\"wide\"" : "", html_escaped(title), content);
+}
+
+std::string score_figure(std::span<const ReportedRun> runs) {
+  LinePlot plot{.title = "Efficiency score of each epoch",
+                .x_label = "epoch",
+                .unit = "accuracy % / (s × GB)",
+                .from_zero = true};
+  std::string remarks;
+  for (const ReportedRun& run : runs) {
+    const std::vector<EpochScore> scores = epoch_scores(run.record);
+    if (scores.size() < 2) continue;
+    plot.series.push_back({.label = run.label, .color = run.color, .markers = true});
+    for (const EpochScore& score : scores)
+      plot.series.back().points.push_back({score.epoch, score.score});
+    remarks += fmt::format(
+        "<p class=\"remark\">{} {}</p>",
+        run.label.empty() ? "The score" : fmt::format("<b>{}</b>:", html_escaped(run.label)),
+        html_escaped(score_sentence(scores)));
+  }
+  if (plot.series.empty()) return "";
+  return figure(plot.title, svg_line_plot(plot) + remarks);
+}
+
+std::string plots_section(std::span<const ReportedRun> runs) {
+  if (runs.empty()) return "";
+  std::string out = "<section class=\"plots\">";
+  out += plain_plot(runs, "Training loss", "", false,
+                    [](const IntervalRecord& i) { return i.report.loss; });
+  out += accuracy_plot(runs);
+  if (runs.size() > 1) out += accuracy_over_time_plot(runs);
+  out += memory_plot(runs);
+  out += saved_plot(runs);
+  out += plain_plot(runs, "Throughput", "samples/s", true, [](const IntervalRecord& i) {
+    return i.report.seconds > 0 ? static_cast<double>(i.report.interval_samples) / i.report.seconds
+                                : std::nan("");
+  });
+  out += batch_plot(runs);
+  out += plain_plot(runs, "Learning rate", "", true,
+                    [](const IntervalRecord& i) { return i.report.learning_rate; });
+  out += optional_plot(
+      runs, "Learning-rate factor of the batch",
+      [](const IntervalRecord& i) { return static_cast<double>(i.learning_rate_scale); }, 1);
+  out += optional_plot(
+      runs, "Gradient norm", [](const IntervalRecord& i) { return i.report.gradient_norm; }, 0);
+  out += score_figure(runs);
+  for (const ReportedRun& run : runs) out += precision_figure(run);
+  return out + "</section>\n";
+}
+
+}  // namespace triaccel

@@ -1,0 +1,101 @@
+#include "triaccel/trainer/evaluate/evaluator.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "triaccel/base/clock.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/mixed_hash.h"
+#include "triaccel/data/epoch_order.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/ops/loss_data/running_score.h"
+#include "triaccel/trainer/evaluate/evaluation_mode.h"
+
+namespace triaccel {
+namespace {
+
+/// All that shapes a pass: the plan, the data set, the samples and where it reads their numbers.
+std::uint64_t key_of(std::uint64_t shape, const Dataset& data, const at::Tensor& ids) {
+  constexpr std::uint64_t evaluation = 0x65766c;  // apart from the keys of steps
+  std::uint64_t key =
+      mixed_hash(mixed_hash(evaluation, shape), reinterpret_cast<std::uintptr_t>(&data));
+  key = mixed_hash(key, static_cast<std::uint64_t>(ids.numel()));
+  return mixed_hash(key, reinterpret_cast<std::uintptr_t>(ids.const_data_ptr()));
+}
+
+/// Samples without a finite loss are not scored: they count as wrong, and the loss as no better
+/// than any other.
+EvaluationReport report_of(const RunningScore& total, double samples) {
+  const auto scored = static_cast<double>(total.samples);
+  const double accuracy = static_cast<double>(total.correct) /
+                          static_cast<double>(std::max<std::int64_t>(1, total.predictions));
+  EvaluationReport report;
+  report.samples = total.samples;
+  report.loss =
+      scored < samples ? std::numeric_limits<double>::infinity() : total.loss_sum / samples;
+  report.accuracy = accuracy * scored / samples;
+  return report;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Network network, c10::Device device, GraphCache* graphs)
+    : network_(std::move(network)), device_(device), graphs_(graphs) {}
+
+void Evaluator::score_pass(const Dataset& data, const at::Tensor& ids,
+                           const EvaluationRules& rules) {
+  const Batch batch = data.gather(ids, {});
+  const ReadingWeights weights(rules.forward.layers);
+  const at::Tensor logits = forward_pass(network_.forward, batch.inputs, rules.forward);
+  add_cross_entropy(score_, logits.reshape({-1, logits.size(-1)}).contiguous(),
+                    batch.targets.reshape({-1}).contiguous(), batch.targets.size(0));
+}
+
+EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::int64_t> ids,
+                                     const EvaluationRules& rules,
+                                     const std::function<void()>& alive) {
+  require(!ids.empty(), "evaluate", "there are no samples to evaluate on");
+  const Stopwatch watch;
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(*network_.module);
+  const MemoryPurposeScope purpose(MemoryPurpose::Activations);
+  std::int64_t batch = std::min(rules.batch, static_cast<std::int64_t>(ids.size()));
+  at::Tensor all;
+  catching_out_of_memory([&] {
+    all = ids_on_device(ids, device_);
+    if (!ids_.defined() || ids_.numel() < batch) ids_ = at::empty({batch}, all.options());
+    if (!score_.defined()) score_ = make_running_score(device_);
+  });
+  score_.zero_();
+  for (std::int64_t first = 0; first < all.numel();) {
+    const std::int64_t count = std::min(batch, all.numel() - first);
+    const at::Tensor pass = ids_.narrow(0, 0, count).copy_(all.narrow(0, first, count));
+    try {
+      const auto work = [&](Enqueued enqueued) {
+        const at::Tensor before = enqueued == Enqueued::Rehearsed ? score_.clone() : at::Tensor();
+        score_pass(data, pass, rules);
+        if (before.defined()) score_.copy_(before);
+      };
+      if (graphs_ != nullptr) {
+        graphs_->run(key_of(rules.shape, data, pass), count, work);
+      } else {
+        catching_out_of_memory([&] { work(Enqueued::Eagerly); });
+      }
+      first += count;
+      if (alive) alive();
+    } catch (const OutOfMemory&) {
+      if (batch == 1) throw;
+      batch = (batch + 1) / 2;
+    }
+  }
+  EvaluationReport report = report_of(read_score(score_), static_cast<double>(ids.size()));
+  report.seconds = watch.seconds();
+  return report;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,231 @@
+#include "triaccel/trainer/loop/run_parts.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/format_hardware.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/layers/scope/layer_shapes.h"
+#include "triaccel/models/kaiming.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/ops/tensors/flat_buffer.h"
+#include "triaccel/policies/zeroth_order/elastic_boundary.h"
+#include "triaccel/trainer/evaluate/evaluation_mode.h"
+#include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/zeroth_order_run.h"
+#include "triaccel/trainer/measure/elastic_fit.h"
+
+namespace triaccel {
+namespace {
+
+c10::Device prepare_device(const RunConfig& config) {
+  const c10::Device device = choose_device(config.device.device);
+  set_threads(static_cast<int>(config.device.threads));
+  set_arithmetic(config.train.deterministic);
+  if (device.is_cuda()) let_cuda_memory_grow();
+  at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
+  return device;
+}
+
+/// Moves weights to the device and, where asked, into channels-last order. To a GPU they go in one
+/// piece and straight to their place: what lies there for a while only leaves a gap.
+void place(Network& network, const RunDevice& on, bool channels_last) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parameters = network.module->parameters();
+  if (channels_last)
+    for (at::Tensor& parameter : parameters)
+      if (parameter.dim() == 4)
+        parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  const bool fit_together = std::ranges::all_of(parameters, [](const at::Tensor& parameter) {
+    return parameter.scalar_type() == at::kFloat && parameter.is_non_overlapping_and_dense();
+  });
+  if (on.device.is_cuda() && fit_together) {
+    std::vector<at::Tensor> pieces = in_flat_buffer(parameters, on.device);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      parameters[i].set_data(pieces[i].copy_(parameters[i]));
+  }
+  network.module->to(on.device);  // buffers, and what is not there yet
+  if (on.device.is_cuda()) release_cuda_cache();
+}
+
+/// A user's network was made before our allocator counted; its tensors move into counted memory.
+void take_into_account(Network& network) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : network.module->parameters()) parameter.set_data(parameter.clone());
+  for (at::Tensor& buffer : network.module->buffers()) buffer.set_data(buffer.clone());
+}
+
+StepNetwork step_network(const Network& network) {
+  return {.forward = network.forward,
+          .parameters = parameters_of(network),
+          .buffers = buffers_of(network),
+          .layer_count = network.layers.size(),
+          .weights = layer_weights(network)};
+}
+
+/// Which code computes which layer: what the configuration says, or the fastest, measured now.
+KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
+  const std::int64_t layers = parts.network.layers.size();
+  const std::string& wanted = config.control.kernels;
+  if (wanted != "auto" && wanted != "stock" && wanted != "gemm")
+    return kernel_choices_from(wanted, layers);
+  if (wanted == "stock" || parts.on.device.is_cuda())  // there the library chooses
+    return {.layers = std::vector<LayerKernels>(static_cast<std::size_t>(layers))};
+  const EvaluationMode mode(*parts.network.module);
+  const std::int64_t few = std::min<std::int64_t>(2, parts.data.train->size());
+  const Batch batch = parts.data.train->gather(at::arange(few).to(parts.on.device), {});
+  const std::vector<LayerShape> shapes = record_layer_shapes(
+      parts.network.forward, layer_weights(parts.network), batch.inputs, config.train.batch);
+  const bool fixed = wanted == "gemm" || config.train.deterministic;
+  return fixed ? fixed_kernels(shapes, parts.on.device) : measure_kernels(shapes, parts.on.device);
+}
+
+Precision first_precision(const RunConfig& config, const DeviceFormats& formats) {
+  const std::string& wanted = config.control.precision;
+  if (wanted == "off" || wanted == "fp32") return Precision::Fp32;
+  if (wanted == "fp16") return Precision::Fp16;
+  return formats.bf16 ? Precision::Bf16 : Precision::Fp16;
+}
+
+StepRunnerOptions runner_options(const RunConfig& config, const Method& method) {
+  const RunConfig::Train& train = config.train;
+  std::optional<ZerothOrderOptions> zeroth_order;
+  if (method.zeroth_order) zeroth_order = zeroth_order_options(config);
+  std::optional<SavedStoreOptions> saved;
+  if (config.activations.keep != "raw") saved = saved_store_options(config);
+  return {
+      .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
+                    .state = train.optimizer_state == "fp8" ? StateFormat::Fp8 : StateFormat::Fp32,
+                    .momentum = train.momentum,
+                    .weight_decay = train.weight_decay,
+                    .seed = static_cast<std::uint64_t>(train.seed)},
+      .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
+      .label_smoothing = train.label_smoothing,
+      .weight_average_decay = train.ema,
+      .autocast = method.autocast,
+      .autocast_type = method.autocast_type,
+      .zeroth_order = zeroth_order,
+      .saved = saved,
+      .frozen_head = config.zeroth_order.freeze,
+      .graphs = config.device.graphs != "off"};
+}
+
+}  // namespace
+
+RunDevice::RunDevice(const RunConfig& config)
+    : device(prepare_device(config)),
+      stream(device),
+      budget_bytes(parse_budget(config.device.budget, device_total_bytes(device), "--budget")),
+      gauge(device) {
+  gauge.set_limit(budget_bytes);
+  gauge.reset_peak();
+}
+
+RunDevice::~RunDevice() { gauge.set_limit(0); }
+
+DeviceFormats formats_on(c10::Device device) {
+  return {.bf16 = missing_hardware(Precision::Bf16, device).empty() || device.is_cpu()};
+}
+
+bool wants_channels_last(const RunConfig& config, c10::Device device) {
+  if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
+  if (config.train.method == "triaccel") return true;  // products and our own kernels want it
+  // Noise is numbered row by row, and weights that lie otherwise take longer to move.
+  if (trains_by_losses(config)) return false;
+#if defined(__x86_64__)
+  return device.is_cpu();  // oneDNN's convolutions want it
+#else
+  (void)device;
+  return false;
+#endif
+}
+
+LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {
+  return load_data({.name = config.data.name,
+                    .root = config.data.root,
+                    .train_samples = config.data.train_samples,
+                    .validation_samples = config.data.val_split,
+                    .image_size = config.data.image_size,
+                    .rotation = config.data.rotation,
+                    .context_length = config.data.context_length,
+                    .channels_last = channels_last,
+                    .bad_data = parse_bad_data(config.data.bad_data, "--bad-data"),
+                    .seed = static_cast<std::uint64_t>(config.train.seed)},
+                   on.device);
+}
+
+Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
+                         bool channels_last) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Weights);
+  ModelOptions options{.name = config.model.name,
+                       .stem = config.model.stem,
+                       .width = config.model.width,
+                       .classes = shape.classes,
+                       .context_length = config.data.context_length,
+                       .vocabulary = shape.classes};
+  // Points have no size and text has no channels; networks for them do not ask.
+  if (shape.input_channels > 0) options.input_channels = shape.input_channels;
+  if (shape.image_size > 0) options.image_size = shape.image_size;
+  Network network = make_model(options);
+  if (config.model.init == "kaiming") initialise_without_norms(*network.module);
+  place(network, on, channels_last);
+  if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
+  return network;
+}
+
+RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
+                   std::optional<DeviceFormats> as_if)
+    : on(config),
+      method(method_on(config.train.method, on.device.type())),
+      formats(as_if.value_or(formats_on(on.device))),
+      channels_last(wants_channels_last(config, on.device)) {
+  // Between layers gradients travel in BF16, or where that is missing in FP16, whose range needs
+  // help there too; a layer's own scale covers only what the layer itself computes.
+  if (method.per_layer && !formats.bf16) method.loss_scaling = true;
+  try {
+    catching_out_of_memory([&] {
+      data = load_data_for(config, on, channels_last);
+      if (own) {
+        network = std::move(*own);
+        const MemoryPurposeScope purpose(MemoryPurpose::Weights);
+        take_into_account(network);
+        place(network, on, channels_last);
+      } else {
+        network = make_network_for(config, data.shape, on, channels_last);
+      }
+      const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
+      on.gauge.note(MemoryPurpose::Data, data_bytes);
+      on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
+      StepRunnerOptions options = runner_options(config, method);
+      if (method.per_layer) {
+        options.layers = {.kernels = choose_kernels(config, *this),
+                          .device_has_bf16 = formats.bf16,
+                          .recompute_norms = config.activations.recompute_norms};
+        kernels = to_text(options.layers->kernels);
+        method.layer_precision = first_precision(config, formats);
+      }
+      runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
+    });
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(text("[train] the budget of ", byte_text(on.budget_bytes),
+                           " does not even hold weights, optimizer state and data: ", error.what(),
+                           "; raise --budget or choose a smaller model"));
+  }
+  on.gauge.release_cache();  // what setting up has left behind
+  const std::int64_t layers = network.layers.size();
+  const std::int64_t asked_for = config.zeroth_order.bp_layers;
+  const std::int64_t bp_layers = asked_for < 0 ? std::min(layers, kBpLayers) : asked_for;
+  plan = first_plan(method, config.train.batch, config.train.accumulate, layers, bp_layers);
+  if (method.zeroth_order && method.backprop && asked_for < 0 && on.budget_bytes > 0)
+    fit_boundary(*this, config);
+}
+
+}  // namespace triaccel
