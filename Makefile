@@ -61,7 +61,7 @@ format:  ## let clang-format rewrite our sources
 	@tools/bootstrap lint
 	@tools/format
 
-lint:  ## check formatting, layers, file sizes and links
+lint:  ## check formatting, layers, file sizes, links and language
 	@tools/bootstrap lint
 	@tools/lint
 
