@@ -71,7 +71,7 @@ std::string reason_to_skip(const RunConfig& config, const std::string& method) {
   const StepTimingOptions few{.warmup_steps = 3, .samples = 15};
   const double fp32_ms = step_ms(config, "fp32", few);
   double ms = step_ms(config, method, {.warmup_steps = 1, .samples = 1});
-  if (ms <= 2 * fp32_ms) ms = step_ms(config, method, few);
+  if (ms <= 4 * fp32_ms) ms = step_ms(config, method, few);
   if (ms <= fp32_ms) return "";
   const std::string reason =
       fmt::format("{:.0f} ms per step on this machine, {:.1f} times fp32", ms, ms / fp32_ms);
