@@ -1,4 +1,4 @@
-#include "triaccel/core/plan_state.h"
+#include "triaccel/core/step_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -49,10 +49,6 @@ constexpr int band_size(int block, int band) {
   return size;
 }
 
-constexpr double band_share(int block, int band) {
-  return static_cast<double>(band_size(block, band)) / coefficients_of(block);
-}
-
 /// The coefficient that is coded as number `place`. Four that follow each other are of one band and
 /// have the same bits, but for the first four, which are the first ones of bands 0 to 3; those of
 /// 4 x 4 blocks simply follow by frequency.

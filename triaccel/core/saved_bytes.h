@@ -7,7 +7,7 @@
 // The bytes that stored tensors take: known from their element counts and plans alone, and exact.
 namespace triaccel {
 
-/// One bit an element, in whole words.
+/// One bit per element, in whole words.
 constexpr std::int64_t mask_bytes(std::int64_t elements) { return (elements + 31) / 32 * 4; }
 
 /// Bits that tell the taps of a pooling window apart; at most 256 taps.
@@ -21,8 +21,8 @@ constexpr std::int64_t window_bytes(std::int64_t windows, std::int64_t taps) {
 /// Elements whose non-zeros share the room for codes.
 inline constexpr int kNonZeroTile = 1024;
 
-/// Eighths of a bit an element that the room for codes may have: at least one bit a non-zero where
-/// no element is zero, at most the eight bits that a code may have.
+/// Eighths of a bit per element that the room for codes may have: at least one bit per non-zero
+/// where no element is zero, at most the eight bits that a code may have.
 inline constexpr int kFewestNonZeroEighths = 8;
 inline constexpr int kMostNonZeroEighths = 64;
 

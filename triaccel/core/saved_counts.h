@@ -10,7 +10,7 @@ namespace triaccel {
 /// What became of the tensors that one forward pass saved, and of those its backward has read.
 /// Bytes are exact and known without asking the device.
 struct SavedCounts {
-  std::int64_t saved = 0;         // times that an operator saved a tensor, constants left out
+  std::int64_t saved = 0;         // times that an operator saved a tensor, without constants
   std::int64_t passed_bytes = 0;  // of those, one tensor as often as it was saved
   std::int64_t unique_bytes = 0;  // each tensor once
   std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits

@@ -9,9 +9,17 @@
 #include "triaccel/core/memory_report.h"
 #include "triaccel/core/predicted_blocks.h"
 #include "triaccel/core/saved_counts.h"
-#include "triaccel/core/zeroth_order_step.h"
 
 namespace triaccel {
+
+/// All that a zeroth-order step did to its weights, given the seed: with these and the first
+/// weights a run can be redone.
+struct ZerothOrderStep {
+  std::int64_t step = 0;              // steps done before it
+  double learning_rate = 0;           // of the zeroth-order layers
+  std::vector<float> gradients = {};  // projected on each direction; 0: the step was skipped
+  bool operator==(const ZerothOrderStep&) const = default;
+};
 
 /// What the gradients of one layer looked like, after unscaling, in the last step of an interval.
 struct LayerSignals {

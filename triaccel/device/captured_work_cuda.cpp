@@ -11,8 +11,7 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/graph_nodes.h"
-#include "triaccel/device/memset_nodes.h"
-#include "triaccel/device/stream_workspaces.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "triaccel/device/side_stream.h"
-#include "triaccel/device/stream_workspaces.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/ops/update/quantized_state.h"
 

@@ -9,13 +9,12 @@
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/ops/compression/baseline_codec.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
-#include "triaccel/ops/compression/channel_levels.h"
+#include "triaccel/ops/compression/codec_map.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 #include "triaccel/ops/compression/predicted_codec.h"
-#include "triaccel/ops/compression/window_codec.h"
 
 namespace triaccel {
 namespace {

@@ -7,7 +7,7 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/compression/dither.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/tensor_layout.h"
 

@@ -9,7 +9,6 @@
 
 #include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"

@@ -9,12 +9,11 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {

@@ -214,7 +214,7 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuForEveryTypeAndEndOnOddSizes) {
 }
 
 TEST_F(BatchNormOnCuda, MatchesTheCpuAcrossTheBoundsOfItsPaths) {
-  // In registers: one block, clusters of 2 to 8, few and many packs a thread, and the last that
+  // In registers: one block, clusters of 2 to 8, few and many packs per thread, and the last that
   // fit; then the first for two kernels, wide ones, and rows that allow no wide reads.
   const std::pair<std::int64_t, std::int64_t> shapes[] = {
       {96, 512},   {384, 256},  {512, 64},    {513, 64},   {1025, 128}, {2049, 40},  {6144, 64},
@@ -238,7 +238,7 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuOnMapsOfHundredsOfThousandsOfRows) {
                                /*has_added=*/channels == 64));
 }
 
-/// In registers with few and many packs a thread, by two kernels, and in rows that allow no wide
+/// In registers with few and many packs per thread, by two kernels, and in rows that allow no wide
 /// reads.
 TEST_F(BatchNormOnCuda, MultipliesEverySampleWithItsFactorAsTheCpu) {
   struct Shape {

@@ -19,7 +19,7 @@ struct Layer {
   bool has_residual;
   double eps = 1e-5;
   std::vector<float> input, residual, gradient, weight, bias;
-  std::vector<float> factors = {};  // one a sample; empty: none
+  std::vector<float> factors = {};  // one per sample; empty: none
 
   std::size_t count() const { return static_cast<std::size_t>(rows * channels); }
   std::size_t width() const { return static_cast<std::size_t>(channels); }

@@ -3,16 +3,16 @@
 
 #include <cstdint>
 
-#include "triaccel/ops/compression/bit_mask_codec.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 #include "triaccel/ops/conv/max_pool.h"
 #include "triaccel/ops/norm/batch_norm.h"
 #include "triaccel/ops/norm/channel_gate.h"
 #include "triaccel/ops/tensors/bias.h"
 #include "triaccel/ops/tensors/even_pixels.h"
-#include "triaccel/ops/update/scaled_cast.h"
+#include "triaccel/ops/update/layer_scales.h"
 
 namespace triaccel {
 namespace {

@@ -9,11 +9,9 @@
 #include "triaccel/kernels/update/step_control.h"
 #include "triaccel/ops/loss_data/augment.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/ops/update/layer_scales.h"
 #include "triaccel/ops/update/restore_if_skipped.h"
-#include "triaccel/ops/update/scaled_cast.h"
 
 namespace triaccel {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 
 namespace triaccel::kernels {
 
-/// Images [samples, height, width] of dense pixels, and beside them [samples, half, half] with the
+/// Images [samples, height, width] of dense pixels, and next to them [samples, half, half] with the
 /// pixels of even row and even column alone, sides rounded up: all that a convolution of one tap
 /// and stride 2 reads.
 struct EvenPixels {

@@ -8,7 +8,7 @@
 // to compute. The weight comes out of the L2 cache, where all blocks meet: of many rows a block
 // takes more, to read it less often.
 //
-// Beyond the last row or output, the last is read again and left out: a load
+// Beyond the last row or output, the last is read again and ignored: a load
 // under a condition would be issued only when its number is due. Places in the weight and in a
 // block's rows are counted in int, since what finds an address stands between the end of the kernel
 // before and the first load. And kernels are compiled for one block a multiprocessor: for more, the
@@ -166,7 +166,7 @@ void skinny_gemm(const SkinnyGemm& shape, const void* input, const void* weight,
                  void* output, cudaStream_t stream) {
   check_counts(shape);
   if (shape.rows == 0) return;
-  with_channel_pack(shape.type, shape.features, starts_packs(input, weight),
+  with_channel_pack(shape.type, shape.features, aligned_for_vectors(input, weight),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const std::int64_t warps = std::clamp<std::int64_t>(
                           divide_up(shape.features, 32 * kPack), 1, kThreads / 32);
@@ -190,7 +190,7 @@ void skinny_input_gradient(const SkinnyGemm& shape, const void* output_gradient,
                            void* input_gradient, cudaStream_t stream) {
   check_counts(shape);
   if (shape.rows * shape.features == 0) return;
-  with_channel_pack(shape.type, shape.features, starts_packs(weight, input_gradient),
+  with_channel_pack(shape.type, shape.features, aligned_for_vectors(weight, input_gradient),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const unsigned columns = blocks_for(shape.features, kGradientThreads * kPack);
                       const auto launch = [&]<int kRows>(std::integral_constant<int, kRows>) {

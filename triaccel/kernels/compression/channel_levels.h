@@ -2,17 +2,17 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/codec_map.h"
 
 // Note [Levelled channels]
-// A batch norm divides every channel by its deviation, so an error that is small beside one channel
-// may be large beside another that hardly varies, and in the norm's backward it counts three times
-// over. A range for 256 neighbours of a small channels-last map spans as many channels, and its
-// errors are as large as the liveliest of them allows. Hence each channel is brought to 0 … 1
-// before it is coded in groups, and decoding maps it back. A channel that does not vary is kept
-// exactly.
+// A batch norm divides every channel by its deviation, so an error that is small compared with one
+// channel may be large compared with another that hardly varies, and in the norm's backward it
+// counts three times over. A range for 256 neighbours of a small channels-last map spans as many
+// channels, and its errors are as large as the liveliest of them allows. Hence each channel is
+// brought to 0 … 1 before it is coded in groups, and decoding maps it back. A channel that does not
+// vary is kept exactly.
 namespace triaccel::kernels {
 
 /// Dense maps whose `count` elements belong to channels as `order` says.

@@ -73,7 +73,7 @@ TRIACCEL_HOST_DEVICE inline OffsetWords offset_words(const RandomWords& drawn) {
     offsets.words[i] = drawn.words[i];
     offsets.words[i + 4] = turned(drawn.words[i]);
 #ifdef __CUDA_ARCH__
-    asm("" : "+r"(offsets.words[i + 4]));  // nvcc would turn it anew for each of its offsets
+    asm("" : "+r"(offsets.words[i + 4]));  // nvcc would turn it again for each of its offsets
 #endif
   }
   return offsets;

@@ -5,8 +5,8 @@
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/common/stored_quad.cuh"
 #include "triaccel/kernels/common/tensor_core.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/conv/stem_convolution_work.h"
 
 // What both directions of a convolution over images share: tiles of pixels in shared memory.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -13,6 +13,11 @@ namespace triaccel::kernels {
 //   gates  = sigmoid(excite * silu(hidden) + excite_bias)
 // Arithmetic is FP32 whatever the types, and every sum is added in an order that depends on the
 // shape alone.
+
+/// The gradient of a sigmoid's input, from its output and the gradient of that.
+TRIACCEL_HOST_DEVICE inline float sigmoid_gradient(float gate, float gradient) {
+  return gradient * gate * (1.0f - gate);
+}
 
 struct ExciteShape {
   std::int64_t samples = 0;

@@ -5,7 +5,7 @@
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 #include "triaccel/kernels/excitation/squeeze_excite.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 // Forward and backward are one chain: numbers by channel times one weight give numbers by hidden
 // unit, which, each changed by itself, times the other weight give numbers by channel again. A
@@ -122,8 +122,9 @@ struct BackwardChain {
 
   __device__ float value(std::int64_t element) const {
     using Word = typename Stored::Word;
-    return before_gate(Stored::value(static_cast<const Word*>(arrays.gates)[element]),
-                       Stored::value(static_cast<const Word*>(arrays.gates_gradient)[element]));
+    return sigmoid_gradient(
+        Stored::value(static_cast<const Word*>(arrays.gates)[element]),
+        Stored::value(static_cast<const Word*>(arrays.gates_gradient)[element]));
   }
   __device__ float given(std::int64_t element, int) const { return arrays.hidden[element]; }
   __device__ float2 hidden(float before, float sum) const {
@@ -137,7 +138,7 @@ struct BackwardChain {
   }
 };
 
-/// A warp a row. Everything is under way when it returns.
+/// A warp per row. Everything is under way when it returns.
 __device__ void begin_loading(float* to, int pitch, const float* from, std::int64_t from_pitch,
                               int rows, int columns) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -53,7 +53,7 @@ void backward_sample(const ExciteShape& shape, const ExciteLayers& layers,
     float sum = 0;
     for (std::int64_t c = 0; c < shape.channels; ++c)
       sum += layers.excite[c * shape.hidden + r] *
-             before_gate(Stored::value(gates[c]), Stored::value(gradients[c]));
+             sigmoid_gradient(Stored::value(gates[c]), Stored::value(gradients[c]));
     of_hidden[r] = sum * silu_slope(hidden[r]);
   }
   for (std::int64_t c = 0; c < shape.channels; ++c) {
@@ -81,7 +81,7 @@ void sum_parameters(const ExciteShape& shape, const ExciteParameters& how) {
     const auto* gates = row<Stored>(how.gates, shape, sample);
     const auto* gradients = row<Stored>(how.gates_gradient, shape, sample);
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float of_gate = before_gate(Stored::value(gates[c]), Stored::value(gradients[c]));
+      const float of_gate = sigmoid_gradient(Stored::value(gates[c]), Stored::value(gradients[c]));
       excite_bias[static_cast<std::size_t>(c)] += of_gate;
       for (std::int64_t r = 0; r < hidden; ++r) {
         const std::int64_t at = sample * hidden + r;

@@ -2,7 +2,7 @@
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 #include "triaccel/kernels/excitation/squeeze_excite.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
       const auto read = [&](const void* array) {
         return real ? Stored::value(static_cast<const Word*>(array)[element]) : 0.0f;
       };
-      of_gates[i] = before_gate(read(how.gates), read(how.gates_gradient));
+      of_gates[i] = sigmoid_gradient(read(how.gates), read(how.gates_gradient));
       means[i] = read(how.means);
     }
     for (int i = thread; i < count * units; i += kThreads) {

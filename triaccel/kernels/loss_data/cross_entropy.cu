@@ -2,6 +2,7 @@
 
 #include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/loss_data/cross_entropy_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -12,12 +13,6 @@ namespace {
 constexpr std::int64_t kClassesOfASmallBlock = 8192;
 constexpr int kLargeBlock = 1024;
 static_assert(kThreads / 32 == kRowsOfABlock);
-
-template <typename Word>
-struct alignas(16) Pack {
-  static constexpr int kWords = 16 / sizeof(Word);
-  Word words[kWords];
-};
 
 __device__ RowSums from_lane_0(const RowSums& sums) {
   RowSums first = sums;
@@ -50,7 +45,7 @@ __device__ RowSums team_sums(RowSums mine) {
 template <typename Word, int kTeam, typename PackBody, typename ElementBody>
 __device__ void for_each_class(const Word* row, std::int64_t classes, int rank, bool packed,
                                PackBody pack_body, ElementBody element_body) {
-  constexpr int kPack = Pack<Word>::kWords;
+  constexpr int kPack = WordPack<Word>::kWords;
   std::int64_t head = classes;
   if (packed) {
     const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(Word));
@@ -68,7 +63,7 @@ template <typename Stored, int kTeam>
 __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradient& all,
                                   std::int64_t r, int rank) {
   using Word = typename Stored::Word;
-  using Words = Pack<Word>;
+  using Words = WordPack<Word>;
   const Word* row = static_cast<const Word*>(batch.logits) + r * batch.classes;
   Word* gradient = static_cast<Word*>(batch.gradient) + r * batch.classes;
   const bool packed = kTeam > 32 && (batch.gradient == nullptr ||

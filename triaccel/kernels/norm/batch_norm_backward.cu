@@ -5,8 +5,7 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-// Of a map; above, two kernels are faster. On an H200: 1536 x 512 in BF16 takes 11 us, 6144 x
-// 256 20.
+// Of a map; above, two kernels are faster.
 constexpr std::int64_t kMostResidentBytes = 1280 << 10;
 constexpr int kInFlight = 4;  // of two or three maps each
 constexpr int kResident = 2;  // blocks of kNormSumThreads on a multiprocessor
@@ -22,7 +21,7 @@ struct GroupCoefficients {
 /// One pack of every map that is read.
 template <typename Stored, int kPack>
 struct Read {
-  Pack<Stored, kPack> gradient, added, input;
+  ChannelPack<Stored, kPack> gradient, added, input;
   float factor;
   std::uint8_t gates;
 };
@@ -48,11 +47,11 @@ __device__ Read<Stored, kPack> read_pack(const NormBackward& how, const RowMaps<
                                          const ThreadRows<kPack>& rows, int index) {
   const std::int64_t element = rows.element(index);
   Read<Stored, kPack> read = {};
-  read.gradient = load_pack<Stored, kPack, kReuse>(how.output_gradient, element);
-  read.input = load_pack<Stored, kPack, kReuse>(how.input, element);
+  read.gradient = load_channels<Stored, kPack, kReuse>(how.output_gradient, element);
+  read.input = load_channels<Stored, kPack, kReuse>(how.input, element);
   if (how.added_gradient != nullptr) {
     const std::int64_t added = added_element(how, maps.added, element, rows.row(index));
-    if (added >= 0) read.added = load_pack<Stored, kPack, kReuse>(how.added_gradient, added);
+    if (added >= 0) read.added = load_channels<Stored, kPack, kReuse>(how.added_gradient, added);
   }
   read.factor = maps.factors.template of<Stored>(rows.row(index));
   if (how.gates != nullptr) read.gates = how.gates[element / kPack];
@@ -60,7 +59,8 @@ __device__ Read<Stored, kPack> read_pack(const NormBackward& how, const RowMaps<
 }
 
 template <typename Stored, int kPack>
-__device__ Pack<Stored, kPack> fold_of(const NormBackward& how, const Read<Stored, kPack>& read) {
+__device__ ChannelPack<Stored, kPack> fold_of(const NormBackward& how,
+                                              const Read<Stored, kPack>& read) {
   return folded(how, read.gradient, read.added, read.gates);
 }
 
@@ -86,9 +86,9 @@ __device__ void sum_rows(const NormBackward& how, const RowMaps<Factors>& maps,
       [&](int index) { return read_pack<Stored, kPack, Reuse::Again>(how, maps, rows, index); },
       [&](const Read<Stored, kPack>& read, int index, int) {
         float gradient[kPack], distance[kPack];
-        const Pack<Stored, kPack> fold = fold_of(how, read);
+        const ChannelPack<Stored, kPack> fold = fold_of(how, read);
         if (how.residual_gradient != nullptr)
-          store_pack(how.residual_gradient, rows.element(index), fold);
+          store_channels(how.residual_gradient, rows.element(index), fold);
         gate<Factors>(how, scaled<Factors>(fold, read.factor), read.input, channels, gradient,
                       distance);
 #pragma unroll
@@ -111,8 +111,8 @@ __device__ void differentiate_rows(const NormBackward& how, const RowMaps<Factor
       rows,
       [&](int index) { return read_pack<Stored, kPack, Reuse::Last>(how, maps, rows, index); },
       [&](const Read<Stored, kPack>& read, int index, int) {
-        const Pack<Stored, kPack> behind = scaled<Factors>(fold_of(how, read), read.factor);
-        store_pack(
+        const ChannelPack<Stored, kPack> behind = scaled<Factors>(fold_of(how, read), read.factor);
+        store_channels(
             how.input_gradient, rows.element(index),
             input_gradient_pack<Factors>(how, behind, read.input, channels, gradient_mean, slope));
       });
@@ -133,7 +133,7 @@ __device__ void set_coefficients(const NormBackward& how, int width, GroupCoeffi
   group.bias[threadIdx.x] = one.bias;
 }
 
-/// What the sums add; one block a group writes the gradients of weight and bias.
+/// What the sums add; one block per group writes the gradients of weight and bias.
 __device__ void finish_sums(const NormBackward& how, int width, const ChannelSums& all,
                             GroupCoefficients& group) {
   const std::int64_t c = own_channel(width);
@@ -196,8 +196,8 @@ NormBackward second_pass(NormBackward how) {
 void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream) {
   constexpr std::string_view who = "batch_norm_backward";
   if (how.map.rows == 0 || how.map.channels == 0) return;
-  const bool aligned = norm_aligned(how.output_gradient, how.added_gradient, how.input,
-                                    how.input_gradient, how.residual_gradient);
+  const bool aligned = aligned_for_vectors(how.output_gradient, how.added_gradient, how.input,
+                                           how.input_gradient, how.residual_gradient);
   ensure(how.gates == nullptr || aligned, "maps with gates start at multiples of 16 bytes");
   const bool has_every_pixel = how.added_gradient == nullptr || how.added_pixels.height == 0;
   const auto resident = plan_resident_norm(how.map, aligned, kMostResidentBytes);

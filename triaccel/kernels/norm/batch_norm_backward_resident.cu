@@ -13,9 +13,9 @@ struct SharedCoefficients {
 /// The folded gradients in place of the output's; all loads are on their way before the first use.
 template <typename Stored, int kPack, int kTurns>
 __device__ void fold_rows(const NormBackward& how, const ResidentRows<kPack>& rows,
-                          Pack<Stored, kPack> (&gradient)[kTurns]) {
+                          ChannelPack<Stored, kPack> (&gradient)[kTurns]) {
   if (how.added_gradient == nullptr && how.gates == nullptr) return;
-  Pack<Stored, kPack> added[kTurns];
+  ChannelPack<Stored, kPack> added[kTurns];
   unsigned gates[kTurns] = {};
   if (how.added_gradient != nullptr) rows.load(how.added_gradient, added);
   if (how.gates != nullptr) {
@@ -30,7 +30,8 @@ __device__ void fold_rows(const NormBackward& how, const ResidentRows<kPack>& ro
 
 /// Behind the factors, in place of the folded gradients.
 template <typename Factors, typename Stored, int kPack, int kTurns>
-__device__ void scale_rows(const float (&factor)[kTurns], Pack<Stored, kPack> (&gradient)[kTurns]) {
+__device__ void scale_rows(const float (&factor)[kTurns],
+                           ChannelPack<Stored, kPack> (&gradient)[kTurns]) {
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) gradient[i] = scaled<Factors>(gradient[i], factor[i]);
 }
@@ -38,8 +39,8 @@ __device__ void scale_rows(const float (&factor)[kTurns], Pack<Stored, kPack> (&
 /// The block's sums of gradient and gradient * distance.
 template <typename Factors, typename Stored, int kPack, int kTurns>
 __device__ float2 block_sums(const NormBackward& how, const ResidentRows<kPack>& rows,
-                             const Pack<Stored, kPack> (&fold)[kTurns],
-                             const Pack<Stored, kPack> (&input)[kTurns],
+                             const ChannelPack<Stored, kPack> (&fold)[kTurns],
+                             const ChannelPack<Stored, kPack> (&input)[kTurns],
                              const Channels<kPack>& channels) {
   __shared__ WarpSums<kPack> places[2];
   float values[2][kPack] = {}, totals[2];
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kResidentThreads)
   __shared__ SharedCoefficients<kPack> shared;
   sums.open();
   const ResidentRows<kPack> rows(how.map, block_rows);
-  Pack<Stored, kPack> gradient[kTurns], input[kTurns];
+  ChannelPack<Stored, kPack> gradient[kTurns], input[kTurns];
   wait_for_previous_kernel();
   rows.load(how.output_gradient, gradient);
   rows.load(how.input, input);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "triaccel/base/divide_up.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/even_pixels_math.h"
-#include "triaccel/kernels/common/wide_vectors.h"
 #include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cpu {
@@ -307,7 +307,7 @@ TRIACCEL_WIDE_VECTORS void differentiate_turn(const Turn& turn, const ChannelCoe
     }
 }
 
-/// Two numbers a channel from every turn.
+/// Two numbers per channel from every turn.
 struct TurnSums {
   explicit TurnSums(const NormMap& map)
       : channels(map.channels),

@@ -9,10 +9,12 @@ namespace triaccel::kernels::cuda {
 /// A pack of the output. `factor` counts only where there are factors, `residual` where there is
 /// one, `of_residual` where it is normalised.
 template <typename Factors, bool kNormsResidual, typename Stored, int kPack>
-__device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<Stored, kPack>& input,
-                                           float factor, const Pack<Stored, kPack>& residual,
-                                           const Channels<kPack>& channels,
-                                           const Channels<kPack>& of_residual) {
+__device__ ChannelPack<Stored, kPack> output_pack(const NormForward& how,
+                                                  const ChannelPack<Stored, kPack>& input,
+                                                  float factor,
+                                                  const ChannelPack<Stored, kPack>& residual,
+                                                  const Channels<kPack>& channels,
+                                                  const Channels<kPack>& of_residual) {
   float y[kPack];
 #pragma unroll
   for (int k = 0; k < kPack; ++k) y[k] = channels.normalised(k, input.value(k));
@@ -34,7 +36,7 @@ __device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<St
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] = silu(y[k]);
   }
-  return packed<Stored>(y);
+  return pack_channels<Stored>(y);
 }
 
 /// What a channel has besides its sums, read before it is needed.

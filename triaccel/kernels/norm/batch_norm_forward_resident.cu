@@ -24,7 +24,8 @@ struct SharedCoefficients {
 /// A block's mean and squared distances from it, in two passes over the registers: no digit is lost
 /// to a mean far from zero.
 template <typename Stored, int kPack, int kTurns>
-__device__ float2 block_moments(Pack<Stored, kPack> (&packs)[kTurns], int count, int block_count) {
+__device__ float2 block_moments(ChannelPack<Stored, kPack> (&packs)[kTurns], int count,
+                                int block_count) {
   __shared__ WarpSums<kPack> sum_places[1], square_places[1];
   const float share = block_count > 0 ? 1.0f / static_cast<float>(block_count) : 0.0f;
   float values[1][kPack] = {}, total[1], mean[kPack];
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kResidentThreads)
   __shared__ SharedCoefficients<kPack> shared, of_residual;
   moments.open();
   const ResidentRows<kPack> rows(how.map, block_rows);
-  Pack<Stored, kPack> input[kTurns], residual[kTurns];
+  ChannelPack<Stored, kPack> input[kTurns], residual[kTurns];
   wait_for_previous_kernel();
   rows.load(how.input, input);
   const int channel = static_cast<int>(threadIdx.x);
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(kResidentThreads)
   shared.read(channels);
   if constexpr (kNormsResidual) of_residual.read(residual_channels);
   rows.template store<kTurns>(how.output, [&](int i) {
-    const Pack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
+    const ChannelPack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
         how, input[i], factor[i], residual[i], channels, residual_channels);
     if (how.gates != nullptr) how.gates[rows.element(i) / kPack] = gates_of(output);
     return output;

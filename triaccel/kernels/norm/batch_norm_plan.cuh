@@ -4,8 +4,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/norm/batch_norm.h"
 
 namespace triaccel::kernels::cuda {
@@ -67,11 +67,6 @@ struct ResidentNormPlan {
 /// None: the map does not fit, or two kernels on the whole chip are faster.
 std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned,
                                                    std::int64_t most_bytes);
-
-template <typename... Pointers>
-bool norm_aligned(Pointers... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
-}
 
 /// body(stored type, pack size as a constant).
 template <typename Body>

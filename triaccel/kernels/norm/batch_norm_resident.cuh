@@ -45,11 +45,11 @@ struct ResidentRows {
 
   /// Packs past the last row are zero.
   template <typename Stored, int kTurns>
-  __device__ void load(const void* map, Pack<Stored, kPack> (&packs)[kTurns]) const {
+  __device__ void load(const void* map, ChannelPack<Stored, kPack> (&packs)[kTurns]) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       packs[i] = {};
-      if (i < count) packs[i] = load_pack<Stored, kPack>(map, element(i));
+      if (i < count) packs[i] = load_channels<Stored, kPack>(map, element(i));
     }
   }
 
@@ -65,14 +65,14 @@ struct ResidentRows {
   __device__ void store(void* map, Made made) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i)
-      if (i < count) store_pack(map, element(i), made(i));
+      if (i < count) store_channels(map, element(i), made(i));
   }
 };
 
 /// Keeps the compiler from holding numbers that it has unpacked until their next use: as halves
 /// they take half the registers.
 template <typename Stored, int kPack, int kTurns>
-__device__ void stay_packed(Pack<Stored, kPack> (&packs)[kTurns]) {
+__device__ void stay_packed(ChannelPack<Stored, kPack> (&packs)[kTurns]) {
 #pragma unroll
   for (auto& pack : packs)
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ float sum_over_warp(float (&values)[kPack]) {
   return sum_over_lanes<kPack>(values[0]);
 }
 
-/// Where the warps of a block leave their sums; used once a kernel.
+/// Where the warps of a block leave their sums; used once per kernel.
 template <int kPack>
 using WarpSums = float[kResidentThreads / kWarp * kPack];
 
@@ -146,7 +146,7 @@ __device__ void spread(float value, float (&all)[kPack]) {
   for (int k = 0; k < kPack; ++k) all[k] = __shfl_sync(kAllLanes, value, k);
 }
 
-/// Two numbers a channel of each block of the cluster, in every block.
+/// Two numbers per channel of each block of the cluster, in every block.
 template <int kPack>
 class ClusterParts {
  public:

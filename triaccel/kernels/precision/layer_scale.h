@@ -2,18 +2,18 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/update/gradient_moments.h"
 
 namespace triaccel::kernels {
 
-/// One layer's own FP16 scale, in device memory beside those of the other layers. An FP16 layer
+/// One layer's own FP16 scale, in device memory next to those of the other layers. An FP16 layer
 /// multiplies the gradient of its output by `scale` before it rounds it, and its weight gradient
 /// arrives as FP16 still multiplied by it. Maxima are of magnitudes before that multiplication.
 struct LayerScale {
   float scale = 1;           // a power of two in [kSmallestLayerScale, kLargestLayerScale]
-  float output_maximum = 0;  // of this step: what the layer's backward pass met beside its weight
-                             // gradient (scaled_cast records it)
+  float output_maximum = 0;  // of this step: what the layer's backward pass met apart from its
+                             // weight gradient (scaled_cast records it)
   float recent_maximum = 0;  // the largest of the last steps, fading
   float reserved = 0;        // makes a row of 16 bytes
 };

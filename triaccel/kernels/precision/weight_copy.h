@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -30,7 +30,7 @@ struct WholeGradient {
   std::int64_t stride[4] = {};  // of `part`, in elements
 };
 
-/// copy_weights: every `to` from its `from`, rounded to nearest even. Moves 4 + 2 bytes an element
+/// copy_weights: every `to` from its `from`, rounded to nearest even. Moves 4 + 2 bytes per element
 /// of `to`. One launch for 64 entries.
 /// write_whole_gradient: zeros outside the part. Moves the part once and the whole once.
 namespace cpu {

@@ -11,8 +11,8 @@
 
 namespace triaccel::kernels {
 
-/// Elements that one CUDA block measures: enough that its sum and its ticket cost little beside
-/// them, and few enough that 10 M elements are a single wave of blocks on a large GPU.
+/// Elements that one CUDA block measures: enough that its sum and its ticket cost little compared
+/// with them, and few enough that 10 M elements are a single wave of blocks on a large GPU.
 inline constexpr std::int64_t kMomentsPiece = 4 * kChunk;
 
 constexpr std::int64_t pieces_of(std::int64_t count) { return divide_up(count, kMomentsPiece); }
@@ -86,7 +86,7 @@ inline MomentsList moments_list(std::span<const TensorEntry* const> tensors) {
 }
 
 /// Calls body(list, pieces) for every kCapacity tensors, in the order of their layers. Empty
-/// tensors are left out.
+/// tensors are skipped.
 template <typename Body>
 void for_each_moments_list(std::span<const TensorEntry> tensors, Body body) {
   std::vector<const TensorEntry*> sorted;

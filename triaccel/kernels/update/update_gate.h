@@ -17,7 +17,7 @@ enum class UpdateGate : std::uint8_t {
 /// What an update reads in device memory, so that a captured graph follows it. Under
 /// UpdateGate::Layer `control` is still that of the step before: gradients are divided by its loss
 /// scale, not clipped, and the step counts as the next one; a layer whose moments so far show a
-/// non-finite element is left alone.
+/// non-finite element is skipped.
 struct UpdateInputs {
   const float* learning_rates = nullptr;  // [layers]
   const StepControl* control = nullptr;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWarps = 8;
 
-/// A warp an evaluation; the order of its sum depends on the number of parts alone.
+/// A warp per evaluation; the order of its sum depends on the number of parts alone.
 __global__ void __launch_bounds__(32 * kWarps)
     estimate_kernel(const __grid_constant__ ZoEstimate estimate) {
   extern __shared__ double sums[];

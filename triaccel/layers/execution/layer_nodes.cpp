@@ -17,7 +17,7 @@
 #include "triaccel/layers/execution/rounding.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 #include "triaccel/ops/tensors/tensor_check.h"
-#include "triaccel/ops/update/scaled_cast.h"
+#include "triaccel/ops/update/layer_scales.h"
 
 namespace triaccel {
 namespace {

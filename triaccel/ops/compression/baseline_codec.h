@@ -4,7 +4,7 @@
 
 #include "triaccel/core/group_bytes.h"
 #include "triaccel/kernels/compression/baselines/three_pass_codec.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 

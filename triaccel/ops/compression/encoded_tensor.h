@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
-#include "triaccel/ops/compression/encode_buffer.h"
-
 namespace triaccel {
+
+/// Where an encoder writes: a contiguous tensor of so many elements of a type, without values, on
+/// the device of what is coded and aligned to 16 bytes there. Null: one of its own.
+using CodeRoom = std::function<at::Tensor(std::int64_t count, at::ScalarType type)>;
 
 // What the operations that code dense tensors have in common.
 

@@ -76,12 +76,8 @@ at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& cod
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   std::int32_t* counter = counter_of(who, not_finite, held.device());
   for (const CodedMap& map : coded.maps)
-    dispatch(
-        who, held.device(),
-        [&] { kernels::cpu::encode_frequency(map.coding, from, to + map.codes, counter); },
-        [&](cudaStream_t stream) {
-          kernels::cuda::encode_frequency(map.coding, from, to + map.codes, counter, stream);
-        });
+    dispatch<kernels::cpu::encode_frequency, kernels::cuda::encode_frequency>(
+        who, held.device(), map.coding, from, to + map.codes, counter);
   return codes;
 }
 
@@ -99,12 +95,8 @@ at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::
   require(!made.changes() || channel_order(sizes, strides), who, "a map takes [N, C, H, W], dense ",
           "in that order or with channels last, got sizes ", sizes, " and strides ", strides);
   for (const CodedMap& one : coded.maps)
-    dispatch(
-        who, codes.device(),
-        [&] { kernels::cpu::decode_frequency(one.coding, from + one.codes, to, made); },
-        [&](cudaStream_t stream) {
-          kernels::cuda::decode_frequency(one.coding, from + one.codes, to, made, stream);
-        });
+    dispatch<kernels::cpu::decode_frequency, kernels::cuda::decode_frequency>(
+        who, codes.device(), one.coding, from + one.codes, to, made);
   return values;
 }
 

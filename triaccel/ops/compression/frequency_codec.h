@@ -8,7 +8,7 @@
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/kernels/compression/dither.h"
 #include "triaccel/ops/compression/codec_map.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 

@@ -32,11 +32,8 @@ at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
   const void* from = values.const_data_ptr();
   void* to = codes.mutable_data_ptr();
   std::int32_t* counter = counter_of(who, not_finite, values.device());
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::encode_groups(coding, from, to, counter); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::encode_groups(coding, from, to, counter, stream);
-      });
+  dispatch<kernels::cpu::encode_groups, kernels::cuda::encode_groups>(who, values.device(), coding,
+                                                                      from, to, counter);
   return codes;
 }
 
@@ -57,11 +54,8 @@ at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::Int
           "channels last, and one of rows contiguous ones, got sizes ", sizes, " and strides ",
           strides);
   const kernels::ChannelOrder channels = order.value_or(kernels::ChannelOrder{});
-  dispatch(
-      who, codes.device(), [&] { kernels::cpu::decode_groups(coding, from, to, made, channels); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::decode_groups(coding, from, to, made, channels, stream);
-      });
+  dispatch<kernels::cpu::decode_groups, kernels::cuda::decode_groups>(who, codes.device(), coding,
+                                                                      from, to, made, channels);
   return values;
 }
 

@@ -4,7 +4,7 @@
 
 #include "triaccel/kernels/compression/groups/group_codec.h"
 #include "triaccel/ops/compression/codec_map.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 

@@ -14,7 +14,7 @@ namespace {
 void check_room(std::string_view who, int eighths) {
   require(eighths >= kFewestNonZeroEighths && eighths <= kMostNonZeroEighths, who,
           "the room for codes must be between ", kFewestNonZeroEighths, " and ",
-          kMostNonZeroEighths, " eighths of a bit an element, got ", eighths,
+          kMostNonZeroEighths, " eighths of a bit per element, got ", eighths,
           "; below, a tensor without zeros would have no bit for each of its elements");
 }
 
@@ -48,11 +48,8 @@ NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding co
   const void* from = values.const_data_ptr();
   void* to = codes.records.mutable_data_ptr();
   std::int32_t* counter = counter_of(who, not_finite, values.device());
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::encode_nonzeros(coding, from, bits, to, counter); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::encode_nonzeros(coding, from, bits, to, counter, stream);
-      });
+  dispatch<kernels::cpu::encode_nonzeros, kernels::cuda::encode_nonzeros>(
+      who, values.device(), coding, from, bits, to, counter);
   return codes;
 }
 
@@ -70,9 +67,8 @@ at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
   const auto* mask = static_cast<const std::uint32_t*>(codes.mask.const_data_ptr());
   const void* from = codes.records.const_data_ptr();
   void* to = values.mutable_data_ptr();
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::decode_nonzeros(coding, mask, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_nonzeros(coding, mask, from, to, stream); });
+  dispatch<kernels::cpu::decode_nonzeros, kernels::cuda::decode_nonzeros>(who, values.device(),
+                                                                          coding, mask, from, to);
   return values;
 }
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/compression/nonzeros/nonzero_codec.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 

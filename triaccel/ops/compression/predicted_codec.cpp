@@ -64,11 +64,8 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
   const at::Tensor codes = empty_codes(values, bytes_of(how), at::kByte, room);
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::encode_predicted(how, from, to, counted, lost); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::encode_predicted(how, from, to, counted, lost, stream);
-      });
+  dispatch<kernels::cpu::encode_predicted, kernels::cuda::encode_predicted>(
+      who, values.device(), how, from, to, counted, lost);
   return codes;
 }
 
@@ -80,9 +77,8 @@ at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::
   const at::Tensor values = empty_values(who, codes, bytes_of(how), sizes, strides, type);
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
-  dispatch(
-      who, codes.device(), [&] { kernels::cpu::decode_predicted(how, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_predicted(how, from, to, stream); });
+  dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, codes.device(),
+                                                                            how, from, to);
   return values;
 }
 

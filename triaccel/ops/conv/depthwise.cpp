@@ -90,11 +90,8 @@ at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
   const void* from = input.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::depthwise_forward(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::depthwise_forward(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::depthwise_forward, kernels::cuda::depthwise_forward>(
+      who, input.device(), shape, from, filters, to);
   return output;
 }
 
@@ -108,12 +105,8 @@ at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at:
   const void* from = output_gradient.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, input.device(),
-      [&] { kernels::cpu::depthwise_input_gradient(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::depthwise_input_gradient(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::depthwise_input_gradient, kernels::cuda::depthwise_input_gradient>(
+      who, input.device(), shape, from, filters, to);
   return gradient;
 }
 
@@ -128,7 +121,7 @@ at::Tensor depthwise_weight_gradient(const at::Tensor& output_gradient, const at
   auto* to = gradient.mutable_data_ptr<float>();
   dispatch(
       who, input.device(), [&] { kernels::cpu::depthwise_weight_gradient(shape, dy, x, to); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch =
             at::empty({kernels::depthwise_scratch(shape)}, gradient.options());
         kernels::cuda::depthwise_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(),

@@ -69,9 +69,8 @@ Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
   const void* from = map.const_data_ptr();
   void* values = maxima.values.mutable_data_ptr();
   auto* taps = maxima.taps.mutable_data_ptr<std::uint8_t>();
-  dispatch(
-      who, map.device(), [&] { kernels::cpu::max_pool(shape, from, values, taps); },
-      [&](cudaStream_t stream) { kernels::cuda::max_pool(shape, from, values, taps, stream); });
+  dispatch<kernels::cpu::max_pool, kernels::cuda::max_pool>(who, map.device(), shape, from, values,
+                                                            taps);
   return maxima;
 }
 
@@ -100,12 +99,8 @@ at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor
   const void* added = added_gradient.defined() ? added_gradient.const_data_ptr() : nullptr;
   const auto* found = taps.const_data_ptr<std::uint8_t>();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, gradient.device(),
-      [&] { kernels::cpu::max_pool_gradient(shape, from, added, found, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::max_pool_gradient(shape, from, added, found, to, stream);
-      });
+  dispatch<kernels::cpu::max_pool_gradient, kernels::cuda::max_pool_gradient>(
+      who, gradient.device(), shape, from, added, found, to);
   return gradient;
 }
 

@@ -98,11 +98,8 @@ at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
   const void* from = images.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, images.device(), [&] { kernels::cpu::stem_convolution(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::stem_convolution(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::stem_convolution, kernels::cuda::stem_convolution>(
+      who, images.device(), shape, from, filters, to);
   return output;
 }
 
@@ -121,7 +118,7 @@ at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Te
   auto* to = gradient.mutable_data_ptr<float>();
   dispatch(
       who, images.device(), [&] { kernels::cpu::image_weight_gradient(shape, dy, x, to); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = at::empty({kernels::image_scratch(shape)}, gradient.options());
         kernels::cuda::image_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(), to,
                                              stream);

@@ -55,11 +55,8 @@ void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sam
                                      .height = images.size(2),
                                      .width = images.size(3)};
   float* pixels = output.mutable_data_ptr<float>();
-  dispatch(
-      who, device, [&] { kernels::cpu::augment(batch, how, channels_last, pixels); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::augment(batch, how, channels_last, pixels, stream);
-      });
+  dispatch<kernels::cpu::augment, kernels::cuda::augment>(who, device, batch, how, channels_last,
+                                                          pixels);
 }
 
 void gather_labels(at::Tensor& output, const at::Tensor& labels, const at::Tensor& sample_ids) {
@@ -73,12 +70,8 @@ void gather_labels(at::Tensor& output, const at::Tensor& labels, const at::Tenso
   const auto* from = labels.const_data_ptr<std::uint8_t>();
   const auto* ids = sample_ids.const_data_ptr<std::int64_t>();
   auto* into = output.mutable_data_ptr<std::int64_t>();
-  dispatch(
-      who, device,
-      [&] { kernels::cpu::gather_labels(from, labels.numel(), ids, sample_ids.numel(), into); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::gather_labels(from, labels.numel(), ids, sample_ids.numel(), into, stream);
-      });
+  dispatch<kernels::cpu::gather_labels, kernels::cuda::gather_labels>(
+      who, device, from, labels.numel(), ids, sample_ids.numel(), into);
 }
 
 }  // namespace triaccel

@@ -174,7 +174,7 @@ void train(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormBatchStatistics& statistics, const at::Tensor& input) {
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = scratch_for(forward.map, input);
         kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
       });
@@ -184,7 +184,7 @@ void infer(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormKnownStatistics& statistics, c10::Device device) {
   dispatch(
       who, device, [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
-      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+      [&](auto stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
 }
 
 }  // namespace
@@ -305,7 +305,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .bias_gradient = static_cast<float*>(pointer(gradients.bias))};
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_backward(backward); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = scratch_for(map, input);
         kernels::cuda::batch_norm_backward(backward, scratch.data_ptr(), stream);
       });

@@ -94,9 +94,8 @@ Excitation excitation(const at::Tensor& means, const ExcitationLayers& layers) {
   const kernels::ExciteForward arrays = {.means = means.const_data_ptr(),
                                          .hidden = result.hidden.mutable_data_ptr<float>(),
                                          .gates = result.gates.mutable_data_ptr()};
-  dispatch(
-      who, means.device(), [&] { kernels::cpu::excite_forward(shape, weights, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_forward(shape, weights, arrays, stream); });
+  dispatch<kernels::cpu::excite_forward, kernels::cuda::excite_forward>(who, means.device(), shape,
+                                                                        weights, arrays);
   return result;
 }
 
@@ -118,9 +117,8 @@ ExcitationGradient excitation_gradient(const at::Tensor& gates_gradient, const E
       .hidden = forward.hidden.const_data_ptr<float>(),
       .hidden_gradient = result.hidden.mutable_data_ptr<float>(),
       .means_gradient = result.means.mutable_data_ptr()};
-  dispatch(
-      who, gates_gradient.device(), [&] { kernels::cpu::excite_backward(shape, weights, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_backward(shape, weights, arrays, stream); });
+  dispatch<kernels::cpu::excite_backward, kernels::cuda::excite_backward>(
+      who, gates_gradient.device(), shape, weights, arrays);
   return result;
 }
 
@@ -158,9 +156,8 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
       .squeeze_bias = result.squeeze_bias.mutable_data_ptr<float>(),
       .excite = {result.excite.mutable_data_ptr(), float_type_of(who, "excite", excite_type)},
       .excite_bias = result.excite_bias.mutable_data_ptr<float>()};
-  dispatch(
-      who, means.device(), [&] { kernels::cpu::excite_parameters(shape, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_parameters(shape, arrays, stream); });
+  dispatch<kernels::cpu::excite_parameters, kernels::cuda::excite_parameters>(who, means.device(),
+                                                                              shape, arrays);
   return result;
 }
 

@@ -50,12 +50,8 @@ at::Tensor even_pixels(const at::Tensor& map) {
   const kernels::EvenPixels pixels = pixels_of(map.sizes());
   const void* from = map.const_data_ptr();
   void* to = even.mutable_data_ptr();
-  dispatch(
-      who, map.device(),
-      [&] { kernels::cpu::take_even_pixels(pixels, pixel_bytes(map), from, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::take_even_pixels(pixels, pixel_bytes(map), from, to, stream);
-      });
+  dispatch<kernels::cpu::take_even_pixels, kernels::cuda::take_even_pixels>(
+      who, map.device(), pixels, pixel_bytes(map), from, to);
   return even;
 }
 
@@ -70,12 +66,8 @@ at::Tensor spread_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
   const kernels::EvenPixels pixels = pixels_of(sizes);
   const void* from = even.const_data_ptr();
   void* to = map.mutable_data_ptr();
-  dispatch(
-      who, map.device(),
-      [&] { kernels::cpu::spread_even_pixels(pixels, pixel_bytes(map), from, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::spread_even_pixels(pixels, pixel_bytes(map), from, to, stream);
-      });
+  dispatch<kernels::cpu::spread_even_pixels, kernels::cuda::spread_even_pixels>(
+      who, map.device(), pixels, pixel_bytes(map), from, to);
   return map;
 }
 

@@ -50,11 +50,8 @@ at::Tensor skinny_gemm(const at::Tensor& input, const at::Tensor& weight, const 
   const void *from = input.const_data_ptr(), *factors = weight.const_data_ptr();
   const float* offsets = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::skinny_gemm(shape, from, factors, offsets, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::skinny_gemm(shape, from, factors, offsets, to, stream);
-      });
+  dispatch<kernels::cpu::skinny_gemm, kernels::cuda::skinny_gemm>(who, input.device(), shape, from,
+                                                                  factors, offsets, to);
   return output;
 }
 
@@ -68,11 +65,8 @@ at::Tensor skinny_input_gradient(const at::Tensor& output_gradient, const at::Te
   at::Tensor gradient = at::empty({shape.rows, shape.features}, output_gradient.options());
   const void *from = output_gradient.const_data_ptr(), *factors = weight.const_data_ptr();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, weight.device(), [&] { kernels::cpu::skinny_input_gradient(shape, from, factors, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::skinny_input_gradient(shape, from, factors, to, stream);
-      });
+  dispatch<kernels::cpu::skinny_input_gradient, kernels::cuda::skinny_input_gradient>(
+      who, weight.device(), shape, from, factors, to);
   return gradient;
 }
 

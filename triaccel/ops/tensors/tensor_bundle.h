@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,5 +52,11 @@ class TensorBundle {
   std::vector<kernels::TensorEntry> all_;             // index = parameter
   std::vector<kernels::TensorEntry> with_gradients_;  // capacity for all of them
 };
+
+/// Tensors of the shapes, memory orders and type of `like` (dense, all of one type and device), on
+/// their device or another, uninitialised, one behind the other in a single allocation, each at a
+/// multiple of 32 elements: allocators round every piece up, a GPU's to many megabytes.
+std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
+                                       std::optional<c10::Device> device = {});
 
 }  // namespace triaccel

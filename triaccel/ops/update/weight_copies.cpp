@@ -164,10 +164,8 @@ WeightCopies::WeightCopies(std::vector<WeightCopySpec> specs) {
 
 void WeightCopies::refresh() {
   if (entries_.empty()) return;
-  dispatch(
-      "WeightCopies::refresh", weights_.front().device(),
-      [&] { kernels::cpu::copy_weights(entries_); },
-      [&](cudaStream_t stream) { kernels::cuda::copy_weights(entries_, stream); });
+  dispatch<kernels::cpu::copy_weights, kernels::cuda::copy_weights>(
+      "WeightCopies::refresh", weights_.front().device(), entries_);
 }
 
 at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two first_tap,
@@ -208,9 +206,8 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
     gradient.last[d] = static_cast<std::int32_t>(last[order[d]]);
     gradient.stride[d] = from.strides[order[d]];
   }
-  dispatch(
-      who, weight.device(), [&] { kernels::cpu::write_whole_gradient(gradient); },
-      [&](cudaStream_t stream) { kernels::cuda::write_whole_gradient(gradient, stream); });
+  dispatch<kernels::cpu::write_whole_gradient, kernels::cuda::write_whole_gradient>(
+      who, weight.device(), gradient);
   return whole;
 }
 

@@ -5,7 +5,6 @@
 #include "triaccel/kernels/compression/frequency/frequency_codec_blocks.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec_channels.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec_stage.cuh"
-#include "triaccel/kernels/norm/normed_silu.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -25,7 +24,7 @@ struct DecodeWork {
   std::int64_t channels;  // of the map's scales
 };
 
-/// What a map does to elements, beside scaling them.
+/// What a map does to elements, in addition to scaling them.
 enum class Mapping : std::uint8_t {
   None,  // nor are they scaled
   Norm,

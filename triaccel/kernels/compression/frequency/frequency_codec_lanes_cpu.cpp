@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/compression/block_transform.h"
 
 namespace triaccel::kernels::cpu {
@@ -59,7 +59,7 @@ QuadFactors factors_of(const EncodeTable& table, int quad) {
   return factors;
 }
 
-/// The codes of four coefficients in one word a lane. `halves`: two words of random bits.
+/// The codes of four coefficients in one word per lane. `halves`: two words of random bits.
 TRIACCEL_WIDE_VECTORS
 void encode_quad(const LaneFloats* const (&numbers)[4], const LaneFloats* const (&inverse)[4],
                  const LaneWords* halves, const QuadFactors& factors, std::uint32_t rest,

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #endif
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/group_bytes.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/codec_map.h"
 #include "triaccel/kernels/compression/dither.h"
@@ -43,7 +43,7 @@ struct GroupCoding {
 /// bytes, and adds to *not_finite (null: not wanted) the groups that decode to NaN. `values` may
 /// lie at any address. Values and codes are moved once each (F32 with 16 eighths: 4.27 bytes an
 /// element). decode_groups writes what `map` makes of the elements, whose channels lie as `order`
-/// says; its gate has 1/8 byte an element more to read.
+/// says; its gate has 1/8 byte per element more to read.
 namespace cpu {
 void encode_groups(const GroupCoding& coding, const void* values, void* codes,
                    std::int32_t* not_finite);

@@ -3,7 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/compression/masks/bit_mask_codec.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
+#include "triaccel/ops/tensors/window_geometry.h"
 
 namespace triaccel {
 
@@ -18,5 +19,17 @@ at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const C
 /// elsewhere.
 at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntArrayRef strides,
                        at::ScalarType type = at::kBool, kernels::MaskValue value = {});
+
+/// The indices of at::max_pool2d_with_indices, I64 [..., H', W'] and contiguous or channels-last,
+/// as places within their windows: I32 [window_bytes(elements, taps) / 4]. Exact for every index
+/// that its window sees.
+///
+/// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
+at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
+                          const CodeRoom& room = {});
+
+/// The indices again, with the sizes and strides that they had.
+at::Tensor decode_windows(const at::Tensor& taps, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          const WindowGeometry& geometry);
 
 }  // namespace triaccel
