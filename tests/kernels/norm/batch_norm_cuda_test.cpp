@@ -110,23 +110,23 @@ class BatchNormOnCuda : public CudaTest {
         at::full({gate_bytes(layer.map())}, 165, at::TensorOptions(device).dtype(at::kByte));
     Results results = {map(), row(0), row(0), row(3), row(4), map(), row(0), row(0), map(), gates};
     const at::Tensor scratch = scratch_of(layer);
-    NormForward how = layer.forward_to(results[0]);
+    NormForward params = layer.forward_to(results[0]);
     const bool keeps_gates = layer.rectifies() && offset == 0;
-    if (keeps_gates) how.gates = pointer<std::uint8_t>(gates);
+    if (keeps_gates) params.gates = pointer<std::uint8_t>(gates);
     const NormBatchStatistics statistics = {pointer<float>(results[1]), pointer<float>(results[2]),
                                             pointer<float>(results[3]), pointer<float>(results[4]),
                                             0.25f};
     if (device.is_cpu())
-      cpu::batch_norm_train(how, statistics);
+      cpu::batch_norm_train(params, statistics);
     else
-      cuda::batch_norm_train(how, statistics, scratch.data_ptr(), stream());
+      cuda::batch_norm_train(params, statistics, scratch.data_ptr(), stream());
 
     const bool masked = (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
     const bool passes_on =
         (layer.residual.defined() && masked) || (layer.residual.defined() && layer.added.defined());
     const Results& from = forward.empty() ? results : forward;
     const NormBackward back = {
-        .map = how.map,
+        .map = params.map,
         .output_gradient = layer.gradient.data_ptr(),
         .added_gradient = layer.added.defined() ? layer.added.data_ptr() : nullptr,
         .input = layer.input.data_ptr(),
@@ -134,8 +134,8 @@ class BatchNormOnCuda : public CudaTest {
         .gates = masked || gated ? pointer<std::uint8_t>(from[9]) : nullptr,
         .mean = pointer<float>(from[1]),
         .inverse_deviation = pointer<float>(from[2]),
-        .weight = how.weight,
-        .bias = how.bias,
+        .weight = params.weight,
+        .bias = params.bias,
         .activation = layer.activation,
         .input_gradient = results[5].data_ptr(),
         .residual_gradient = passes_on ? results[8].data_ptr() : nullptr,

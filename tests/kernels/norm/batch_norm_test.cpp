@@ -316,8 +316,8 @@ TEST(BatchNorm, GivesTheBiasWhereAChannelIsConstant) {
 TEST(BatchNorm, TakesMissingParametersAndUnwantedResults) {
   const Layer layer = random_layer(40, 6, FloatType::F32, Activation::Relu, false);
   std::vector<float> output(layer.count()), mean(6), inverse(6), bare(layer.count());
-  NormForward how = {.map = layer.map(), .output = output.data(), .input = layer.input.data()};
-  cpu::batch_norm_train(how, {.mean = mean.data(), .inverse_deviation = inverse.data()});
+  NormForward params = {.map = layer.map(), .output = output.data(), .input = layer.input.data()};
+  cpu::batch_norm_train(params, {.mean = mean.data(), .inverse_deviation = inverse.data()});
   for (std::size_t i = 0; i < layer.count(); ++i)
     ASSERT_FLOAT_EQ(output[i], (layer.input[i] - mean[i % 6]) * inverse[i % 6]);
   std::vector<float> bias_gradient(6);

@@ -46,10 +46,10 @@ TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
                                    .contiguous(at::MemoryFormat::ChannelsLast);
         const auto row = [&] { return at::rand({sizes[1]}, at::TensorOptions(device_)); };
         const NormStatistics saved{row(), row()};
-        const NormParameters how{.weight = row(), .bias = row()};
+        const NormParameters params{.weight = row(), .bias = row()};
         const at::Tensor output = at::empty_like(map), again = at::empty_like(map);
-        batch_norm_train(output, saved, map, how, {}, activation);
-        batch_norm_again(again, saved, map, how, activation);
+        batch_norm_train(output, saved, map, params, {}, activation);
+        batch_norm_again(again, saved, map, params, activation);
         EXPECT_TRUE(at::equal(output, again))
             << at::IntArrayRef(sizes) << " " << type << " " << static_cast<int>(activation);
       }
@@ -127,12 +127,12 @@ TEST_F(MapOpsOnCuda, AddAnotherNormWithoutItsOutput) {
           return at::empty({sizes[1]}, at::TensorOptions(device).dtype(at::kFloat));
         };
         const at::Tensor x = input.to(device), r = other.to(device), output = at::empty_like(x);
-        const NormParameters how = {.weight = weight.to(device), .bias = bias.to(device)};
+        const NormParameters params = {.weight = weight.to(device), .bias = bias.to(device)};
         const NormStatistics saved = {row(), row()}, of_other = {row(), row()};
         const at::Tensor gates = empty_norm_gates(x);
-        batch_norm_statistics(of_other, r, how);
-        batch_norm_train(output, saved, x, how, r, Activation::Relu, gates,
-                         {of_other, how.weight, how.bias});
+        batch_norm_statistics(of_other, r, params);
+        batch_norm_train(output, saved, x, params, r, Activation::Relu, gates,
+                         {of_other, params.weight, params.bias});
         return std::vector<at::Tensor>{output, of_other.mean, of_other.inverse_deviation, gates};
       };
       const auto host = joined(at::kCPU), found = joined(device_), again = joined(device_);

@@ -290,17 +290,17 @@ bool excite_fits(const ExciteShape& shape) {
              device_attribute("squeeze_excite", cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-void excite_forward(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how,
-                    cudaStream_t stream) {
+void excite_forward(const ExciteShape& shape, const ExciteLayers& layers,
+                    const ExciteForward& params, cudaStream_t stream) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    run_chain("excite_forward", shape, ForwardChain<Stored>{layers, how}, stream);
+    run_chain("excite_forward", shape, ForwardChain<Stored>{layers, params}, stream);
   });
 }
 
 void excite_backward(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how, cudaStream_t stream) {
+                     const ExciteBackward& params, cudaStream_t stream) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    run_chain("excite_backward", shape, BackwardChain<Stored>{layers, how}, stream);
+    run_chain("excite_backward", shape, BackwardChain<Stored>{layers, params}, stream);
   });
 }
 

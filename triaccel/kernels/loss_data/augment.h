@@ -34,12 +34,12 @@ struct ImageBatch {
 ///
 /// gather_labels: output[i] = labels[sample_ids[i]]; -1 for an id outside the set.
 namespace cpu {
-void augment(const ImageBatch& batch, Augmentation how, bool channels_last, float* output);
+void augment(const ImageBatch& batch, Augmentation params, bool channels_last, float* output);
 void gather_labels(const std::uint8_t* labels, std::int64_t label_count,
                    const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output);
 }  // namespace cpu
 namespace cuda {
-void augment(const ImageBatch& batch, Augmentation how, bool channels_last, float* output,
+void augment(const ImageBatch& batch, Augmentation params, bool channels_last, float* output,
              cudaStream_t stream);
 void gather_labels(const std::uint8_t* labels, std::int64_t label_count,
                    const std::int64_t* sample_ids, std::int64_t batch, std::int64_t* output,

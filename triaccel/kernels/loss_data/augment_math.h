@@ -15,18 +15,18 @@ struct CropFlip {
   bool mirror = false;
 };
 
-TRIACCEL_HOST_DEVICE inline CropFlip draw_crop_flip(Augmentation how, std::int64_t epoch,
+TRIACCEL_HOST_DEVICE inline CropFlip draw_crop_flip(Augmentation params, std::int64_t epoch,
                                                     std::int64_t sample_id) {
   // The constant keeps these draws apart from others of the same run seed.
   const RandomWords random =
-      random_words(how.seed ^ 0x6175676d656e74ull, static_cast<std::uint64_t>(sample_id),
+      random_words(params.seed ^ 0x6175676d656e74ull, static_cast<std::uint64_t>(sample_id),
                    static_cast<std::uint64_t>(epoch));
-  const auto padding = static_cast<std::uint32_t>(how.padding);
+  const auto padding = static_cast<std::uint32_t>(params.padding);
   const std::uint32_t positions = 2u * padding + 1u;
   CropFlip draw;
   draw.top = static_cast<std::int32_t>(bounded(random.words[0], positions) - padding);
   draw.left = static_cast<std::int32_t>(bounded(random.words[1], positions) - padding);
-  draw.mirror = how.flip && (random.words[2] >> 31) != 0;
+  draw.mirror = params.flip && (random.words[2] >> 31) != 0;
   return draw;
 }
 

@@ -84,7 +84,7 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradi
       [&](std::int64_t k) { add_logit(sums, Stored::value(row[k]), k); });
   sums = team_sums<kTeam>(sums);
   if (batch.gradient != nullptr) {
-    const RowGradient how = row_gradient(all, loss_scale_of(batch), sums, valid);
+    const RowGradient params = row_gradient(all, loss_scale_of(batch), sums, valid);
     for_each_class<Word, kTeam>(
         row, batch.classes, rank, packed,
         [&](std::int64_t k) {
@@ -93,11 +93,11 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradi
 #pragma unroll
           for (int i = 0; i < Words::kWords; ++i)
             out.words[i] =
-                Stored::word(gradient_of(Stored::value(words.words[i]), k + i == label, how));
+                Stored::word(gradient_of(Stored::value(words.words[i]), k + i == label, params));
           *reinterpret_cast<Words*>(gradient + k) = out;
         },
         [&](std::int64_t k) {
-          gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, how));
+          gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, params));
         });
   }
   return rank == 0 ? row_score(batch, sums, label, label_logit) : PartialScore{};
@@ -136,11 +136,11 @@ __device__ PartialScore score_short_row(const ClassifiedBatch& batch, const Batc
   for (int k = 0; k < kMost; ++k) sums.exponentials += exp_of_negative(x[k] - sums.shift);
 
   if (batch.gradient != nullptr) {
-    const RowGradient how = row_gradient(all, scale, sums, valid);
+    const RowGradient params = row_gradient(all, scale, sums, valid);
     Word* gradient = static_cast<Word*>(batch.gradient) + r * classes;
 #pragma unroll
     for (int k = 0; k < kMost; ++k)
-      if (k < classes) gradient[k] = Stored::word(gradient_of(x[k], k == target, how));
+      if (k < classes) gradient[k] = Stored::word(gradient_of(x[k], k == target, params));
   }
   return row_score(batch, sums, label, label_logit);
 }

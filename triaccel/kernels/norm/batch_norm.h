@@ -117,18 +117,19 @@ struct NormBackward {
 ///   A residual that another norm makes on the way saves the 2 of storing it first. Inference: 2,
 ///   with residual 3. Gates take a sixteenth each time they are written or read.
 namespace cpu {
-void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics);
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics);
-void batch_norm_backward(const NormBackward& how);
+void batch_norm_train(const NormForward& params, const NormBatchStatistics& statistics);
+void batch_norm_infer(const NormForward& params, NormKnownStatistics statistics);
+void batch_norm_backward(const NormBackward& params);
 }  // namespace cpu
 namespace cuda {
 /// Bytes of `scratch` for training and backward on the current device; its contents matter neither
 /// before nor after, and it need only be aligned as a float2.
 std::int64_t batch_norm_scratch_bytes(const NormMap& map);
-void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
+void batch_norm_train(const NormForward& params, const NormBatchStatistics& statistics,
+                      void* scratch, cudaStream_t stream);
+void batch_norm_infer(const NormForward& params, NormKnownStatistics statistics,
                       cudaStream_t stream);
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics, cudaStream_t stream);
-void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream);
+void batch_norm_backward(const NormBackward& params, void* scratch, cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

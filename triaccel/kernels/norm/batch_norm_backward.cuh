@@ -9,18 +9,18 @@ namespace triaccel::kernels::cuda {
 /// Both gradients of the output together, and of them what kept gates let through: what a
 /// residual's gradient is. `added` and `gates` count only where they are given.
 template <typename Stored, int kPack>
-__device__ ChannelPack<Stored, kPack> folded(const NormBackward& how,
+__device__ ChannelPack<Stored, kPack> folded(const NormBackward& params,
                                              const ChannelPack<Stored, kPack>& gradient,
                                              const ChannelPack<Stored, kPack>& added,
                                              unsigned gates) {
-  if (how.added_gradient == nullptr && how.gates == nullptr) return gradient;
+  if (params.added_gradient == nullptr && params.gates == nullptr) return gradient;
   float fold[kPack];
   unpack(gradient, fold);
-  if (how.added_gradient != nullptr) {
+  if (params.added_gradient != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) fold[k] += added.value(k);
   }
-  if (how.gates != nullptr) {
+  if (params.gates != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) fold[k] = gate_is_open(gates, k) ? fold[k] : 0.0f;
   }
@@ -41,16 +41,16 @@ __device__ ChannelPack<Stored, kPack> scaled(const ChannelPack<Stored, kPack>& f
 /// The gradient behind the activation, and the input's distance from the mean. Kept gates have done
 /// their part in folded(); behind factors there is no other activation.
 template <typename Factors, typename Stored, int kPack>
-__device__ void gate(const NormBackward& how, const ChannelPack<Stored, kPack>& fold,
+__device__ void gate(const NormBackward& params, const ChannelPack<Stored, kPack>& fold,
                      const ChannelPack<Stored, kPack>& input, const Channels<kPack>& channels,
                      float (&gradient)[kPack], float (&distance)[kPack]) {
   unpack(fold, gradient);
   unpack(input, distance);
-  if (!Factors::kAny && how.gates == nullptr && how.activation == Activation::Relu) {
+  if (!Factors::kAny && params.gates == nullptr && params.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
-  } else if (!Factors::kAny && how.activation == Activation::Silu) {
+  } else if (!Factors::kAny && params.activation == Activation::Silu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) gradient[k] *= silu_slope(channels.normalised(k, distance[k]));
   }
@@ -60,14 +60,14 @@ __device__ void gate(const NormBackward& how, const ChannelPack<Stored, kPack>& 
 
 /// A pack of the input's gradient.
 template <typename Factors, typename Stored, int kPack>
-__device__ ChannelPack<Stored, kPack> input_gradient_pack(const NormBackward& how,
+__device__ ChannelPack<Stored, kPack> input_gradient_pack(const NormBackward& params,
                                                           const ChannelPack<Stored, kPack>& fold,
                                                           const ChannelPack<Stored, kPack>& input,
                                                           const Channels<kPack>& channels,
                                                           const float (&gradient_mean)[kPack],
                                                           const float (&slope)[kPack]) {
   float gradient[kPack], distance[kPack];
-  gate<Factors>(how, fold, input, channels, gradient, distance);
+  gate<Factors>(params, fold, input, channels, gradient, distance);
 #pragma unroll
   for (int k = 0; k < kPack; ++k)
     gradient[k] =
@@ -76,6 +76,7 @@ __device__ ChannelPack<Stored, kPack> input_gradient_pack(const NormBackward& ho
 }
 
 /// The one-kernel path of batch_norm_backward; the added gradient has every pixel.
-void backward_resident(const NormBackward& how, const ResidentNormPlan& plan, cudaStream_t stream);
+void backward_resident(const NormBackward& params, const ResidentNormPlan& plan,
+                       cudaStream_t stream);
 
 }  // namespace triaccel::kernels::cuda

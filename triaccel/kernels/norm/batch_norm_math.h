@@ -80,11 +80,12 @@ TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(const ResidualNor
 }
 
 TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(
-    const NormForward& how, const NormKnownStatistics& statistics, std::int64_t channel) {
-  const float inverse_deviation = statistics.variance != nullptr
-                                      ? inverse_deviation_of(statistics.variance[channel], how.eps)
-                                      : statistics.inverse_deviation[channel];
-  return norm_coefficients(statistics.mean[channel], inverse_deviation, how.weight, how.bias,
+    const NormForward& params, const NormKnownStatistics& statistics, std::int64_t channel) {
+  const float inverse_deviation =
+      statistics.variance != nullptr
+          ? inverse_deviation_of(statistics.variance[channel], params.eps)
+          : statistics.inverse_deviation[channel];
+  return norm_coefficients(statistics.mean[channel], inverse_deviation, params.weight, params.bias,
                            channel);
 }
 

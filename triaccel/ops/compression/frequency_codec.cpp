@@ -28,7 +28,7 @@ struct CodedMaps {
 };
 
 CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRef strides,
-                     at::ScalarType type, const FrequencyCoding& how) {
+                     at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
           " has no maps to transform; ask codes_frequency first");
@@ -36,10 +36,10 @@ CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRe
   for (const BlockMap& map : maps) {
     kernels::FrequencyCoding coding = {.map = map,
                                        .type = float_type_of(who, "values", type),
-                                       .block = how.block,
-                                       .bits = coefficient_bits(how.block, how.band_eighths),
-                                       .rounding = how.rounding,
-                                       .key = how.key};
+                                       .block = params.block,
+                                       .bits = coefficient_bits(params.block, params.band_eighths),
+                                       .rounding = params.rounding,
+                                       .key = params.key};
     coding.key.seed += coded.maps.size();  // other offsets than the map before
     const std::int64_t codes = coded.bytes;
     coded.bytes += frequency_layout(map, coding.block, coding.bits).bytes();

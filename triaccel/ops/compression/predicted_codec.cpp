@@ -53,7 +53,7 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
   constexpr std::string_view who = "encode_predicted";
   require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
   const at::NoGradGuard no_gradient;
-  const kernels::PredictedCoding how =
+  const kernels::PredictedCoding params =
       predicted_coding(who, values.sizes(), values.strides(), values.scalar_type(), coding, saved);
   PredictionCounts* counted = nullptr;
   if (counts.defined()) {
@@ -61,11 +61,11 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
     counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
   }
   std::int32_t* lost = counter_of(who, not_finite, values.device());
-  const at::Tensor codes = empty_codes(values, bytes_of(how), at::kByte, room);
+  const at::Tensor codes = empty_codes(values, bytes_of(params), at::kByte, room);
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
   dispatch<kernels::cpu::encode_predicted, kernels::cuda::encode_predicted>(
-      who, values.device(), how, from, to, counted, lost);
+      who, values.device(), params, from, to, counted, lost);
   return codes;
 }
 
@@ -73,12 +73,13 @@ at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::
                             at::ScalarType type, const FrequencyCoding& coding, int saved) {
   constexpr std::string_view who = "decode_predicted";
   const at::NoGradGuard no_gradient;
-  const kernels::PredictedCoding how = predicted_coding(who, sizes, strides, type, coding, saved);
-  const at::Tensor values = empty_values(who, codes, bytes_of(how), sizes, strides, type);
+  const kernels::PredictedCoding params =
+      predicted_coding(who, sizes, strides, type, coding, saved);
+  const at::Tensor values = empty_values(who, codes, bytes_of(params), sizes, strides, type);
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
   dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, codes.device(),
-                                                                            how, from, to);
+                                                                            params, from, to);
   return values;
 }
 
