@@ -20,7 +20,7 @@ struct BaselineCoding {
 ///
 /// Neither function is seen by autograd, and both only enqueue.
 at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& coding,
-                           const at::Tensor& not_finite = {}, const CodeRoom& room = {});
+                           const at::Tensor& not_finite = {}, const EncodeBuffer& room = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
 /// with.

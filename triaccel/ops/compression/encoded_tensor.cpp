@@ -14,13 +14,13 @@ void check_dense(std::string_view who, const at::Tensor& values) {
           "; call contiguous() on them");
 }
 
-at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
-                       const CodeRoom& room) {
+at::Tensor allocate_encoded(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                            const EncodeBuffer& room) {
   return room ? room(count, type) : at::empty({count}, values.options().dtype(type));
 }
 
-at::Tensor empty_values(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
-                        at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+at::Tensor allocate_decoded(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
+                            at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
   require(codes.defined(), who, "codes is an undefined tensor");
   check_contiguous(who, "codes", codes, codes.device(), at::kByte, {bytes});
   at::Tensor values = at::empty_strided(sizes, strides, codes.options().dtype(type));

@@ -10,7 +10,7 @@ namespace triaccel {
 
 /// Where an encoder writes: a contiguous tensor of so many elements of a type, without values, on
 /// the device of what is coded and aligned to 16 bytes there. Null: one of its own.
-using CodeRoom = std::function<at::Tensor(std::int64_t count, at::ScalarType type)>;
+using EncodeBuffer = std::function<at::Tensor(std::int64_t count, at::ScalarType type)>;
 
 // What the operations that code dense tensors have in common.
 
@@ -19,13 +19,13 @@ using CodeRoom = std::function<at::Tensor(std::int64_t count, at::ScalarType typ
 void check_dense(std::string_view who, const at::Tensor& values);
 
 /// `count` elements for codes of `values`.
-at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
-                       const CodeRoom& room);
+at::Tensor allocate_encoded(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                            const EncodeBuffer& room);
 
 /// The tensor that codes on their device are decoded to; throws UsageError unless they are U8 of
 /// `bytes` and sizes and strides leave no gaps.
-at::Tensor empty_values(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
-                        at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
+at::Tensor allocate_decoded(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
+                            at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
 
 /// Where groups that are not finite are counted, null where `not_finite` is undefined.
 std::int32_t* counter_of(std::string_view who, const at::Tensor& not_finite,

@@ -64,14 +64,14 @@ bool codes_frequency(const at::Tensor& values) {
 }
 
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,
-                            const at::Tensor& not_finite, const CodeRoom& room) {
+                            const at::Tensor& not_finite, const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_frequency";
   require(values.defined() && values.layout() == at::kStrided, who,
           "values must be a strided tensor");
   const at::NoGradGuard no_gradient;
   const at::Tensor held = strides_fit(values) ? values : values.contiguous();
   const CodedMaps coded = coded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
-  const at::Tensor codes = empty_codes(held, coded.bytes, at::kByte, room);
+  const at::Tensor codes = allocate_encoded(held, coded.bytes, at::kByte, room);
   const void* from = held.const_data_ptr();
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   std::int32_t* counter = counter_of(who, not_finite, held.device());
@@ -86,7 +86,7 @@ at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::
   constexpr std::string_view who = "decode_frequency";
   const at::NoGradGuard no_gradient;
   const CodedMaps coded = coded_maps(who, sizes, strides, type, coding);
-  const at::Tensor values = empty_values(who, codes, coded.bytes, sizes, strides, type);
+  const at::Tensor values = allocate_decoded(who, codes, coded.bytes, sizes, strides, type);
   require(strides_fit(values), who, "strides ", strides, " are too large; ask for smaller ones");
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();

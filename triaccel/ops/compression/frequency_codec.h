@@ -29,7 +29,7 @@ bool codes_frequency(const at::Tensor& values);
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel for each map on CUDA.
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,
-                            const at::Tensor& not_finite = {}, const CodeRoom& room = {});
+                            const at::Tensor& not_finite = {}, const EncodeBuffer& room = {});
 
 /// A dense tensor of these sizes, strides and type, from the `coding` it was coded with, or what
 /// `map` makes of it: where it changes anything, sizes and strides have a channel_order.

@@ -20,7 +20,7 @@ void check_width(std::string_view who, int eighths) {
 }  // namespace
 
 at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
-                         const at::Tensor& not_finite, const CodeRoom& room) {
+                         const at::Tensor& not_finite, const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_groups";
   check_dense(who, values);
   check_width(who, coding.eighths);
@@ -28,7 +28,7 @@ at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
   const at::Tensor codes =
-      empty_codes(values, group_bytes(coding.count, coding.eighths), at::kByte, room);
+      allocate_encoded(values, group_bytes(coding.count, coding.eighths), at::kByte, room);
   const void* from = values.const_data_ptr();
   void* to = codes.mutable_data_ptr();
   std::int32_t* counter = counter_of(who, not_finite, values.device());
@@ -45,7 +45,7 @@ at::Tensor decode_groups(const at::Tensor& codes, at::IntArrayRef sizes, at::Int
   coding.type = float_type_of(who, "values", type);
   coding.count = c10::multiply_integers(sizes);
   const at::Tensor values =
-      empty_values(who, codes, group_bytes(coding.count, coding.eighths), sizes, strides, type);
+      allocate_decoded(who, codes, group_bytes(coding.count, coding.eighths), sizes, strides, type);
   const void* from = codes.const_data_ptr();
   void* to = values.mutable_data_ptr();
   const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());

@@ -15,7 +15,7 @@ namespace triaccel {
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
 at::Tensor encode_groups(const at::Tensor& values, kernels::GroupCoding coding,
-                         const at::Tensor& not_finite = {}, const CodeRoom& room = {});
+                         const at::Tensor& not_finite = {}, const EncodeBuffer& room = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
 /// with, or what `map` makes of it: where it changes anything, sizes and strides have a

@@ -67,13 +67,13 @@ kernels::MaskElement mask_element_of(std::string_view who, at::ScalarType type) 
 
 }  // namespace
 
-at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const CodeRoom& room) {
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_mask";
   check_dense(who, values);
   const at::NoGradGuard no_gradient;
   const kernels::MaskedArray array = {.type = mask_element_of(who, values.scalar_type()),
                                       .count = values.numel()};
-  const at::Tensor words = empty_codes(values, mask_bytes(array.count) / 4, at::kInt, room);
+  const at::Tensor words = allocate_encoded(values, mask_bytes(array.count) / 4, at::kInt, room);
   const void* from = values.const_data_ptr();
   auto* to = static_cast<std::uint32_t*>(words.mutable_data_ptr());
   dispatch<kernels::cpu::encode_mask, kernels::cuda::encode_mask>(who, values.device(), array, from,
@@ -99,13 +99,13 @@ at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntAr
 }
 
 at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
-                          const CodeRoom& room) {
+                          const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_windows";
   require(indices.defined(), who, "indices is an undefined tensor");
   check_tensor(who, "indices", indices, indices.device(), at::kLong);
   const at::NoGradGuard no_gradient;
   const kernels::WindowPlaces places = places_of(who, indices, geometry);
-  const at::Tensor taps = empty_codes(indices, word_count(places), at::kInt, room);
+  const at::Tensor taps = allocate_encoded(indices, word_count(places), at::kInt, room);
   const auto* from = indices.const_data_ptr<std::int64_t>();
   auto* to = static_cast<std::uint32_t*>(taps.mutable_data_ptr());
   dispatch<kernels::cpu::encode_windows, kernels::cuda::encode_windows>(who, indices.device(),

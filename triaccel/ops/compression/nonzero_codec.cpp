@@ -27,22 +27,22 @@ void check_mask(std::string_view who, const at::Tensor& mask, const at::Device& 
 
 NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
                              const at::Tensor& mask, const at::Tensor& not_finite,
-                             const CodeRoom& room) {
+                             const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_nonzeros";
   check_dense(who, values);
   check_room(who, coding.eighths);
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
-  NonZeroCodes codes = {
-      .mask = mask,
-      .records = empty_codes(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, room)};
+  NonZeroCodes codes = {.mask = mask,
+                        .records = allocate_encoded(
+                            values, nonzero_bytes(coding.count, coding.eighths), at::kByte, room)};
   kernels::NonZeroMask bits = {};
   if (mask.defined()) {
     check_mask(who, mask, values.device(), coding.count);
     bits.given = static_cast<const std::uint32_t*>(mask.const_data_ptr());
   } else {
-    codes.mask = empty_codes(values, mask_bytes(coding.count) / 4, at::kInt, room);
+    codes.mask = allocate_encoded(values, mask_bytes(coding.count) / 4, at::kInt, room);
     bits.written = static_cast<std::uint32_t*>(codes.mask.mutable_data_ptr());
   }
   const void* from = values.const_data_ptr();
@@ -61,7 +61,7 @@ at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", type);
   coding.count = c10::multiply_integers(sizes);
-  const at::Tensor values = empty_values(
+  const at::Tensor values = allocate_decoded(
       who, codes.records, nonzero_bytes(coding.count, coding.eighths), sizes, strides, type);
   check_mask(who, codes.mask, values.device(), coding.count);
   const auto* mask = static_cast<const std::uint32_t*>(codes.mask.const_data_ptr());

@@ -21,7 +21,7 @@ struct NonZeroCodes {
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
 NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
                              const at::Tensor& mask = {}, const at::Tensor& not_finite = {},
-                             const CodeRoom& room = {});
+                             const EncodeBuffer& room = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
 /// with; zero where the mask has no bit.

@@ -49,7 +49,7 @@ bool codes_predicted(const at::Tensor& values) {
 
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
                             const at::Tensor& counts, const at::Tensor& not_finite,
-                            const CodeRoom& room) {
+                            const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_predicted";
   require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
   const at::NoGradGuard no_gradient;
@@ -61,7 +61,7 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
     counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
   }
   std::int32_t* lost = counter_of(who, not_finite, values.device());
-  const at::Tensor codes = empty_codes(values, bytes_of(params), at::kByte, room);
+  const at::Tensor codes = allocate_encoded(values, bytes_of(params), at::kByte, room);
   auto* to = codes.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
   dispatch<kernels::cpu::encode_predicted, kernels::cuda::encode_predicted>(
@@ -75,7 +75,7 @@ at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::
   const at::NoGradGuard no_gradient;
   const kernels::PredictedCoding params =
       predicted_coding(who, sizes, strides, type, coding, saved);
-  const at::Tensor values = empty_values(who, codes, bytes_of(params), sizes, strides, type);
+  const at::Tensor values = allocate_decoded(who, codes, bytes_of(params), sizes, strides, type);
   const auto* from = codes.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
   dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, codes.device(),

@@ -16,7 +16,7 @@ bool codes_predicted(const at::Tensor& values);
 /// tensor's device, and added to; for the rest see encode_frequency.
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
                             const at::Tensor& counts = {}, const at::Tensor& not_finite = {},
-                            const CodeRoom& room = {});
+                            const EncodeBuffer& room = {});
 
 /// A dense tensor of these sizes, strides and type, from the `coding` it was coded with.
 at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
