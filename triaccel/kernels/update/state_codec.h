@@ -45,13 +45,13 @@ constexpr std::int64_t state_blocks(std::int64_t count) { return divide_up(count
 /// Bytes of the codes of `count` values: those of whole blocks, the last filled up with zeros, then
 /// the exponents of the blocks. All bytes zero: all values zero. Codes start at a multiple of
 /// kStateBlock bytes.
-constexpr std::int64_t state_code_bytes(std::int64_t count) {
+constexpr std::int64_t quantized_state_bytes(std::int64_t count) {
   return state_blocks(count) * (kStateBlock + 1);
 }
 
 /// The same up to where the codes of another tensor may start.
 constexpr std::int64_t state_code_room(std::int64_t count) {
-  return round_up(state_code_bytes(count), kStateBlock);
+  return round_up(quantized_state_bytes(count), kStateBlock);
 }
 
 /// For checkpoints, which are written by the host. Values that are on no level are rounded with the

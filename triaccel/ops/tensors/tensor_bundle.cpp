@@ -73,7 +73,7 @@ std::vector<at::Tensor> TensorBundle::add_state(int which) {
   return states;
 }
 
-std::vector<at::Tensor> TensorBundle::add_coded_state(int which) {
+std::vector<at::Tensor> TensorBundle::add_quantized_state(int which) {
   ensure(which == 1 || which == 2, "a parameter has at most two states");
   std::int64_t total = 0;
   std::vector<std::int64_t> offsets;
@@ -85,7 +85,7 @@ std::vector<at::Tensor> TensorBundle::add_coded_state(int which) {
   auto* begin = piece.mutable_data_ptr<std::uint8_t>();
   std::vector<at::Tensor> states;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    states.push_back(piece.narrow(0, offsets[i], kernels::state_code_bytes(all_[i].count)));
+    states.push_back(piece.narrow(0, offsets[i], kernels::quantized_state_bytes(all_[i].count)));
     (which == 1 ? all_[i].state1 : all_[i].state2) = reinterpret_cast<float*>(begin + offsets[i]);
   }
   return states;

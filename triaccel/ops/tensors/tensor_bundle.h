@@ -30,8 +30,8 @@ class TensorBundle {
   /// A zeroed tensor for every parameter, in its shape and memory order, bound as state 1 or 2.
   std::vector<at::Tensor> add_state(int which);
 
-  /// The same in 8 bits: a U8 tensor of kernels::state_code_bytes() for every parameter.
-  std::vector<at::Tensor> add_coded_state(int which);
+  /// The same in 8 bits: a U8 tensor of kernels::quantized_state_bytes() for every parameter.
+  std::vector<at::Tensor> add_quantized_state(int which);
 
   /// Binds the parameters' present gradients; parameters without one drop out of
   /// with_gradients() until the next call.

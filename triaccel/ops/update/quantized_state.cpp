@@ -36,8 +36,8 @@ std::vector<std::int64_t> row_major(const at::Tensor& tensor) {
 
 }  // namespace
 
-StateView coded_state(std::string name, const at::Tensor& codes, kernels::Moment moment,
-                      const at::Tensor& parameter) {
+StateView quantized_state(std::string name, const at::Tensor& codes, kernels::Moment moment,
+                          const at::Tensor& parameter) {
   const at::Tensor host = codes.cpu();
   auto values = std::make_shared<Values>(static_cast<std::size_t>(parameter.numel()));
   kernels::cpu::decode_state(host.const_data_ptr<std::uint8_t>(), parameter.numel(), moment,
@@ -48,9 +48,9 @@ StateView coded_state(std::string name, const at::Tensor& codes, kernels::Moment
   return {std::move(name), ElementType::F32, parameter.sizes().vec(), bytes, std::move(values)};
 }
 
-void restore_coded_state(const at::Tensor& codes, kernels::Moment moment,
-                         const at::Tensor& parameter, const StateMap& saved,
-                         const std::string& name, std::uint64_t seed) {
+void restore_quantized_state(const at::Tensor& codes, kernels::Moment moment,
+                             const at::Tensor& parameter, const StateMap& saved,
+                             const std::string& name, std::uint64_t seed) {
   const StateView& view = saved.at(name);
   ensure(view.bytes.size() == parameter.nbytes(), "a state is checked before it is restored");
   Values values(static_cast<std::size_t>(parameter.numel()));
