@@ -368,7 +368,7 @@ void stem_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) 
   what.kernel = "weight gradient";
   meter.measure(
       what, calling([](Layer l) -> Tensors {
-        return {image_weight_gradient(l.gradient, l.images, l.weight, l.geometry)};
+        return {stem_weight_gradient(l.gradient, l.images, l.weight, l.geometry)};
       }),
       calling([](Layer l) -> Tensors {
         return {std::get<1>(at::convolution_backward(

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kForwardThreads, 4)
   constexpr int kMatrices = filters / 16;
   extern __shared__ uint4 shared[];
   const ImageWork& image = work.image;
-  const ImageTiles& tiles = image.tiles;
+  const StemTiles& tiles = image.tiles;
   auto* const weights = reinterpret_cast<std::uint32_t*>(shared);
   uint2* const tile = reinterpret_cast<uint2*>(weights + work.steps * pairs_a_step(filters));
   auto* const tap_pixels = reinterpret_cast<std::int32_t*>(tile + tile_words(tiles));
@@ -142,7 +142,7 @@ void stem_convolution(const StemConvolutionShape& shape, const void* images, con
                       void* output, cudaStream_t stream) {
   constexpr std::string_view who = "stem_convolution";
   if (shape.images == 0) return;
-  const ImageTiles tiles = tiles_of(who, shape);
+  const StemTiles tiles = tiles_of(who, shape);
   const FilterGroups groups = group_filters(shape.filters);
   const auto steps = static_cast<std::int32_t>(divide_up(image_taps(shape), kStepTaps));
   const ForwardWork work = {

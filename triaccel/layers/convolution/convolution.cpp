@@ -257,8 +257,8 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
   if (!types.want_input && is_stem_convolution(input, weight.master, geometry, precision))
     return {.weight = own_weight_gradient(
-                image_weight_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), input,
-                                      weight.master, windows_of(geometry)),
+                stem_weight_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), input,
+                                     weight.master, windows_of(geometry)),
                 types)};
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))

@@ -29,7 +29,7 @@ bool is_weight_for(const at::Tensor& weight, const at::Tensor& images) {
 bool fits(const at::Tensor& weight, const WindowPlacement& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = weight.size(static_cast<std::int64_t>(d) + 2);
-    if (window < 1 || window > kernels::kMostImageTaps || geometry.stride[d] < 1 ||
+    if (window < 1 || window > kernels::kMaxStemTaps || geometry.stride[d] < 1 ||
         geometry.stride[d] >= kMostNumbers || geometry.padding[d] < 0 ||
         geometry.padding[d] >= window)
       return false;
@@ -83,7 +83,7 @@ bool computes_stem_convolution(const at::Tensor& images, const at::Tensor& weigh
   const std::int64_t pixels = shape.rows.input * shape.columns.input;
   const std::int64_t windows = shape.rows.output * shape.columns.output;
   return pixels > 0 && pixels * shape.channels < kMostNumbers && windows > 0 &&
-         shape.images < kMostNumbers / windows && kernels::cut_image_tiles(shape).has_value() &&
+         shape.images < kMostNumbers / windows && kernels::cut_stem_tiles(shape).has_value() &&
          (!images.is_cuda() || device_has_stem_convolution(images.device()));
 }
 
@@ -103,9 +103,9 @@ at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
   return output;
 }
 
-at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
-                                 const at::Tensor& weight, const WindowPlacement& geometry) {
-  constexpr std::string_view who = "image_weight_gradient";
+at::Tensor stem_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
+                                const at::Tensor& weight, const WindowPlacement& geometry) {
+  constexpr std::string_view who = "stem_weight_gradient";
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   const kernels::StemConvolutionShape shape =
       checked_shape(who, images, weight, geometry, output_gradient.scalar_type());
@@ -117,11 +117,11 @@ at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Te
   const void *dy = output_gradient.const_data_ptr(), *x = images.const_data_ptr();
   auto* to = gradient.mutable_data_ptr<float>();
   dispatch(
-      who, images.device(), [&] { kernels::cpu::image_weight_gradient(shape, dy, x, to); },
+      who, images.device(), [&] { kernels::cpu::stem_weight_gradient(shape, dy, x, to); },
       [&](auto stream) {
-        const at::Tensor scratch = at::empty({kernels::image_scratch(shape)}, gradient.options());
-        kernels::cuda::image_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(), to,
-                                             stream);
+        const at::Tensor scratch = at::empty({kernels::stem_scratch(shape)}, gradient.options());
+        kernels::cuda::stem_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(), to,
+                                            stream);
       });
   return gradient;
 }
