@@ -31,7 +31,7 @@ WorkPool::~WorkPool() = default;
 
 void WorkPool::renew() {
   const std::vector<cudaStream_t> streams = id_->streams;
-  for (cudaStream_t stream : streams) drop_workspaces(stream);  // they may lie in the pool
+  for (cudaStream_t stream : streams) release_workspaces(stream);  // they may lie in the pool
   id_.reset();
   release_cuda_cache();
   id_ = std::make_unique<Id>();

@@ -25,7 +25,7 @@ MemoryReport read_cuda_memory() { no_cuda("read_cuda_memory"); }
 void reset_cuda_memory_peak() { no_cuda("reset_cuda_memory_peak"); }
 void limit_cuda_memory(std::int64_t) { no_cuda("limit_cuda_memory"); }
 void release_cuda_cache() { no_cuda("release_cuda_cache"); }
-void let_cuda_memory_grow() {}
+void allow_expandable_segments() {}
 
 void synchronize_cuda() { no_cuda("synchronize_cuda"); }
 

@@ -10,7 +10,7 @@
 
 namespace triaccel {
 
-bool tells_of_memory(std::string_view what) {
+bool is_out_of_memory(std::string_view what) {
   constexpr std::array<std::string_view, 6> signs = {
       "_STATUS_ALLOC_FAILED",  // cuBLAS, and cuDNN up to 8
       "ALLOCATION_FAILED",     // CUDNN_STATUS_INTERNAL_ERROR_{HOST,DEVICE}_ALLOCATION_FAILED

@@ -35,7 +35,7 @@ class [[nodiscard]] OneDnnWatch {
 
 /// Whether an error's text reports a lack of memory: libraries allocate outside libtorch's
 /// allocator (cuBLAS, cuDNN, the CUDA driver) and report it as any other failure.
-bool tells_of_memory(std::string_view what);
+bool is_out_of_memory(std::string_view what);
 
 /// Runs `work`; when memory runs out in it, the device's or the host's, throws our own OutOfMemory
 /// instead.
@@ -54,7 +54,7 @@ decltype(auto) catching_out_of_memory(Work&& work) {
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    if (!tells_of_memory(error.what_without_backtrace())) throw;
+    if (!is_out_of_memory(error.what_without_backtrace())) throw;
     throw OutOfMemory(error.what_without_backtrace());
   } catch (const std::bad_alloc& error) {
     throw OutOfMemory(text("the host has no memory left (", error.what(), ")"));

@@ -15,7 +15,7 @@ struct SideStream::Place {
 };
 
 struct SideStream::Streams {
-  ~Streams() { drop_workspaces(side.stream()); }
+  ~Streams() { release_workspaces(side.stream()); }
 
   struct Piece {
     at::cuda::CUDAEvent done;

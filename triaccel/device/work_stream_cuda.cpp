@@ -20,7 +20,8 @@ struct WorkStream::Guard {
     c10::cuda::device_synchronize();
   }
   ~Guard() {  // an error has been reported before, or will be
-    if (cudaDeviceSynchronize() == cudaSuccess) drop_workspaces(stream.current_stream().stream());
+    if (cudaDeviceSynchronize() == cudaSuccess)
+      release_workspaces(stream.current_stream().stream());
   }
 
   c10::cuda::CUDAStreamGuard stream;
@@ -32,7 +33,7 @@ WorkStream::WorkStream(c10::Device device) {
 
 WorkStream::~WorkStream() = default;
 
-void drop_workspaces(cudaStream_t stream) {
+void release_workspaces(cudaStream_t stream) {
   for (at::cuda::WorkspaceMapWithMutex* kept : {&at::cuda::cublas_handle_stream_to_workspace(),
                                                 &at::cuda::cublaslt_handle_stream_to_workspace()}) {
     const std::unique_lock lock(kept->mutex);

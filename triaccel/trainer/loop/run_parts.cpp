@@ -29,7 +29,7 @@ c10::Device prepare_device(const RunConfig& config) {
   const c10::Device device = choose_device(config.device.device);
   set_threads(static_cast<int>(config.device.threads));
   set_arithmetic(config.train.deterministic);
-  if (device.is_cuda()) let_cuda_memory_grow();
+  if (device.is_cuda()) allow_expandable_segments();
   at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
   return device;
 }
