@@ -9,7 +9,7 @@
 
 namespace triaccel::kernels {
 
-TRIACCEL_HOST_DEVICE inline bool left_alone(const UpdateInputs& inputs, std::int32_t layer) {
+TRIACCEL_HOST_DEVICE inline bool is_skipped(const UpdateInputs& inputs, std::int32_t layer) {
   return inputs.gate == UpdateGate::Step ? inputs.control->skip != 0
                                          : inputs.moments[layer].nonfinite > 0;
 }
