@@ -64,9 +64,9 @@ struct StepReport {
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
   std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
-  std::optional<CodeNoise> code_noise = {};  // when a look measured it since the last report
-  std::int64_t saved_nonfinite = 0;          // ranges of the interval's codes that were not finite
-  PredictionCounts predictions = {};         // of the interval, where plans predict blocks
+  std::optional<CompressionNoise> code_noise = {};  // when a look measured it since the last report
+  std::int64_t saved_nonfinite = 0;   // ranges of the interval's codes that were not finite
+  PredictionCounts predictions = {};  // of the interval, where plans predict blocks
   // What these predictions save of a pass, as last measured; negative: it takes that much longer.
   double prediction_seconds = 0;
 };

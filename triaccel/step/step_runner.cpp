@@ -182,8 +182,9 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Datas
   return gains;
 }
 
-CodeNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
-  CodeNoise noise;
+CompressionNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data,
+                                        const at::Tensor& ids) {
+  CompressionNoise noise;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
     noise = probe.code_noise(census_, plan.saved, *options_.saved);
   });
