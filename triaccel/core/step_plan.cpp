@@ -126,7 +126,7 @@ StepPlan plan_from(const StateMap& saved, std::int64_t layer_count) {
       .batch_size = sizes[0], .micro_batch_size = sizes[1], .learning_rate_scale = rates[0]};
   for (std::size_t i = 0; i < static_cast<std::size_t>(layer_count); ++i)
     plan.layers.push_back({.compute = enumerator(choices[3 * i], Precision::Int8),
-                           .saved = enumerator(choices[3 * i + 1], ActivationFormat::Coded),
+                           .saved = enumerator(choices[3 * i + 1], ActivationFormat::Compressed),
                            .gradient = enumerator(choices[3 * i + 2], GradientSource::ZerothOrder),
                            .learning_rate_scale = rates[i + 1]});
   if (saved.contains(kSaved)) plan.saved = saved_from(saved);

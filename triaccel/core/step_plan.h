@@ -11,7 +11,7 @@ namespace triaccel {
 
 /// How a layer's saved activations are kept between forward and backward, at most: Lossless leaves
 /// every gradient as it is to the bit, Coded does not.
-enum class ActivationFormat { Raw, Lossless, Coded };
+enum class ActivationFormat { Raw, Lossless, Compressed };
 
 /// Where a layer's gradient comes from.
 enum class GradientSource { Backprop, ZerothOrder };
