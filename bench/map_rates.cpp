@@ -310,7 +310,7 @@ void even_pixel_rates_at(RateMeter& meter, const MapShape& shape) {
        .kernel = "spread",
        .shape = shape.text(),
        .bytes = even + shape.bytes()},
-      calling([](Map m) -> Tensors { return {spread_even_pixels(m.even, m.map.sizes())}; }),
+      calling([](Map m) -> Tensors { return {scatter_even_pixels(m.even, m.map.sizes())}; }),
       calling([](Map m) -> Tensors {
         const at::Tensor all = at::zeros_like(m.map);
         ShortcutMap::sliced(all).copy_(m.even);

@@ -246,7 +246,7 @@ TEST(BatchNormOp, AddsAGradientOfEvenPixelsAlone) {
                                      has_residual, true);
         };
         const NormGradients sparse = backward(even),
-                            dense = backward(spread_even_pixels(even, shape));
+                            dense = backward(scatter_even_pixels(even, shape));
         EXPECT_TRUE(at::equal(sparse.input, dense.input)) << at::IntArrayRef(shape);
         if (has_residual) {
           EXPECT_TRUE(at::equal(sparse.residual, dense.residual)) << at::IntArrayRef(shape);

@@ -73,9 +73,9 @@ TEST_F(LargeMapsOnCuda, ArePooled) {
 TEST_F(LargeMapsOnCuda, AreThinnedOut) {
   const at::Tensor even = even_pixels(map_);
   EXPECT_TRUE(at::equal(tail(even, 8), even_pixels(own_tail(map_))));
-  const at::Tensor spread = spread_even_pixels(even, map_.sizes());
-  EXPECT_TRUE(
-      at::equal(tail(spread), spread_even_pixels(even_pixels(own_tail(map_)), tail(map_).sizes())));
+  const at::Tensor spread = scatter_even_pixels(even, map_.sizes());
+  EXPECT_TRUE(at::equal(tail(spread),
+                        scatter_even_pixels(even_pixels(own_tail(map_)), tail(map_).sizes())));
 }
 
 TEST_F(LargeMapsOnCuda, AreCast) {

@@ -77,7 +77,7 @@ TEST_F(MapOpsOnCuda, TakeAndSpreadEvenPixelsAsOnTheCpu) {
       const at::Tensor even = even_pixels(map.to(device_));
       EXPECT_TRUE(at::equal(even.cpu(), even_pixels(map))) << at::IntArrayRef(sizes);
       EXPECT_TRUE(
-          at::equal(spread_even_pixels(even, sizes).cpu(), spread_even_pixels(even.cpu(), sizes)))
+          at::equal(scatter_even_pixels(even, sizes).cpu(), scatter_even_pixels(even.cpu(), sizes)))
           << at::IntArrayRef(sizes);
     }
 }
@@ -102,7 +102,7 @@ TEST_F(MapOpsOnCuda, AddAGradientOfEvenPixelsToANorms) {
                                    has_residual, /*want_input=*/true);
       };
       const NormGradients sparse = backward(even), again = backward(even),
-                          dense = backward(spread_even_pixels(even, sizes));
+                          dense = backward(scatter_even_pixels(even, sizes));
       EXPECT_TRUE(at::equal(sparse.input, again.input)) << at::IntArrayRef(sizes);
       // A small map is summed in another order when it is added to pixel by pixel.
       EXPECT_TRUE(at::allclose(sparse.input, dense.input, 0x1p-7, 1e-5)) << at::IntArrayRef(sizes);

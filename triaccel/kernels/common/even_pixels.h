@@ -18,20 +18,20 @@ struct EvenPixels {
   std::int64_t even() const { return samples * half_height() * half_width(); }
 };
 
-/// take_even_pixels reads the pixels it wants and writes them one after the other;
-/// spread_even_pixels puts them back and writes zeros between them. A pixel has `pixel_bytes`, a
+/// gather_even_pixels reads the pixels it wants and writes them one after the other;
+/// scatter_even_pixels puts them back and writes zeros between them. A pixel has `pixel_bytes`, a
 /// multiple of 16, as are all addresses; fewer than 2^31 times 16 bytes in `all`.
 namespace cpu {
-void take_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
-                      void* even);
-void spread_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
-                        void* all);
+void gather_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
+                        void* even);
+void scatter_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
+                         void* all);
 }  // namespace cpu
 namespace cuda {
-void take_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
-                      void* even, cudaStream_t stream);
-void spread_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
-                        void* all, cudaStream_t stream);
+void gather_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
+                        void* even, cudaStream_t stream);
+void scatter_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
+                         void* all, cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

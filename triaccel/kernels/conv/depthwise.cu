@@ -119,7 +119,7 @@ void depthwise_input_gradient(const DepthwiseShape& shape, const void* output_gr
                               const float* weight, void* input_gradient, cudaStream_t stream) {
   if (shape.images == 0 || shape.channels == 0) return;
   if (shape.stride == 2)
-    return spread_gradient(shape, output_gradient, weight, input_gradient, stream);
+    return scatter_gradient(shape, output_gradient, weight, input_gradient, stream);
   StripJob job = strip_job(shape, output_gradient, weight, input_gradient, /*backward=*/true,
                            shape.rows.input, shape.columns.input);
   job.padding_rows = shape.filter - 1 - job.padding_rows;

@@ -282,7 +282,7 @@ LaunchShape strip_shape(const StripCut& cut) {
 }
 
 /// depthwise_input_gradient for stride 2.
-void spread_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
-                     void* input_gradient, cudaStream_t stream);
+void scatter_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
+                      void* input_gradient, cudaStream_t stream);
 
 }  // namespace triaccel::kernels::cuda

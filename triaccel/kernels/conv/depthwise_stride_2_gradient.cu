@@ -10,7 +10,7 @@ constexpr int kPairs = kStripColumns / 2;
 /// So the input is cut into pairs of rows and columns; pair 0 is the first that lies in the map.
 template <typename Pack, int filter>
 __global__ void __launch_bounds__(kStripThreads, 4)
-    spread_kernel(const __grid_constant__ StripJob job, Pack pack) {
+    scatter_kernel(const __grid_constant__ StripJob job, Pack pack) {
   using Word = typename Pack::Word;
   constexpr int channels = Pack::kChannels;
   constexpr int reach = (filter + 1) / 2;  // rows of `from` that a row of `to` reads, at most
@@ -82,13 +82,13 @@ std::int64_t pairs_of(const DepthwiseAxis& axis) {
 
 }  // namespace
 
-void spread_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
-                     void* input_gradient, cudaStream_t stream) {
+void scatter_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
+                      void* input_gradient, cudaStream_t stream) {
   const StripJob job = strip_job(shape, output_gradient, weight, input_gradient, /*backward=*/true,
                                  pairs_of(shape.rows), 2 * pairs_of(shape.columns));
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
-    launch_overlapped("depthwise_input_gradient", spread_kernel<Pack, decltype(filter)::kValue>,
+    launch_overlapped("depthwise_input_gradient", scatter_kernel<Pack, decltype(filter)::kValue>,
                       strip_shape<Pack>(job.cut), stream, job, pack);
   });
 }

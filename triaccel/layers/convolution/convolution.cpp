@@ -136,7 +136,7 @@ ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor
   ConvolutionGradients gradients;
   if (types.want_input) {
     gradients.input = pixels_times(dy, w.reshape({w.size(0), -1})).to(types.input);
-    if (!types.even_pixels) gradients.input = spread_even_pixels(gradients.input, x.sizes());
+    if (!types.even_pixels) gradients.input = scatter_even_pixels(gradients.input, x.sizes());
   }
   if (types.want_weight) gradients.weight = stock_weight_gradient(dy, x, w, g);
   return gradients;
