@@ -59,7 +59,7 @@ struct EqualBits {
 /// Looked up, since planners ask often.
 struct BlockTable {
   std::array<int, kFrequencyBands> band_sizes = {};
-  std::array<EqualBits, kMostCoefficients> groups = {};
+  std::array<EqualBits, kMaxCoefficients> groups = {};
   std::size_t count = 0;  // of groups
 };
 

@@ -14,7 +14,7 @@ namespace triaccel {
 /// Sides of the blocks that are transformed.
 constexpr bool is_frequency_block(int block) { return block == 8 || block == 7 || block == 4; }
 
-inline constexpr int kMostCoefficients = 64;
+inline constexpr int kMaxCoefficients = 64;
 constexpr int coefficients_of(int block) { return block * block; }
 
 /// Bands by frequency row + column: {0}, {1, 2}, {3, 4}, {5..7}, {8..14} for 8 x 8,
@@ -67,7 +67,7 @@ constexpr int band_at(int block, int place) {
 /// Blocks whose codes one lane stores together, in whole bytes.
 constexpr int blocks_of_chunk(int block) { return block == 4 ? 4 : 1; }
 
-using CoefficientBits = std::array<std::uint8_t, kMostCoefficients>;
+using CoefficientBits = std::array<std::uint8_t, kMaxCoefficients>;
 
 /// Bits, 0 to 8, of each coefficient in the order they are coded. A band of n coefficients and e
 /// eighths has n * e / 8 of them, rounded to the nearest: e / 8 for each, and one more for the

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kGroupElements = 256;
 inline constexpr std::int64_t kGroupTile = 1024;
 
 /// Eighths of a bit that SavedCodec::Groups may spend on an element.
-inline constexpr int kFewestGroupEighths = 8;
-inline constexpr int kMostGroupEighths = 64;
+inline constexpr int kMinGroupEighths = 8;
+inline constexpr int kMaxGroupEighths = 64;
 
 constexpr std::int64_t group_tiles(std::int64_t elements) {
   return divide_up(elements, kGroupTile);

@@ -23,8 +23,8 @@ inline constexpr int kNonZeroTile = 1024;
 
 /// Eighths of a bit per element that the room for codes may have: at least one bit per non-zero
 /// where no element is zero, at most the eight bits that a code may have.
-inline constexpr int kFewestNonZeroEighths = 8;
-inline constexpr int kMostNonZeroEighths = 64;
+inline constexpr int kMinNonZeroEighths = 8;
+inline constexpr int kMaxNonZeroEighths = 64;
 
 /// Codes and ranges of a tensor's non-zeros, in whole tiles; without the mask, which others share.
 constexpr std::int64_t nonzero_bytes(std::int64_t elements, int eighths) {

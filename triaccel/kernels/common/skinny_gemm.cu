@@ -118,7 +118,7 @@ template <typename Stored, int kPack, int kRows>
 __global__ void __launch_bounds__(kGradientThreads, 1)
     input_gradient_kernel(SkinnyGemm shape, const void* output_gradient, const void* weight,
                           void* input_gradient) {
-  static_assert(kGradientThreads == 32 && kMostSkinnyOutputs == 32);
+  static_assert(kGradientThreads == 32 && kMaxSkinnyOutputs == 32);
   const int lane = static_cast<int>(threadIdx.x), outputs = static_cast<int>(shape.outputs);
   const int features = static_cast<int>(shape.features);
   const int feature = (static_cast<int>(blockIdx.y) * kGradientThreads + lane) * kPack;
@@ -156,8 +156,8 @@ __global__ void __launch_bounds__(kGradientThreads, 1)
 }
 
 void check_counts(const SkinnyGemm& shape) {
-  ensure(shape.outputs > 0 && shape.outputs <= kMostSkinnyOutputs, "the outputs are few");
-  ensure(shape.features <= kMostSkinnyFeatures, "the weight's numbers are counted in int");
+  ensure(shape.outputs > 0 && shape.outputs <= kMaxSkinnyOutputs, "the outputs are few");
+  ensure(shape.features <= kMaxSkinnyFeatures, "the weight's numbers are counted in int");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace triaccel::kernels {
 
 /// Below, a channel counts as one that does not vary: its inverse must be a number.
-inline constexpr float kLeastRange = 0x1.0p-100f;
+inline constexpr float kMinRange = 0x1.0p-100f;
 
 /// Where the elements of a channel lie: `rows` of them, position by position, image by image.
 struct ChannelRows {
@@ -34,7 +34,7 @@ struct ChannelLevel {
 
   TRIACCEL_HOST_DEVICE ChannelLevel(float low, float high)
       : lowest(low), range(high - low), inverse(1.0f / range) {
-    if (range <= kLeastRange) range = inverse = 0.0f;
+    if (range <= kMinRange) range = inverse = 0.0f;
   }
 };
 

@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kGradientThreads = kGradientWarps * 32;
 constexpr int kPixelsAThread = kTilePixels / kGradientThreads;
-constexpr int kMostTapGroups = kMaxStemTaps / kGroupTaps;
-static_assert(kMostTapGroups <= kGradientWarps);
+constexpr int kMaxTapGroups = kMaxStemTaps / kGroupTaps;
+static_assert(kMaxTapGroups <= kGradientWarps);
 
 /// 16-bit numbers from one window's gradient to the next in shared memory: with the gap, eight
 /// windows lie in different banks.

@@ -16,10 +16,10 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kMostBlocks = 8;          // of a cluster: what every chip with clusters takes
+constexpr int kMaxBlocks = 8;           // of a cluster: what every chip with clusters takes
 constexpr int kRunChannels = 144;       // of a block, where clusters are large enough
-constexpr int kMostSamples = 8;         // of a cluster
-constexpr int kMostHidden = 128;        // what the kernel of the parameters takes
+constexpr int kMaxSamples = 8;          // of a cluster
+constexpr int kMaxHidden = 128;         // what the kernel of the parameters takes
 constexpr int kPlainShared = 48 << 10;  // bytes that a kernel may have without asking
 
 struct ChainPlan {
@@ -55,10 +55,10 @@ ChainPlan plan_chain(const ExciteShape& shape) {
       code_is_for_sm_90() && device_attribute("squeeze_excite", cudaDevAttrClusterLaunch) != 0;
   ChainPlan plan;
   const std::int64_t wanted = divide_up(shape.channels, kRunChannels);
-  const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMostBlocks : 1);
+  const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMaxBlocks : 1);
   plan.run = static_cast<int>(divide_up(shape.channels, blocks));
   plan.blocks = static_cast<int>(divide_up(shape.channels, plan.run));
-  plan.samples = kMostSamples;
+  plan.samples = kMaxSamples;
   const int multiprocessors = device_attribute("squeeze_excite", cudaDevAttrMultiProcessorCount);
   while (plan.samples > 1 &&
          2 * divide_up(shape.samples, plan.samples) * plan.blocks < multiprocessors)
@@ -281,9 +281,9 @@ void run_chain(std::string_view who, const ExciteShape& shape, const Chain& chai
 }  // namespace
 
 bool excite_fits(const ExciteShape& shape) {
-  if (shape.channels < 1 || shape.hidden < 1 || shape.hidden > kMostHidden) return false;
+  if (shape.channels < 1 || shape.hidden < 1 || shape.hidden > kMaxHidden) return false;
   ChainPlan plan = plan_chain(shape);
-  plan.samples = kMostSamples;                     // the answer is the same for all batches
+  plan.samples = kMaxSamples;                      // the answer is the same for all batches
   constexpr std::int64_t most_channels = 1 << 16;  // no overflow in what is counted in int
   return shape.channels <= most_channels &&
          shared_bytes(plan, shape) + static_cast<int>(sizeof(ClusterMailbox)) <=

@@ -11,7 +11,7 @@ std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes) {
   const std::int64_t rows_of_a_part = classes <= kClassesOfAThread ? kShortRowsOfABlock
                                       : classes <= kClassesOfAWarp ? kRowsOfABlock
                                                                    : 1;
-  return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMostParts);
+  return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMaxParts);
 }
 
 namespace cpu {

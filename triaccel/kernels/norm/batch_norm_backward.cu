@@ -6,7 +6,7 @@ namespace triaccel::kernels::cuda {
 namespace {
 
 // Of a map; above, two kernels are faster.
-constexpr std::int64_t kMostResidentBytes = 1280 << 10;
+constexpr std::int64_t kMaxResidentBytes = 1280 << 10;
 constexpr int kInFlight = 4;  // of two or three maps each
 constexpr int kResident = 2;  // blocks of kNormSumThreads on a multiprocessor
 constexpr Order kSumOrder = Order::Backwards;
@@ -203,7 +203,7 @@ void batch_norm_backward(const NormBackward& params, void* scratch, cudaStream_t
                           params.input_gradient, params.residual_gradient);
   ensure(params.gates == nullptr || aligned, "maps with gates start at multiples of 16 bytes");
   const bool has_every_pixel = params.added_gradient == nullptr || params.added_pixels.height == 0;
-  const auto resident = plan_resident_norm(params.map, aligned, kMostResidentBytes);
+  const auto resident = plan_resident_norm(params.map, aligned, kMaxResidentBytes);
   if (resident && has_every_pixel) return backward_resident(params, *resident, stream);
   const NormPlan plan = plan_norm(params.map, aligned);
   const AddedPixels pixels(has_every_pixel ? EvenPixels{1, 1, 1} : params.added_pixels);

@@ -5,7 +5,7 @@ namespace triaccel::kernels::cuda {
 namespace {
 
 // Of a map; above, two kernels are faster.
-constexpr std::int64_t kMostResidentBytes = 2 << 20;
+constexpr std::int64_t kMaxResidentBytes = 2 << 20;
 constexpr int kInFlight = 4;     // of up to two maps each
 constexpr int kSumInFlight = 8;  // of one map: as many bytes must be on their way
 constexpr int kResident = 3;     // blocks of kNormSumThreads on a multiprocessor
@@ -172,7 +172,7 @@ void batch_norm_train(const NormForward& params, const NormBatchStatistics& stat
          "maps with gates start at multiples of 16 bytes");
   ensure(params.factors.values == nullptr || params.residual_norm.mean == nullptr,
          "a norm with factors adds its residual as it is");
-  if (const auto plan = plan_resident_norm(params.map, aligned(params), kMostResidentBytes))
+  if (const auto plan = plan_resident_norm(params.map, aligned(params), kMaxResidentBytes))
     return train_resident(params, statistics, *plan, stream);
   const NormPlan plan = plan_norm(params.map, aligned(params));
   const PartialSums partials(scratch, plan.parts(), params.map.channels);

@@ -179,7 +179,7 @@ class ClusterParts {
   __device__ float sum(Value value) const {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kMostCluster; i += kWarp / kPack)
+    for (int i = 0; i < kMaxCluster; i += kWarp / kPack)
       if (i + lane_id() / kPack < blocks()) sum += value(i + lane_id() / kPack);
     return sum_over_lanes<kPack>(sum);
   }
@@ -188,7 +188,7 @@ class ClusterParts {
   __device__ static int blocks() { return static_cast<int>(gridDim.x); }
 
   ClusterMailbox mailbox_;
-  float2 parts_[kMostCluster][kPack];
+  float2 parts_[kMaxCluster][kPack];
 };
 
 /// body(stored type, turns as a constant no smaller than `turns`).
@@ -198,7 +198,7 @@ void with_resident_type(FloatType type, int turns, Body body) {
     if (turns <= kFewTurns)
       body(stored, std::integral_constant<int, kFewTurns>{});
     else
-      body(stored, std::integral_constant<int, kMostTurns>{});
+      body(stored, std::integral_constant<int, kMaxTurns>{});
   });
 }
 

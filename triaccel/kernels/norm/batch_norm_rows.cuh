@@ -80,7 +80,7 @@ struct Channels {
 };
 
 /// One number per channel, shared by a block.
-using GroupRow = float[kMostGroupChannels];
+using GroupRow = float[kMaxGroupChannels];
 
 /// The thread's own channels of a row.
 template <int kPack>

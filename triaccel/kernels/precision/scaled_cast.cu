@@ -6,8 +6,8 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kPack = 8;                    // elements a thread takes at once: 16 bytes of FP16
-constexpr std::int64_t kMostBlocks = 2048;  // fills any chip; each adds one atomic at most
+constexpr int kPack = 8;                   // elements a thread takes at once: 16 bytes of FP16
+constexpr std::int64_t kMaxBlocks = 2048;  // fills any chip; each adds one atomic at most
 
 /// Magnitudes order as the integers that hold them. Reading first spares nearly every atomic once
 /// the maximum is near its end.
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
 void scaled_cast(const CastArrays& arrays, CastScale scale, cudaStream_t stream) {
   if (arrays.count == 0) return;
   const unsigned blocks =
-      blocks_for(std::min(arrays.count, kMostBlocks * kThreads * kPack), kThreads * kPack);
+      blocks_for(std::min(arrays.count, kMaxBlocks * kThreads * kPack), kThreads * kPack);
   with_stored_type(arrays.from_type, [&]<typename From>(From) {
     with_stored_type(arrays.to_type, [&]<typename To>(To) {
       launch_overlapped("scaled_cast", cast_kernel<From, To>, {.grid = blocks, .threads = kThreads},

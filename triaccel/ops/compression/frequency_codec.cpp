@@ -51,8 +51,8 @@ CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRe
 bool strides_fit(const at::Tensor& values) {
   const std::vector<BlockMap> maps = block_maps(values.sizes(), values.strides());
   return std::ranges::all_of(maps, [](const BlockMap& map) {
-    return map.row_stride < kernels::kMostBlockStride &&
-           map.column_stride < kernels::kMostBlockStride;
+    return map.row_stride < kernels::kMaxBlockStride &&
+           map.column_stride < kernels::kMaxBlockStride;
   });
 }
 

@@ -12,8 +12,8 @@ namespace triaccel {
 namespace {
 
 void check_width(std::string_view who, int eighths) {
-  require(eighths >= kFewestGroupEighths && eighths <= kMostGroupEighths, who,
-          "eighths of a bit must be between ", kFewestGroupEighths, " and ", kMostGroupEighths,
+  require(eighths >= kMinGroupEighths && eighths <= kMaxGroupEighths, who,
+          "eighths of a bit must be between ", kMinGroupEighths, " and ", kMaxGroupEighths,
           ", got ", eighths);
 }
 

@@ -12,9 +12,9 @@ namespace triaccel {
 namespace {
 
 void check_room(std::string_view who, int eighths) {
-  require(eighths >= kFewestNonZeroEighths && eighths <= kMostNonZeroEighths, who,
-          "the room for codes must be between ", kFewestNonZeroEighths, " and ",
-          kMostNonZeroEighths, " eighths of a bit per element, got ", eighths,
+  require(eighths >= kMinNonZeroEighths && eighths <= kMaxNonZeroEighths, who,
+          "the room for codes must be between ", kMinNonZeroEighths, " and ", kMaxNonZeroEighths,
+          " eighths of a bit per element, got ", eighths,
           "; below, a tensor without zeros would have no bit for each of its elements");
 }
 

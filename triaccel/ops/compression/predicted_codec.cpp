@@ -26,8 +26,8 @@ kernels::PredictedCoding predicted_coding(std::string_view who, at::IntArrayRef 
           " maps, not one; ask codes_predicted first");
   require(coding.rounding == kernels::Rounding::Dither, who,
           "differences are coded with dither alone");
-  require(maps.front().row_stride < kernels::kMostBlockStride &&
-              maps.front().column_stride < kernels::kMostBlockStride,
+  require(maps.front().row_stride < kernels::kMaxBlockStride &&
+              maps.front().column_stride < kernels::kMaxBlockStride,
           who, "strides ", strides, " are too large; ask for smaller ones");
   return {.map = maps.front(),
           .type = float_type_of(who, "values", type),

@@ -14,7 +14,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 31;
 constexpr std::size_t kMapAlignment = 8;  // bytes
 
 bool is_map(const at::Tensor& map) {
@@ -76,7 +76,7 @@ bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
     return false;
   const std::int64_t larger =
       std::max(shape.rows.input * shape.columns.input, shape.rows.output * shape.columns.output);
-  return shape.images < kMostPixels / larger;
+  return shape.images < kMaxPixels / larger;
 }
 
 at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,

@@ -13,17 +13,17 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPooledPixels = std::int64_t{1} << 30;
-constexpr std::int64_t kMostTaps = 255;
+constexpr std::int64_t kMaxPooledPixels = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxTaps = 255;
 
 bool fits(const PoolGeometry& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
-    if (window < 1 || window > kMostTaps || stride < 1 || stride >= kMostPooledPixels ||
+    if (window < 1 || window > kMaxTaps || stride < 1 || stride >= kMaxPooledPixels ||
         geometry.padding[d] < 0 || geometry.padding[d] > window / 2)
       return false;
   }
-  return geometry.window[0] * geometry.window[1] <= kMostTaps;
+  return geometry.window[0] * geometry.window[1] <= kMaxTaps;
 }
 
 /// Call it where fits() holds.
@@ -43,7 +43,7 @@ kernels::PoolShape shape_of(at::IntArrayRef sizes, at::ScalarType type,
 bool fits(const kernels::PoolShape& shape) {
   const std::int64_t inputs = shape.rows.input * shape.columns.input;
   const std::int64_t outputs = shape.rows.output * shape.columns.output;
-  return inputs > 0 && outputs > 0 && shape.images < kMostPooledPixels / std::max(inputs, outputs);
+  return inputs > 0 && outputs > 0 && shape.images < kMaxPooledPixels / std::max(inputs, outputs);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 30;  // of an image; and windows
+constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 30;  // of an image; and windows
 
 bool is_images(const at::Tensor& images) {
   return images.dim() == 4 && is_float_type(images.scalar_type()) &&
@@ -30,7 +30,7 @@ bool fits(const at::Tensor& weight, const WindowPlacement& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = weight.size(static_cast<std::int64_t>(d) + 2);
     if (window < 1 || window > kernels::kMaxStemTaps || geometry.stride[d] < 1 ||
-        geometry.stride[d] >= kMostNumbers || geometry.padding[d] < 0 ||
+        geometry.stride[d] >= kMaxNumbers || geometry.padding[d] < 0 ||
         geometry.padding[d] >= window)
       return false;
   }
@@ -82,8 +82,8 @@ bool computes_stem_convolution(const at::Tensor& images, const at::Tensor& weigh
   const kernels::StemConvolutionShape shape = image_shape_of(images, weight, geometry);
   const std::int64_t pixels = shape.rows.input * shape.columns.input;
   const std::int64_t windows = shape.rows.output * shape.columns.output;
-  return pixels > 0 && pixels * shape.channels < kMostNumbers && windows > 0 &&
-         shape.images < kMostNumbers / windows && kernels::cut_stem_tiles(shape).has_value() &&
+  return pixels > 0 && pixels * shape.channels < kMaxNumbers && windows > 0 &&
+         shape.images < kMaxNumbers / windows && kernels::cut_stem_tiles(shape).has_value() &&
          (!images.is_cuda() || device_has_stem_convolution(images.device()));
 }
 

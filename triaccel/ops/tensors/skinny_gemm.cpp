@@ -21,7 +21,7 @@ kernels::SkinnyGemm checked_product(std::string_view who, std::string_view name,
   require(takes_skinny_gemm(matrix, weight), who, name,
           " and weight must be contiguous matrices of one type, float32, bfloat16 or float16, on "
           "one device, the weight with 1 to ",
-          kernels::kMostSkinnyOutputs, " rows and at most ", kernels::kMostSkinnyFeatures,
+          kernels::kMaxSkinnyOutputs, " rows and at most ", kernels::kMaxSkinnyFeatures,
           " columns; ask takes_skinny_gemm first");
   return {.rows = matrix.size(0),
           .features = weight.size(1),
@@ -33,8 +33,8 @@ kernels::SkinnyGemm checked_product(std::string_view who, std::string_view name,
 
 bool takes_skinny_gemm(const at::Tensor& matrix, const at::Tensor& weight) {
   return is_plain_matrix(matrix) && is_plain_matrix(weight) && weight.size(0) > 0 &&
-         weight.size(0) <= kernels::kMostSkinnyOutputs &&
-         weight.size(1) <= kernels::kMostSkinnyFeatures &&
+         weight.size(0) <= kernels::kMaxSkinnyOutputs &&
+         weight.size(1) <= kernels::kMaxSkinnyFeatures &&
          matrix.scalar_type() == weight.scalar_type() && matrix.device() == weight.device();
 }
 

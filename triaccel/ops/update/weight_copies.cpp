@@ -17,7 +17,7 @@ namespace {
 
 using Two = std::array<std::int64_t, 2>;
 using Four = std::array<std::int64_t, 4>;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of an entry: 32-bit indices
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 30;  // of an entry: 32-bit indices
 
 /// A weight as [out, in, kh, kw]; a matrix has one tap.
 struct WeightShape {
@@ -55,7 +55,7 @@ void join_dimensions(Four& extents, Four& strides) {
   for (std::size_t d = 4; d-- > 0;) {
     if (extents[d] == 1) continue;
     const bool continues = at < 4 && strides[d] == joined_extents[at] * joined_strides[at] &&
-                           extents[d] * joined_extents[at] <= kMostElements;
+                           extents[d] * joined_extents[at] <= kMaxElements;
     if (continues) {
       joined_extents[at] *= extents[d];
     } else {
@@ -88,8 +88,8 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
   if (copy.dim() == 4)
     first += first_tap[0] * spec.weight.stride(2) + first_tap[1] * spec.weight.stride(3);
   const std::int64_t row = copy.numel() / std::max<std::int64_t>(1, copy.size(0));
-  require(row <= kMostElements, who, "a row of ", row, " elements is too long");
-  const std::int64_t rows_an_entry = kMostElements / std::max<std::int64_t>(1, row);
+  require(row <= kMaxElements, who, "a row of ", row, " elements is too long");
+  const std::int64_t rows_an_entry = kMaxElements / std::max<std::int64_t>(1, row);
   for (std::int64_t done = 0; done < copy.size(0); done += rows_an_entry) {
     Four extents, strides;
     for (std::size_t d = 0; d < 4; ++d) {
@@ -187,7 +187,7 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
                     from.sizes[3] == last[3] - first[3];
   require(fits, who, "part has shape ", part.sizes(), ", which is no part of ", weight.sizes(),
           " with these taps");
-  require(weight.numel() < 2 * kMostElements, who, "weight has ", weight.numel(),
+  require(weight.numel() < 2 * kMaxElements, who, "weight has ", weight.numel(),
           " elements; 2^31 or more are too many");
 
   const at::NoGradGuard no_gradient;

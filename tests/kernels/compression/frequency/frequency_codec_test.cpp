@@ -121,12 +121,12 @@ TEST(CodeBits, NeverLeaveTheirBits) {
 
 TEST(ChunkOffsets, AreUniformAndIndependent) {
   constexpr int calls = 4096;
-  std::array<double, kMostCodes> sums = {};
-  std::array<std::array<double, kMostCodes>, kMostCodes> products = {};
+  std::array<double, kMaxCodes> sums = {};
+  std::array<std::array<double, kMaxCodes>, kMaxCodes> products = {};
   for (std::uint64_t call = 0; call < calls; ++call) {
     const OffsetWords first = offset_words(DitherDraws({.seed = 5}).words(call, 0));
-    std::array<double, kMostCodes> offsets;
-    for (std::size_t i = 0; i < kMostCodes; ++i) {
+    std::array<double, kMaxCodes> offsets;
+    for (std::size_t i = 0; i < kMaxCodes; ++i) {
       const OffsetWords words = chunk_offsets(first, static_cast<int>(i) / kOffsetsOfCall);
       offsets[i] = float_from_bits(offset_bits(words.words[i % kOffsetsOfCall / 2], i % 2)) - 256.5;
       sums[i] += offsets[i] / calls;
@@ -134,7 +134,7 @@ TEST(ChunkOffsets, AreUniformAndIndependent) {
     }
   }
   const double sigma = std::sqrt(1.0 / 12 / calls);
-  for (std::size_t i = 0; i < kMostCodes; ++i) {
+  for (std::size_t i = 0; i < kMaxCodes; ++i) {
     EXPECT_NEAR(sums[i], 0, 5 * sigma) << i;
     for (std::size_t k = 0; k < i; ++k)
       EXPECT_NEAR(products[i][k] * std::sqrt(12), 0, 5 * sigma) << i << " and " << k;

@@ -69,8 +69,8 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
                                  const void* values) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const BlockMap& map = coding.map;
-  ensure(layout.units < most && layout.positions < most && map.row_stride < kMostBlockStride &&
-             map.column_stride < kMostBlockStride,
+  ensure(layout.units < most && layout.positions < most && map.row_stride < kMaxBlockStride &&
+             map.column_stride < kMaxBlockStride,
          "a map's units, positions and strides fit the kernels");
   const std::int64_t size = coding.type == FloatType::F32 ? 4 : 2, row = coding.block * size;
   const auto begin =

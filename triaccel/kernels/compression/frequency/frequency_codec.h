@@ -37,7 +37,7 @@
 namespace triaccel::kernels {
 
 /// Strides of rows and columns stay below it, in elements.
-inline constexpr std::int64_t kMostBlockStride = std::int64_t{1} << 29;
+inline constexpr std::int64_t kMaxBlockStride = std::int64_t{1} << 29;
 
 /// How a map is coded. Decode with the same; only strides and type may differ.
 struct FrequencyCoding {

@@ -14,7 +14,7 @@ using LaneFloats = float[kTileUnits];
 
 /// The elements or coefficients of a chunk by block, row and column.
 struct alignas(64) LaneChunk {
-  LaneFloats numbers[kMostCodes];
+  LaneFloats numbers[kMaxCodes];
 };
 
 /// By band; inverse_width while coding, width over the transform's gain while decoding.

@@ -15,9 +15,9 @@ static_assert(std::endian::native == std::endian::little, "lanes are copied as t
 /// Where the coefficients of a chunk's codes stand in it, and their bands. Codes that only fill the
 /// last quad have bits nowhere.
 struct CodeOrder {
-  std::array<std::uint8_t, kMostCodes> number = {};
-  std::array<std::uint8_t, kMostCodes> band = {};
-  std::array<std::uint8_t, kMostCodes> band_of_number = {};
+  std::array<std::uint8_t, kMaxCodes> number = {};
+  std::array<std::uint8_t, kMaxCodes> band = {};
+  std::array<std::uint8_t, kMaxCodes> band_of_number = {};
 };
 
 constexpr CodeOrder code_order(int block) {
@@ -236,7 +236,7 @@ void decode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
                   const DecodeTable& table, const std::uint8_t* codes) {
   const CodeOrder& order = order_of(block);
   const int chunk_bits = table.words.chunk_bits, whole = chunk_bits / 32, left = chunk_bits % 32;
-  alignas(64) LaneWords read[kMostQuads + 1] = {};
+  alignas(64) LaneWords read[kMaxQuads + 1] = {};
   std::memcpy(read, codes, static_cast<std::size_t>(whole) * sizeof(LaneWords));
   codes += static_cast<std::size_t>(whole) * sizeof(LaneWords);
   if (left >= 16)

@@ -42,7 +42,7 @@ void for_each_run(const FrequencyCoding& coding, const FrequencyLayout& layout, 
 /// Where the elements of a block lie, relative to its first; those that the map lacks repeat
 /// others.
 struct BlockElements {
-  std::int64_t at[kMostCoefficients];
+  std::int64_t at[kMaxCoefficients];
 };
 
 inline BlockElements elements_of(const FrequencyCoding& coding, const BlockPlace& place) {

@@ -37,7 +37,7 @@ PredictedWork work_of(const PredictedCoding& coding, const PredictedLayout& layo
 
 /// What a tile has in addition to its coefficients and words.
 struct TileMemory {
-  UnitScale scales[kMostUnits];
+  UnitScale scales[kMaxUnits];
   alignas(16) std::uint32_t keys[kPredictedTile];
   std::int32_t of_kind[kPredictedKinds][kWarps];  // blocks
 };

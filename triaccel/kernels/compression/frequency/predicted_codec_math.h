@@ -12,7 +12,7 @@
 namespace triaccel::kernels {
 
 inline constexpr int kGainOne = 128;
-inline constexpr int kMostUnits = kPredictedTile / kUnitChunks;  // of a tile
+inline constexpr int kMaxUnits = kPredictedTile / kUnitChunks;  // of a tile
 
 /// A unit's ranges as blocks use them.
 struct UnitScale {

@@ -34,7 +34,7 @@ namespace triaccel::kernels {
 struct GroupCoding {
   FloatType type = FloatType::F32;
   std::int64_t count = 0;
-  int eighths = 16;  // kFewestGroupEighths to kMostGroupEighths
+  int eighths = 16;  // kMinGroupEighths to kMaxGroupEighths
   Rounding rounding = Rounding::Dither;
   DitherKey key = {};
 };

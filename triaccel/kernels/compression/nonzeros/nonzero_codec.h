@@ -27,7 +27,7 @@ namespace triaccel::kernels {
 struct NonZeroCoding {
   FloatType type = FloatType::F32;
   std::int64_t count = 0;
-  int eighths = 16;  // kFewestNonZeroEighths to kMostNonZeroEighths
+  int eighths = 16;  // kMinNonZeroEighths to kMaxNonZeroEighths
   Rounding rounding = Rounding::Dither;
   DitherKey key = {};
 };
