@@ -23,7 +23,7 @@ template <typename Stored, int kPack>
 struct Read {
   ChannelPack<Stored, kPack> gradient, added, input;
   float factor;
-  std::uint8_t gates;
+  std::uint8_t relu_mask;
 };
 
 /// Where the added gradient and the factor of a row lie.
@@ -54,14 +54,14 @@ __device__ Read<Stored, kPack> read_pack(const NormBackward& params, const RowMa
     if (added >= 0) read.added = load_channels<Stored, kPack, kReuse>(params.added_gradient, added);
   }
   read.factor = maps.factors.template of<Stored>(rows.row(index));
-  if (params.gates != nullptr) read.gates = params.gates[element / kPack];
+  if (params.relu_mask != nullptr) read.relu_mask = params.relu_mask[element / kPack];
   return read;
 }
 
 template <typename Stored, int kPack>
 __device__ ChannelPack<Stored, kPack> fold_of(const NormBackward& params,
                                               const Read<Stored, kPack>& read) {
-  return folded(params, read.gradient, read.added, read.gates);
+  return folded(params, read.gradient, read.added, read.relu_mask);
 }
 
 template <int kPack>
@@ -89,8 +89,8 @@ __device__ void sum_rows(const NormBackward& params, const RowMaps<Factors>& map
         const ChannelPack<Stored, kPack> fold = fold_of(params, read);
         if (params.residual_gradient != nullptr)
           store_channels(params.residual_gradient, rows.element(index), fold);
-        gate<Factors>(params, scaled<Factors>(fold, read.factor), read.input, channels, gradient,
-                      distance);
+        through_activation<Factors>(params, scaled<Factors>(fold, read.factor), read.input,
+                                    channels, gradient, distance);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) {
           sum[k] += gradient[k];
@@ -183,12 +183,12 @@ __global__ void __launch_bounds__(kNormSumThreads, kResident)
 }
 
 /// The elementwise kernel of two. A residual's gradient is already behind the activation: one map
-/// to read instead of two and gates.
+/// to read instead of two and a mask.
 NormBackward second_pass(NormBackward params) {
   if (params.residual_gradient == nullptr) return params;
   params.output_gradient = params.residual_gradient;
   params.added_gradient = nullptr;
-  params.gates = nullptr;
+  params.relu_mask = nullptr;
   params.activation = Activation::None;
   return params;
 }
@@ -201,7 +201,8 @@ void batch_norm_backward(const NormBackward& params, void* scratch, cudaStream_t
   const bool aligned =
       aligned_for_vectors(params.output_gradient, params.added_gradient, params.input,
                           params.input_gradient, params.residual_gradient);
-  ensure(params.gates == nullptr || aligned, "maps with gates start at multiples of 16 bytes");
+  ensure(params.relu_mask == nullptr || aligned,
+         "maps with a ReLU mask start at multiples of 16 bytes");
   const bool has_every_pixel = params.added_gradient == nullptr || params.added_pixels.height == 0;
   const auto resident = plan_resident_norm(params.map, aligned, kMaxResidentBytes);
   if (resident && has_every_pixel) return backward_resident(params, *resident, stream);

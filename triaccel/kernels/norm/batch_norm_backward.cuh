@@ -6,23 +6,23 @@
 
 namespace triaccel::kernels::cuda {
 
-/// Both gradients of the output together, and of them what kept gates let through: what a
-/// residual's gradient is. `added` and `gates` count only where they are given.
+/// The sum of both gradients of the output, under the ReLU mask where one was kept: the gradient of
+/// a residual. `added` and `relu_mask` count only where they are given.
 template <typename Stored, int kPack>
 __device__ ChannelPack<Stored, kPack> folded(const NormBackward& params,
                                              const ChannelPack<Stored, kPack>& gradient,
                                              const ChannelPack<Stored, kPack>& added,
-                                             unsigned gates) {
-  if (params.added_gradient == nullptr && params.gates == nullptr) return gradient;
+                                             unsigned relu_mask) {
+  if (params.added_gradient == nullptr && params.relu_mask == nullptr) return gradient;
   float fold[kPack];
   unpack(gradient, fold);
   if (params.added_gradient != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) fold[k] += added.value(k);
   }
-  if (params.gates != nullptr) {
+  if (params.relu_mask != nullptr) {
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) fold[k] = gate_is_open(gates, k) ? fold[k] : 0.0f;
+    for (int k = 0; k < kPack; ++k) fold[k] = mask_bit(relu_mask, k) ? fold[k] : 0.0f;
   }
   return pack_channels<Stored>(fold);
 }
@@ -38,15 +38,17 @@ __device__ ChannelPack<Stored, kPack> scaled(const ChannelPack<Stored, kPack>& f
   return pack_channels<Stored>(values);
 }
 
-/// The gradient behind the activation, and the input's distance from the mean. Kept gates have done
-/// their part in folded(); behind factors there is no other activation.
+/// The gradient behind the activation, and the input's distance from the mean. A kept ReLU mask has
+/// done their part in folded(); behind factors there is no other activation.
 template <typename Factors, typename Stored, int kPack>
-__device__ void gate(const NormBackward& params, const ChannelPack<Stored, kPack>& fold,
-                     const ChannelPack<Stored, kPack>& input, const Channels<kPack>& channels,
-                     float (&gradient)[kPack], float (&distance)[kPack]) {
+__device__ void through_activation(const NormBackward& params,
+                                   const ChannelPack<Stored, kPack>& fold,
+                                   const ChannelPack<Stored, kPack>& input,
+                                   const Channels<kPack>& channels, float (&gradient)[kPack],
+                                   float (&distance)[kPack]) {
   unpack(fold, gradient);
   unpack(input, distance);
-  if (!Factors::kAny && params.gates == nullptr && params.activation == Activation::Relu) {
+  if (!Factors::kAny && params.relu_mask == nullptr && params.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
@@ -67,7 +69,7 @@ __device__ ChannelPack<Stored, kPack> input_gradient_pack(const NormBackward& pa
                                                           const float (&gradient_mean)[kPack],
                                                           const float (&slope)[kPack]) {
   float gradient[kPack], distance[kPack];
-  gate<Factors>(params, fold, input, channels, gradient, distance);
+  through_activation<Factors>(params, fold, input, channels, gradient, distance);
 #pragma unroll
   for (int k = 0; k < kPack; ++k)
     gradient[k] =

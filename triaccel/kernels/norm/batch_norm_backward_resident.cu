@@ -14,18 +14,18 @@ struct SharedCoefficients {
 template <typename Stored, int kPack, int kTurns>
 __device__ void fold_rows(const NormBackward& params, const ResidentRows<kPack>& rows,
                           ChannelPack<Stored, kPack> (&gradient)[kTurns]) {
-  if (params.added_gradient == nullptr && params.gates == nullptr) return;
+  if (params.added_gradient == nullptr && params.relu_mask == nullptr) return;
   ChannelPack<Stored, kPack> added[kTurns];
-  unsigned gates[kTurns] = {};
+  unsigned relu_mask[kTurns] = {};
   if (params.added_gradient != nullptr) rows.load(params.added_gradient, added);
-  if (params.gates != nullptr) {
+  if (params.relu_mask != nullptr) {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i)
-      if (i < rows.count) gates[i] = params.gates[rows.element(i) / kPack];
+      if (i < rows.count) relu_mask[i] = params.relu_mask[rows.element(i) / kPack];
   }
 #pragma unroll
   for (int i = 0; i < kTurns; ++i)
-    if (i < rows.count) gradient[i] = folded(params, gradient[i], added[i], gates[i]);
+    if (i < rows.count) gradient[i] = folded(params, gradient[i], added[i], relu_mask[i]);
 }
 
 /// Behind the factors, in place of the folded gradients.
@@ -48,7 +48,7 @@ __device__ float2 block_sums(const NormBackward& params, const ResidentRows<kPac
   for (int i = 0; i < kTurns; ++i)
     if (i < rows.count) {
       float gradient[kPack], distance[kPack];
-      gate<Factors>(params, fold[i], input[i], channels, gradient, distance);
+      through_activation<Factors>(params, fold[i], input[i], channels, gradient, distance);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
         values[0][k] += gradient[k];

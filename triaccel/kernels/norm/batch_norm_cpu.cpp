@@ -151,15 +151,15 @@ TRIACCEL_WIDE_VECTORS void end_turn(const Turn& turn, const float* residual, Act
     for (std::int64_t i = 0; i < count; ++i) y[i] = silu(y[i]);
 }
 
-/// A turn's gates, from the output as it is stored.
-void write_gates(const NormForward& params, const Turn& turn, float* buffer) {
+/// A turn's ReLU mask, from the output as it is stored.
+void write_relu_mask(const NormForward& params, const Turn& turn, float* buffer) {
   const float* const y = read_turn(turn, params.output, params.map.type, buffer);
-  const std::int64_t wide = gates_in_byte(params.map);
-  std::uint8_t* const to = params.gates + turn.first / wide;
+  const std::int64_t wide = mask_bits_per_byte(params.map);
+  std::uint8_t* const to = params.relu_mask + turn.first / wide;
   for (std::int64_t i = 0; i < turn.count() / wide; ++i) {
-    unsigned gates = 0;
-    for (std::int64_t k = 0; k < wide; ++k) gates |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
-    to[i] = static_cast<std::uint8_t>(gates);
+    unsigned relu_mask = 0;
+    for (std::int64_t k = 0; k < wide; ++k) relu_mask |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
+    to[i] = static_cast<std::uint8_t>(relu_mask);
   }
 }
 
@@ -180,7 +180,7 @@ void normalise(const NormForward& params, const ChannelCoefficients& channels) {
     scale_turn(turn, params.factors, params.map.type, buffers[2]);
     end_turn(turn, residual, params.activation, buffers[2]);
     write_turn(turn, buffers[2], params.output, params.map.type);
-    if (params.gates != nullptr) write_gates(params, turn, buffers[0]);
+    if (params.relu_mask != nullptr) write_relu_mask(params, turn, buffers[0]);
   });
 }
 
@@ -214,16 +214,16 @@ const float* read_added(const NormBackward& params, const Turn& turn, float* buf
   return buffer;
 }
 
-/// What a turn's gates let through; `gates` are the map's.
-void gate_turn(const Turn& turn, const std::uint8_t* gates, std::int64_t wide,
+/// A turn's gradient under the map's `relu_mask`.
+void mask_turn(const Turn& turn, const std::uint8_t* relu_mask, std::int64_t wide,
                const float* output_gradient, float* __restrict gradient) {
   for (std::int64_t i = 0; i < turn.count(); ++i) {
-    const unsigned byte = gates[(turn.first + i) / wide];
-    gradient[i] = gate_is_open(byte, static_cast<int>(i % wide)) ? output_gradient[i] : 0.0f;
+    const unsigned byte = relu_mask[(turn.first + i) / wide];
+    gradient[i] = mask_bit(byte, static_cast<int>(i % wide)) ? output_gradient[i] : 0.0f;
   }
 }
 
-/// The output's gradient into the one behind an activation without kept gates.
+/// The output's gradient into the one behind an activation without a kept mask.
 TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficients& channels,
                                       const float* x, const float* output_gradient,
                                       Activation activation, float* __restrict gradient) {
@@ -258,13 +258,13 @@ void scale_gradient(const NormBackward& params, const Turn& turn, float* gradien
                   });
 }
 
-struct GatedTurn {
+struct MaskedTurn {
   const float* x;   // the input
   float* gradient;  // behind the activation
 };
 
-GatedTurn read_gated(const NormBackward& params, const ChannelCoefficients& channels,
-                     const Turn& turn, float* const* buffers) {
+MaskedTurn read_masked(const NormBackward& params, const ChannelCoefficients& channels,
+                       const Turn& turn, float* const* buffers) {
   const FloatType type = params.map.type;
   const float* const x = read_turn(turn, params.input, type, buffers[0]);
   const float* incoming = read_turn(turn, params.output_gradient, type, buffers[1]);
@@ -274,8 +274,8 @@ GatedTurn read_gated(const NormBackward& params, const ChannelCoefficients& chan
     });
     incoming = buffers[1];
   }
-  if (params.gates != nullptr)
-    gate_turn(turn, params.gates, gates_in_byte(params.map), incoming, buffers[3]);
+  if (params.relu_mask != nullptr)
+    mask_turn(turn, params.relu_mask, mask_bits_per_byte(params.map), incoming, buffers[3]);
   else
     slope_turn(turn, channels, x, incoming, params.activation, buffers[3]);
   return {x, buffers[3]};
@@ -365,11 +365,11 @@ void batch_norm_backward(const NormBackward& params) {
                                           params.weight, params.bias, c));
   TurnSums sums(map);
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
-    const GatedTurn gated = read_gated(params, coefficients, turn, buffers);
+    const MaskedTurn masked = read_masked(params, coefficients, turn, buffers);
     if (params.residual_gradient != nullptr)
-      write_turn(turn, gated.gradient, params.residual_gradient, map.type);
-    scale_gradient(params, turn, gated.gradient);
-    turn_sums(turn, params.mean, gated.x, gated.gradient, sums.first_of(turn.index),
+      write_turn(turn, masked.gradient, params.residual_gradient, map.type);
+    scale_gradient(params, turn, masked.gradient);
+    turn_sums(turn, params.mean, masked.x, masked.gradient, sums.first_of(turn.index),
               sums.second_of(turn.index));
   });
   std::vector<float> gradient_mean(static_cast<std::size_t>(map.channels));
@@ -392,11 +392,11 @@ void batch_norm_backward(const NormBackward& params) {
   }
   if (params.input_gradient == nullptr) return;
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
-    const GatedTurn gated = read_gated(params, coefficients, turn, buffers);
-    scale_gradient(params, turn, gated.gradient);
-    differentiate_turn(turn, coefficients, gradient_mean.data(), slope.data(), gated.x,
-                       gated.gradient);
-    write_turn(turn, gated.gradient, params.input_gradient, map.type);
+    const MaskedTurn masked = read_masked(params, coefficients, turn, buffers);
+    scale_gradient(params, turn, masked.gradient);
+    differentiate_turn(turn, coefficients, gradient_mean.data(), slope.data(), masked.x,
+                       masked.gradient);
+    write_turn(turn, masked.gradient, params.input_gradient, map.type);
   });
 }
 

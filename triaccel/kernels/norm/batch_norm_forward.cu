@@ -92,7 +92,7 @@ __device__ void normalise_rows(const NormForward& params, const Factors& factors
         const ChannelPack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
             params, read.input, read.factor, read.residual, channels, residual_channels);
         store_channels(params.output, element, output);
-        if (params.gates != nullptr) params.gates[element / kPack] = gates_of(output);
+        if (params.relu_mask != nullptr) params.relu_mask[element / kPack] = relu_mask_of(output);
       });
 }
 
@@ -168,8 +168,8 @@ void batch_norm_train(const NormForward& params, const NormBatchStatistics& stat
                       void* scratch, cudaStream_t stream) {
   constexpr std::string_view who = "batch_norm_train";
   if (params.map.rows == 0 || params.map.channels == 0) return;
-  ensure(params.gates == nullptr || aligned(params),
-         "maps with gates start at multiples of 16 bytes");
+  ensure(params.relu_mask == nullptr || aligned(params),
+         "maps with a ReLU mask start at multiples of 16 bytes");
   ensure(params.factors.values == nullptr || params.residual_norm.mean == nullptr,
          "a norm with factors adds its residual as it is");
   if (const auto plan = plan_resident_norm(params.map, aligned(params), kMaxResidentBytes))

@@ -109,7 +109,8 @@ __global__ void __launch_bounds__(kResidentThreads)
   rows.template store<kTurns>(params.output, [&](int i) {
     const ChannelPack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
         params, input[i], factor[i], residual[i], channels, residual_channels);
-    if (params.gates != nullptr) params.gates[rows.element(i) / kPack] = gates_of(output);
+    if (params.relu_mask != nullptr)
+      params.relu_mask[rows.element(i) / kPack] = relu_mask_of(output);
     return output;
   });
 }

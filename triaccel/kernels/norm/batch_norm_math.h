@@ -147,8 +147,8 @@ TRIACCEL_HOST_DEVICE inline float silu_slope(float x) {
 /// A NaN stays one, as in torch.
 TRIACCEL_HOST_DEVICE inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
-TRIACCEL_HOST_DEVICE inline bool gate_is_open(unsigned gates, int k) {
-  return ((gates >> k) & 1u) != 0;
+TRIACCEL_HOST_DEVICE inline bool mask_bit(unsigned relu_mask, int k) {
+  return ((relu_mask >> k) & 1u) != 0;
 }
 
 /// One channel of the backward pass: dx = (g - gradient_mean - (x - mean) * slope) * scale, where g

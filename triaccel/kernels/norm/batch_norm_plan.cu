@@ -20,7 +20,7 @@ int largest_cluster() {
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
 
 int pack_of(const NormMap& map, bool aligned) {
-  return aligned ? static_cast<int>(gates_in_byte(map)) : 1;
+  return aligned ? static_cast<int>(mask_bits_per_byte(map)) : 1;
 }
 
 NormPlan unplanned(const NormMap& map, bool aligned) {

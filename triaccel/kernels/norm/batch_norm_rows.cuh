@@ -7,13 +7,13 @@
 
 namespace triaccel::kernels::cuda {
 
-/// The pack's gates, one per bit.
+/// The pack's ReLU mask, one bit per channel.
 template <typename Stored, int kPack>
-__device__ std::uint8_t gates_of(const ChannelPack<Stored, kPack>& output) {
-  unsigned gates = 0;
+__device__ std::uint8_t relu_mask_of(const ChannelPack<Stored, kPack>& output) {
+  unsigned relu_mask = 0;
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) gates |= (output.value(k) > 0.0f ? 1u : 0u) << k;
-  return static_cast<std::uint8_t>(gates);
+  for (int k = 0; k < kPack; ++k) relu_mask |= (output.value(k) > 0.0f ? 1u : 0u) << k;
+  return static_cast<std::uint8_t>(relu_mask);
 }
 
 /// One thread's share of a map: `count` packs of the same channels, row_blocks * slots rows apart.
