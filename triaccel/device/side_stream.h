@@ -19,7 +19,7 @@ class SideStream {
  public:
   using Mark = std::shared_ptr<const Place>;
 
-  /// A piece of work that was enqueued here; by default none.
+  /// Work that was enqueued here; by default none.
   struct Work {
     SideStream* stream = nullptr;
     std::int64_t number = 0;

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
   constexpr int columns = (kStripColumns - 1) * stride + filter;
   __shared__ GroupFilters<Pack, filter> filters;
 
-  const auto [strip, lane, index, exists] = begin_strip(job, filters, pack);
+  const auto [strip, lane, index, exists] = begin_strip(job, filters, job.turned, pack);
   if (!exists) return;
   float taps[filter * filter][channels];
   filters.read(lane, taps);

@@ -263,11 +263,12 @@ struct ThreadStrip {
 /// Waits for the kernel before and loads the filters of the block's group; by the whole block.
 template <typename Pack, int filter>
 __device__ __forceinline__ ThreadStrip begin_strip(const StripJob& job,
-                                                   GroupFilters<Pack, filter>& filters, Pack pack) {
+                                                   GroupFilters<Pack, filter>& filters, bool turned,
+                                                   Pack pack) {
   const auto groups = static_cast<std::uint32_t>(job.cut.groups);
   const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
   wait_for_previous_kernel();
-  filters.load(job.weight, job.channels, group, job.turned, pack);
+  filters.load(job.weight, job.channels, group, turned, pack);
   const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
   const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
   return {strip, lane, index, strip < job.cut.strips && index < job.cut.packs};

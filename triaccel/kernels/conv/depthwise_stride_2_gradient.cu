@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
   constexpr int columns = kPairs + reach - 1;
   __shared__ GroupFilters<Pack, filter> filters;
 
-  const auto [strip, lane, index, exists] = begin_strip(job, filters, pack);
+  const auto [strip, lane, index, exists] = begin_strip(job, filters, /*turned=*/false, pack);
   if (!exists) return;
   float taps[filter * filter][channels];
   filters.read(lane, taps);

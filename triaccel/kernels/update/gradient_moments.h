@@ -41,7 +41,7 @@ static_assert(sizeof(ChunkMoments) == 40);
 
 /// Memory that add_gradient_moments works in; no two calls may use it at a time.
 struct MomentsScratch {
-  ChunkMoments* chunks = nullptr;    // chunk_count(tensors), which is enough for CUDA's pieces
+  ChunkMoments* chunks = nullptr;    // chunk_count(tensors), which is enough for CUDA's segments
   std::uint32_t* tickets = nullptr;  // one per layer, all 0 before and after; not used on the CPU
 };
 

@@ -81,11 +81,11 @@ std::vector<at::Tensor> TensorBundle::add_quantized_state(int which) {
     offsets.push_back(total);
     total += kernels::state_code_room(entry.count);
   }
-  const at::Tensor piece = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
-  auto* begin = piece.mutable_data_ptr<std::uint8_t>();
+  const at::Tensor buffer = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
+  auto* begin = buffer.mutable_data_ptr<std::uint8_t>();
   std::vector<at::Tensor> states;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    states.push_back(piece.narrow(0, offsets[i], kernels::quantized_state_bytes(all_[i].count)));
+    states.push_back(buffer.narrow(0, offsets[i], kernels::quantized_state_bytes(all_[i].count)));
     (which == 1 ? all_[i].state1 : all_[i].state2) = reinterpret_cast<float*>(begin + offsets[i]);
   }
   return states;
@@ -121,11 +121,11 @@ std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
     offsets.push_back(total);
     total += round_up(tensor.numel(), unit);
   }
-  const at::Tensor piece =
+  const at::Tensor buffer =
       at::empty({total}, like.front().options().device(device.value_or(like.front().device())));
   std::vector<at::Tensor> tensors;
   for (std::size_t i = 0; i < like.size(); ++i)
-    tensors.push_back(piece.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
+    tensors.push_back(buffer.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
   return tensors;
 }
 

@@ -55,7 +55,7 @@ class TensorBundle {
 
 /// Tensors of the shapes, memory orders and type of `like` (dense, all of one type and device), on
 /// their device or another, uninitialised, one behind the other in a single allocation, each at a
-/// multiple of 32 elements: allocators round every piece up, a GPU's to many megabytes.
+/// multiple of 32 elements: allocators round every allocation up, a GPU's to many megabytes.
 std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
                                        std::optional<c10::Device> device = {});
 
