@@ -49,9 +49,9 @@ constexpr int band_size(int block, int band) {
   return size;
 }
 
-/// The coefficient that is coded as number `place`. Four that follow each other are of one band and
-/// have the same bits, but for the first four, which are the first ones of bands 0 to 3; those of
-/// 4 x 4 blocks simply follow by frequency.
+/// The coefficient that is encoded as number `place`. Four that follow each other are of one band
+/// and have the same bits, but for the first four, which are the first ones of bands 0 to 3; those
+/// of 4 x 4 blocks simply follow by frequency.
 constexpr CoefficientPlace coefficient_at(int block, int place) {
   constexpr int firsts[] = {0, 1, 6, 15};  // by frequency
   if (block == 4) return by_frequency(block, place);
@@ -77,7 +77,7 @@ using CoefficientBits = std::array<std::uint8_t, kMaxCoefficients>;
 CoefficientBits coefficient_bits(int block,
                                  const std::array<std::uint8_t, kFrequencyBands>& band_eighths);
 
-/// Elements that are coded as maps: extents and element strides of [image][channel][row][column].
+/// Elements that are encoded as maps: extents and element strides of [image][channel][row][column].
 struct BlockMap {
   std::int64_t images = 0, channels = 0, rows = 0, columns = 0;
   std::int64_t image_stride = 0, channel_stride = 0, row_stride = 0, column_stride = 0;
@@ -85,7 +85,7 @@ struct BlockMap {
   bool operator==(const BlockMap&) const = default;
 };
 
-/// A tensor as maps, which are coded one behind the other; none where it has no maps.
+/// A tensor as maps, which are encoded one behind the other; none where it has no maps.
 /// [N, C, H, W] is one map. [N, T, C] has one whose rows and columns are the square of its T
 /// tokens; where T - 1 is a square, a second one of the N first tokens, which stand apart; where
 /// neither is, rows of eight, four or seven tokens that follow each other. Without strides the last

@@ -18,10 +18,10 @@ constexpr std::int64_t window_bytes(std::int64_t windows, std::int64_t taps) {
   return (windows * window_bits(taps) + 31) / 32 * 4;
 }
 
-/// Elements whose non-zeros share the room for codes.
+/// Elements whose non-zeros share the space for codes.
 inline constexpr int kNonZeroTile = 1024;
 
-/// Eighths of a bit per element that the room for codes may have: at least one bit per non-zero
+/// Eighths of a bit per element that the space for codes may have: at least one bit per non-zero
 /// where no element is zero, at most the eight bits that a code may have.
 inline constexpr int kMinNonZeroEighths = 8;
 inline constexpr int kMaxNonZeroEighths = 64;

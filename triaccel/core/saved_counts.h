@@ -18,11 +18,11 @@ struct SavedCounts {
   std::int64_t predicted_away_bytes = 0;  // that the same codes would take more without prediction
   std::int64_t allocations = 0;           // of memory for codes, one or many tensors' in each
   std::int64_t allocated_bytes = 0;  // by those: held bytes of codes, and what lies unused between
-  std::int64_t shared = 0;           // times that a tensor was there already, and nothing was coded
-  std::int64_t derived = 0;          // times that it is rebuilt from another one
-  std::int64_t mismatches = 0;       // times that it was not what the plan is for, and stayed raw
-  std::int64_t decodes = 0;          // in backward
-  std::int64_t shared_decodes = 0;   // times that it needed none: the last one's values were there
+  std::int64_t shared = 0;      // times that a tensor was there already, and nothing was encoded
+  std::int64_t derived = 0;     // times that it is rebuilt from another one
+  std::int64_t mismatches = 0;  // times that it was not what the plan is for, and stayed raw
+  std::int64_t decodes = 0;     // in backward
+  std::int64_t shared_decodes = 0;  // times that it needed none: the last one's values were there
 
   std::int64_t all_held_bytes() const {
     std::int64_t sum = 0;

@@ -13,7 +13,7 @@ namespace triaccel {
 /// The coefficients of one band; without a transform, all elements.
 struct BandStatistics {
   double mean_square = 0;    // of one coefficient
-  double squared_range = 0;  // mean of (highest - lowest)^2 over what is coded with one range
+  double squared_range = 0;  // mean of (highest - lowest)^2 over what is encoded with one range
   double weight = 1;         // mean square of the gradient there; only ratios between bands count
   bool operator==(const BandStatistics&) const = default;
 };

@@ -11,8 +11,8 @@
 // channel may be large compared with another that hardly varies, and in the norm's backward it
 // counts three times over. A range for 256 neighbours of a small channels-last map spans as many
 // channels, and its errors are as large as the liveliest of them allows. Hence each channel is
-// brought to 0 … 1 before it is coded in groups, and decoding maps it back. A channel that does not
-// vary is kept exactly.
+// brought to 0 … 1 before it is encoded in groups, and decoding maps it back. A channel that does
+// not vary is kept exactly.
 namespace triaccel::kernels {
 
 /// Dense maps whose `count` elements belong to channels as `order` says.

@@ -76,7 +76,7 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
   return found;
 }
 
-LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& room) {
+LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer) {
   constexpr std::string_view who = "level_channels";
   const auto order = channel_order(map.sizes(), map.strides());
   require(order.has_value(), who, "takes [N, C, H, W], dense in that order or with channels last, ",
@@ -84,7 +84,7 @@ LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& room) {
   const at::NoGradGuard no_gradient;
   const kernels::MapsToLevel maps{
       .type = float_type_of(who, "map", map.scalar_type()), .count = map.numel(), .order = *order};
-  const at::Tensor levels = allocate_encoded(map, 2 * order->channels, at::kFloat, room);
+  const at::Tensor levels = allocate_encoded(map, 2 * order->channels, at::kFloat, buffer);
   const auto halves = levels.view({2, order->channels}).unbind();
   LevelledMap made{.values = at::empty_strided(map.sizes(), map.strides(), map.options()),
                    .lowest = halves[0],

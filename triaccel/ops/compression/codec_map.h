@@ -49,7 +49,7 @@ struct LevelledMap {
 };
 
 /// `map` is F32, BF16 or F16 [N, C, H, W] with a channel_order; its values keep their layout, and
-/// `room` holds the rest. No autograd; one kernel on CUDA.
-LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& room = {});
+/// `buffer` holds the rest. No autograd; one kernel on CUDA.
+LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer = {});
 
 }  // namespace triaccel

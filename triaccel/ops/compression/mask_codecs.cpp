@@ -42,7 +42,7 @@ kernels::WindowPlaces places_of(std::string_view who, const at::Tensor& indices,
                                         .row_dilation = geometry.dilation[0],
                                         .column_dilation = geometry.dilation[1]};
   require(places.rows.window * places.columns.window <= most_taps, who, "windows have ",
-          places.rows.window * places.columns.window, " taps, and codes reach to ", most_taps);
+          places.rows.window * places.columns.window, " taps, and encoded reach to ", most_taps);
   require(places.count < most && places.rows.input * places.columns.input < most, who,
           "more than 2^31 windows, or pixels in a map");
   return places;
@@ -67,13 +67,14 @@ kernels::MaskElement mask_element_of(std::string_view who, at::ScalarType type) 
 
 }  // namespace
 
-at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test, const EncodeBuffer& room) {
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test,
+                       const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_mask";
   check_dense(who, values);
   const at::NoGradGuard no_gradient;
   const kernels::MaskedArray array = {.type = mask_element_of(who, values.scalar_type()),
                                       .count = values.numel()};
-  const at::Tensor words = allocate_encoded(values, mask_bytes(array.count) / 4, at::kInt, room);
+  const at::Tensor words = allocate_encoded(values, mask_bytes(array.count) / 4, at::kInt, buffer);
   const void* from = values.const_data_ptr();
   auto* to = static_cast<std::uint32_t*>(words.mutable_data_ptr());
   dispatch<kernels::cpu::encode_mask, kernels::cuda::encode_mask>(who, values.device(), array, from,
@@ -99,13 +100,13 @@ at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntAr
 }
 
 at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
-                          const EncodeBuffer& room) {
+                          const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_windows";
   require(indices.defined(), who, "indices is an undefined tensor");
   check_tensor(who, "indices", indices, indices.device(), at::kLong);
   const at::NoGradGuard no_gradient;
   const kernels::WindowPlaces places = places_of(who, indices, geometry);
-  const at::Tensor taps = allocate_encoded(indices, word_count(places), at::kInt, room);
+  const at::Tensor taps = allocate_encoded(indices, word_count(places), at::kInt, buffer);
   const auto* from = indices.const_data_ptr<std::int64_t>();
   auto* to = static_cast<std::uint32_t*>(taps.mutable_data_ptr());
   dispatch<kernels::cpu::encode_windows, kernels::cuda::encode_windows>(who, indices.device(),

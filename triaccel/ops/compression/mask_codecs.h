@@ -13,9 +13,9 @@ namespace triaccel {
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
 at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test,
-                       const EncodeBuffer& room = {});
+                       const EncodeBuffer& buffer = {});
 
-/// A tensor of the sizes and strides that were coded: of bool, true where the bit is set, or of
+/// A tensor of the sizes and strides that were encoded: of bool, true where the bit is set, or of
 /// another type, with the value there (its memory lies on the device of `words`) and zero
 /// elsewhere.
 at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -27,7 +27,7 @@ at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntAr
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
 at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
-                          const EncodeBuffer& room = {});
+                          const EncodeBuffer& buffer = {});
 
 /// The indices again, with the sizes and strides that they had.
 at::Tensor decode_windows(const at::Tensor& taps, at::IntArrayRef sizes, at::IntArrayRef strides,

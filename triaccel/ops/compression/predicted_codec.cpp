@@ -25,7 +25,7 @@ kernels::PredictedCoding predicted_coding(std::string_view who, at::IntArrayRef 
   require(maps.size() == 1, who, "a tensor of sizes ", sizes, " is ", maps.size(),
           " maps, not one; ask codes_predicted first");
   require(coding.rounding == kernels::Rounding::Dither, who,
-          "differences are coded with dither alone");
+          "differences are encoded with dither only");
   require(maps.front().row_stride < kernels::kMaxBlockStride &&
               maps.front().column_stride < kernels::kMaxBlockStride,
           who, "strides ", strides, " are too large; ask for smaller ones");
@@ -49,7 +49,7 @@ bool codes_predicted(const at::Tensor& values) {
 
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
                             const at::Tensor& counts, const at::Tensor& not_finite,
-                            const EncodeBuffer& room) {
+                            const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_predicted";
   require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
   const at::NoGradGuard no_gradient;
@@ -61,24 +61,25 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
     counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
   }
   std::int32_t* lost = counter_of(who, not_finite, values.device());
-  const at::Tensor codes = allocate_encoded(values, bytes_of(params), at::kByte, room);
-  auto* to = codes.mutable_data_ptr<std::uint8_t>();
+  const at::Tensor encoded = allocate_encoded(values, bytes_of(params), at::kByte, buffer);
+  auto* to = encoded.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
   dispatch<kernels::cpu::encode_predicted, kernels::cuda::encode_predicted>(
       who, values.device(), params, from, to, counted, lost);
-  return codes;
+  return encoded;
 }
 
-at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::ScalarType type, const FrequencyCoding& coding, int saved) {
+at::Tensor decode_predicted(const at::Tensor& encoded, at::IntArrayRef sizes,
+                            at::IntArrayRef strides, at::ScalarType type,
+                            const FrequencyCoding& coding, int saved) {
   constexpr std::string_view who = "decode_predicted";
   const at::NoGradGuard no_gradient;
   const kernels::PredictedCoding params =
       predicted_coding(who, sizes, strides, type, coding, saved);
-  const at::Tensor values = allocate_decoded(who, codes, bytes_of(params), sizes, strides, type);
-  const auto* from = codes.const_data_ptr<std::uint8_t>();
+  const at::Tensor values = allocate_decoded(who, encoded, bytes_of(params), sizes, strides, type);
+  const auto* from = encoded.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
-  dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, codes.device(),
+  dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, encoded.device(),
                                                                             params, from, to);
   return values;
 }

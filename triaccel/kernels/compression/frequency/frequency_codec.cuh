@@ -26,7 +26,7 @@ __device__ __forceinline__ void for_constants(Body body) {
   (std::make_integer_sequence<int, count>{});
 }
 
-/// Number in its chunk and band of the coefficient that is coded as number `code`.
+/// Number in its chunk and band of the coefficient that is encoded as number `code`.
 template <int block, int code>
 struct CodedCoefficient {
   static constexpr CodedPlace coded = coded_place(block, code);

@@ -12,7 +12,7 @@
 // Note [Tiles of blocks]
 // Every channel of every image is cut into blocks of 8 x 8, 7 x 7 or 4 x 4 elements; where the map
 // ends inside a block, its last row and column are repeated. Blocks are transformed (DCT-II) and
-// their coefficients coded in the order of coefficient_at (four 4 x 4 blocks at once: one
+// their coefficients encoded in the order of coefficient_at (four 4 x 4 blocks at once: one
 // coefficient of each, then the next), with the bits of coefficient_bits.
 //
 // Positions of blocks are numbered by (image, block row, block column). Eight chunks of positions

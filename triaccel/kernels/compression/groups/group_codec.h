@@ -24,7 +24,7 @@
 //   ranges   [tile][group]        BF16 lowest value, rounded down; BF16 range above it, rounded up
 //   extra 1  [tile][lane / 2]     4 bits, likewise, those of the odd lane above
 //
-// Ranges are rounded before anything is coded with them. A group that holds a NaN or an infinity,
+// Ranges are rounded before anything is encoded with them. A group that holds a NaN or an infinity,
 // or whose range BF16 has no number for, has NaN as its lowest value and decodes to NaN. Elements
 // that the last tile lacks repeat their group's first one, or are zeros where there is none. Bits
 // and bytes are little-endian.
