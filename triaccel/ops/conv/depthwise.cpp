@@ -31,7 +31,7 @@ kernels::DepthwiseAxis axis_of(std::int64_t input, std::int64_t filter, std::int
 }
 
 /// The shape as the kernels know it; call it where computes_depthwise holds.
-kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weight,
+kernels::DepthwiseShape depthwise_shape(const at::Tensor& input, const at::Tensor& weight,
                                  const WindowPlacement& geometry) {
   const std::int64_t filter = weight.size(2);
   const auto [row_stride, column_stride] = geometry.stride;
@@ -44,11 +44,11 @@ kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weig
           .type = float_type_of("depthwise", "input", input.scalar_type())};
 }
 
-kernels::DepthwiseShape checked_shape(std::string_view who, const at::Tensor& input,
+kernels::DepthwiseShape checked_depthwise(std::string_view who, const at::Tensor& input,
                                       const at::Tensor& weight, const WindowPlacement& geometry) {
   require(computes_depthwise(input, weight, geometry), who,
           "no kernel for this input, weight, stride and padding; ask computes_depthwise first");
-  return shape_of(input, weight, geometry);
+  return depthwise_shape(input, weight, geometry);
 }
 
 void check_output_gradient(std::string_view who, const at::Tensor& gradient,
@@ -70,7 +70,7 @@ bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
   if (!weight_fits || row_stride != column_stride || row_stride < 1 || row_stride > 2) return false;
   for (const std::int64_t padding : geometry.padding)
     if (padding < 0 || padding >= weight.size(2)) return false;
-  const kernels::DepthwiseShape shape = shape_of(input, weight, geometry);
+  const kernels::DepthwiseShape shape = depthwise_shape(input, weight, geometry);
   if (shape.rows.input < 1 || shape.columns.input < 1 || shape.rows.output < 1 ||
       shape.columns.output < 1)
     return false;
@@ -82,7 +82,7 @@ bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
 at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
                              const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_forward";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   const at::NoGradGuard no_gradient;
   at::Tensor output =
       at::empty({shape.images, shape.channels, shape.rows.output, shape.columns.output},
@@ -98,7 +98,7 @@ at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
 at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
                                     const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_input_gradient";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty(input.sizes(), input.options(), at::MemoryFormat::ChannelsLast);
@@ -113,7 +113,7 @@ at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at:
 at::Tensor depthwise_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
                                      const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_weight_gradient";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty_like(weight, at::MemoryFormat::Preserve);

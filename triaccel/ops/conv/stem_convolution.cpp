@@ -26,7 +26,7 @@ bool is_weight_for(const at::Tensor& weight, const at::Tensor& images) {
          weight.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-bool fits(const at::Tensor& weight, const WindowPlacement& geometry) {
+bool stem_fits(const at::Tensor& weight, const WindowPlacement& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = weight.size(static_cast<std::int64_t>(d) + 2);
     if (window < 1 || window > kernels::kMaxStemTaps || geometry.stride[d] < 1 ||
@@ -37,7 +37,7 @@ bool fits(const at::Tensor& weight, const WindowPlacement& geometry) {
   return true;
 }
 
-/// Call it where is_images(), is_weight_for() and fits() hold.
+/// Call it where is_images(), is_weight_for() and stem_fits() hold.
 kernels::StemConvolutionShape image_shape_of(const at::Tensor& images, const at::Tensor& weight,
                                              const WindowPlacement& geometry) {
   const auto axis = [&](std::int64_t d) {
@@ -59,7 +59,7 @@ bool device_has_stem_convolution(const at::Device& device) {
   return kernels::cuda::has_stem_convolution();
 }
 
-kernels::StemConvolutionShape checked_shape(std::string_view who, const at::Tensor& images,
+kernels::StemConvolutionShape checked_stem(std::string_view who, const at::Tensor& images,
                                             const at::Tensor& weight,
                                             const WindowPlacement& geometry, at::ScalarType type) {
   require(computes_stem_convolution(images, weight, geometry), who,
@@ -77,7 +77,7 @@ kernels::StemConvolutionShape checked_shape(std::string_view who, const at::Tens
 bool computes_stem_convolution(const at::Tensor& images, const at::Tensor& weight,
                                const WindowPlacement& geometry) {
   if (!images.defined() || !weight.defined() || !is_images(images) ||
-      !is_weight_for(weight, images) || !fits(weight, geometry))
+      !is_weight_for(weight, images) || !stem_fits(weight, geometry))
     return false;
   const kernels::StemConvolutionShape shape = image_shape_of(images, weight, geometry);
   const std::int64_t pixels = shape.rows.input * shape.columns.input;
@@ -90,7 +90,7 @@ bool computes_stem_convolution(const at::Tensor& images, const at::Tensor& weigh
 at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
                             const WindowPlacement& geometry, at::ScalarType type) {
   constexpr std::string_view who = "stem_convolution";
-  const kernels::StemConvolutionShape shape = checked_shape(who, images, weight, geometry, type);
+  const kernels::StemConvolutionShape shape = checked_stem(who, images, weight, geometry, type);
   const at::NoGradGuard no_gradient;
   at::Tensor output =
       at::empty({shape.images, shape.filters, shape.rows.output, shape.columns.output},
@@ -108,7 +108,7 @@ at::Tensor stem_weight_gradient(const at::Tensor& output_gradient, const at::Ten
   constexpr std::string_view who = "stem_weight_gradient";
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   const kernels::StemConvolutionShape shape =
-      checked_shape(who, images, weight, geometry, output_gradient.scalar_type());
+      checked_stem(who, images, weight, geometry, output_gradient.scalar_type());
   check_map(who, "output_gradient", output_gradient, images.device(), output_gradient.scalar_type(),
             {shape.images, shape.filters, shape.rows.output, shape.columns.output},
             /*alignment=*/16);

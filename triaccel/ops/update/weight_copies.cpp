@@ -25,7 +25,7 @@ struct WeightShape {
   Four strides = {};
 };
 
-WeightShape shape_of(std::string_view who, std::string_view name, const at::Tensor& tensor) {
+WeightShape weight_shape(std::string_view who, std::string_view name, const at::Tensor& tensor) {
   require(tensor.dim() == 2 || tensor.dim() == 4, who, name,
           " must be [out, in] or [out, in, kh, kw], got ", tensor.sizes());
   WeightShape shape;
@@ -83,7 +83,7 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
       copy.dim() == 4 && copy.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   const std::array<std::size_t, 4> order = channels_last ? std::array<std::size_t, 4>{0, 2, 3, 1}
                                                          : std::array<std::size_t, 4>{0, 1, 2, 3};
-  const WeightShape target = shape_of(who, "the copy", copy);
+  const WeightShape target = weight_shape(who, "the copy", copy);
   const float* first = spec.weight.const_data_ptr<float>();
   if (copy.dim() == 4)
     first += first_tap[0] * spec.weight.stride(2) + first_tap[1] * spec.weight.stride(3);
@@ -155,7 +155,7 @@ WeightCopies::WeightCopies(std::vector<WeightCopySpec> specs) {
     require(spec.type == at::kBFloat16 || spec.type == at::kHalf, who,
             "a copy must be bfloat16 or float16, got ", c10::toString(spec.type));
     check_tensor(who, "every weight", spec.weight, specs.front().weight.device(), at::kFloat);
-    const WeightShape shape = shape_of(who, "a weight", spec.weight);
+    const WeightShape shape = weight_shape(who, "a weight", spec.weight);
     copies_.push_back(allocate_copy(spec));
     append_boxes(entries_, spec, copies_.back(), shape);
     weights_.push_back(spec.weight.detach());
@@ -175,7 +175,7 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
   check_tensor(who, "part", part, weight.device(), part.scalar_type());
   const kernels::FloatType type = float_type_of(who, "part", part.scalar_type());
   require(weight.is_non_overlapping_and_dense(), who, "weight must own dense memory; clone() it");
-  const WeightShape from = shape_of(who, "part", part), to = shape_of(who, "weight", weight);
+  const WeightShape from = weight_shape(who, "part", part), to = weight_shape(who, "weight", weight);
   Four first = {}, last = to.sizes;
   if (weight.dim() == 4) {
     const auto last_taps = checked_last(who, weight, first_tap, last_tap);
