@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "triaccel/kernels/common/even_pixels_math.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 
 namespace triaccel::kernels {

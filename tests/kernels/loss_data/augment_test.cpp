@@ -6,8 +6,6 @@
 #include <numeric>
 #include <vector>
 
-#include "triaccel/kernels/loss_data/augment_math.h"
-
 namespace triaccel::kernels {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "triaccel/kernels/common/even_pixels.h"
 
-#include "triaccel/kernels/common/even_pixels_math.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "triaccel/kernels/common/even_pixels_math.h"
-
 namespace triaccel::kernels::cpu {
 namespace {
 

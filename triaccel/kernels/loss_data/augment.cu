@@ -3,7 +3,6 @@
 #include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/loss_data/augment_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "triaccel/kernels/loss_data/augment_math.h"
-
 namespace triaccel::kernels::cpu {
 namespace {
 

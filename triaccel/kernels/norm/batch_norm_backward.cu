@@ -1,4 +1,4 @@
-#include "triaccel/kernels/common/even_pixels_math.h"
+#include "triaccel/kernels/common/even_pixels.h"
 #include "triaccel/kernels/norm/batch_norm_backward.cuh"
 #include "triaccel/kernels/norm/batch_norm_sums.cuh"
 

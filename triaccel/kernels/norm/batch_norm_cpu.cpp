@@ -5,7 +5,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
-#include "triaccel/kernels/common/even_pixels_math.h"
+#include "triaccel/kernels/common/even_pixels.h"
 #include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cpu {

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/precision/scaled_cast.h"
-#include "triaccel/kernels/precision/scaled_cast_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -3,9 +3,7 @@
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/precision/layer_scale.h"
-#include "triaccel/kernels/precision/layer_scale_math.h"
 #include "triaccel/kernels/precision/scaled_cast.h"
-#include "triaccel/kernels/precision/scaled_cast_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

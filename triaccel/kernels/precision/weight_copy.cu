@@ -1,7 +1,6 @@
 #include "triaccel/kernels/precision/weight_copy.h"
 
 #include "triaccel/kernels/common/chunk_loop.cuh"
-#include "triaccel/kernels/precision/weight_copy_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -1,8 +1,7 @@
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/update/adamw.h"
-#include "triaccel/kernels/update/adamw_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

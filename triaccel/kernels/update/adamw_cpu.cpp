@@ -2,8 +2,7 @@
 
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/update/adamw_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cpu {
 

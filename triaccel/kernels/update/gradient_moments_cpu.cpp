@@ -3,7 +3,6 @@
 #include "triaccel/kernels/update/gradient_moments.h"
 #include "triaccel/kernels/update/gradient_moments_math.h"
 #include "triaccel/kernels/update/step_control.h"
-#include "triaccel/kernels/update/step_control_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/update/quantized_update_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 // A warp takes a block of a state at a time, each lane four of its elements.
 namespace triaccel::kernels::cuda {

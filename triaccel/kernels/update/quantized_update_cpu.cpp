@@ -5,7 +5,7 @@
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/update/quantized_update_math.h"
 #include "triaccel/kernels/update/state_codec_block.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

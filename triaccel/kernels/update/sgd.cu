@@ -2,7 +2,7 @@
 
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/launch.cuh"
-#include "triaccel/kernels/zeroth_order/zo_estimate_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -4,7 +4,6 @@
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/zeroth_order/zo_estimate.h"
-#include "triaccel/kernels/zeroth_order/zo_estimate_math.h"
 #include "triaccel/kernels/zeroth_order/zo_noise.h"
 #include "triaccel/kernels/zeroth_order/zo_noise_math.h"
 

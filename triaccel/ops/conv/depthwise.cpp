@@ -32,7 +32,7 @@ kernels::DepthwiseAxis axis_of(std::int64_t input, std::int64_t filter, std::int
 
 /// The shape as the kernels know it; call it where computes_depthwise holds.
 kernels::DepthwiseShape depthwise_shape(const at::Tensor& input, const at::Tensor& weight,
-                                 const WindowPlacement& geometry) {
+                                        const WindowPlacement& geometry) {
   const std::int64_t filter = weight.size(2);
   const auto [row_stride, column_stride] = geometry.stride;
   return {.images = input.size(0),
@@ -45,7 +45,8 @@ kernels::DepthwiseShape depthwise_shape(const at::Tensor& input, const at::Tenso
 }
 
 kernels::DepthwiseShape checked_depthwise(std::string_view who, const at::Tensor& input,
-                                      const at::Tensor& weight, const WindowPlacement& geometry) {
+                                          const at::Tensor& weight,
+                                          const WindowPlacement& geometry) {
   require(computes_depthwise(input, weight, geometry), who,
           "no kernel for this input, weight, stride and padding; ask computes_depthwise first");
   return depthwise_shape(input, weight, geometry);

@@ -28,7 +28,7 @@ bool pool_fits(const PoolGeometry& geometry) {
 
 /// Call it where pool_fits() holds.
 kernels::PoolShape pool_shape(at::IntArrayRef sizes, at::ScalarType type,
-                            const PoolGeometry& geometry) {
+                              const PoolGeometry& geometry) {
   const auto axis = [&](std::size_t d) {
     return kernels::fitted_windows(sizes[d + 2], geometry.window[d], geometry.stride[d],
                                    geometry.padding[d]);

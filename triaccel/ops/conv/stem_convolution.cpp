@@ -60,8 +60,8 @@ bool device_has_stem_convolution(const at::Device& device) {
 }
 
 kernels::StemConvolutionShape checked_stem(std::string_view who, const at::Tensor& images,
-                                            const at::Tensor& weight,
-                                            const WindowPlacement& geometry, at::ScalarType type) {
+                                           const at::Tensor& weight,
+                                           const WindowPlacement& geometry, at::ScalarType type) {
   require(computes_stem_convolution(images, weight, geometry), who,
           "no kernel for these images, weight, stride and padding; ask "
           "computes_stem_convolution first");

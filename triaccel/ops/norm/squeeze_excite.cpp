@@ -137,7 +137,8 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
   check_by_channel(who, "gates_gradient", gates_gradient, means);
   check_hidden(who, "hidden", forward.hidden, means, shape.hidden);
   check_hidden(who, "hidden gradient", backward.hidden, means, shape.hidden);
-  require(excite_fits_device(shape, means.device()), who, "the layers must be such as computes_excitation takes");
+  require(excite_fits_device(shape, means.device()), who,
+          "the layers must be such as computes_excitation takes");
   const at::NoGradGuard no_gradient;
   const at::TensorOptions floats = means.options().dtype(at::kFloat);
   const std::int64_t hidden = shape.hidden, channels = shape.channels;

@@ -175,7 +175,8 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
   check_tensor(who, "part", part, weight.device(), part.scalar_type());
   const kernels::FloatType type = float_type_of(who, "part", part.scalar_type());
   require(weight.is_non_overlapping_and_dense(), who, "weight must own dense memory; clone() it");
-  const WeightShape from = weight_shape(who, "part", part), to = weight_shape(who, "weight", weight);
+  const WeightShape from = weight_shape(who, "part", part),
+                    to = weight_shape(who, "weight", weight);
   Four first = {}, last = to.sizes;
   if (weight.dim() == 4) {
     const auto last_taps = checked_last(who, weight, first_tap, last_tap);

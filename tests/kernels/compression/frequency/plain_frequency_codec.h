@@ -8,7 +8,6 @@
 #include "triaccel/kernels/compression/frequency/frequency_codec.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_math.h"
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
 
 // One element after the other, without tables and lanes: the oracle of encode_frequency and
 // decode_frequency.

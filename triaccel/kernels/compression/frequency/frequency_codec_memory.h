@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "triaccel/kernels/compression/frequency/frequency_codec.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_lanes.h"
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
 
 // Blocks between a map and the lanes of a chunk.
 namespace triaccel::kernels::cpu {

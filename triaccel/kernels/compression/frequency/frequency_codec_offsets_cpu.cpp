@@ -1,4 +1,4 @@
-#include "triaccel/kernels/compression/frequency/frequency_codec_offsets.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_lanes.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/predicted_codec.h"
 #include "triaccel/kernels/compression/frequency/predicted_codec_math.h"
 

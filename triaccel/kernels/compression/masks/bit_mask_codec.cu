@@ -2,7 +2,7 @@
 
 #include "triaccel/kernels/common/launch.cuh"
 #include "triaccel/kernels/common/vector_access.cuh"
-#include "triaccel/kernels/compression/masks/bit_mask_codec_math.h"
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
 
 // A warp takes 1,024 elements: see Note [Tiles of bits].
 namespace triaccel::kernels::cuda {

@@ -4,7 +4,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/host_device.h"
-#include "triaccel/kernels/compression/masks/bit_mask_codec_math.h"
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
