@@ -22,17 +22,12 @@ function(triaccel_unity target)
 endfunction()
 
 # triaccel_module(NAME [TORCH|NN] [UNITY] [DEPENDS module…] [LINKS library…] [SOURCES file…])
-#   SOURCES default to every .cpp and .cu of triaccel/NAME and its folders; without CUDA, each no_cuda.cpp takes the place of the
-#   .cu files of its folder. TORCH: the module sees libtorch's tensors; NN: its modules too.
+#   SOURCES default to every .cpp of triaccel/NAME and its folders. TORCH: the module sees libtorch's tensors; NN:
+#   its modules too.
 function(triaccel_module name)
   cmake_parse_arguments(arg "TORCH;NN;UNITY" "" "DEPENDS;LINKS;SOURCES" ${ARGN})
   if(NOT arg_SOURCES)
     file(GLOB_RECURSE arg_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/${name}/*.cpp")
-    if(TRIACCEL_CUDA)
-      list(FILTER arg_SOURCES EXCLUDE REGEX "/no_cuda\\.cpp$")
-      file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/triaccel/${name}/*.cu")
-      list(APPEND arg_SOURCES ${cuda_sources})
-    endif()
   endif()
   set(target triaccel_${name})
   if(arg_SOURCES)
