@@ -355,7 +355,7 @@ void stem_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) 
   const std::int64_t side = (shape.pixels - 1) / shape.stride + 1;
   const std::int64_t map_bytes = 2 * shape.samples * side * side * shape.filters;
   const std::int64_t image_bytes = 4 * 3 * shape.samples * shape.pixels * shape.pixels;
-  RateCase what{.family = "image convolution",
+  RateCase what{.family = "stem convolution",
                 .kernel = "forward",
                 .shape = text(shape.samples, " x 3 x ", shape.pixels, " x ", shape.pixels, " to ",
                               shape.filters, ", ", shape.window, "/", shape.stride),

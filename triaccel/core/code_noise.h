@@ -4,9 +4,9 @@
 
 namespace triaccel {
 
-/// What codes add to the gradient of one layer's parameters. Squared norms.
+/// Noise that compression adds to the gradient of one layer's parameters. Squared norms.
 struct LayerCompressionNoise {
-  double variance = 0;  // by the codes' random offsets
+  double variance = 0;  // by the random offsets of rounding
   double square = 0;    // of the exact gradient
   bool operator==(const LayerCompressionNoise&) const = default;
 
@@ -14,10 +14,10 @@ struct LayerCompressionNoise {
   double share() const { return variance / square; }
 };
 
-/// What the codes of saved tensors add to the gradient of a few samples. Squared norms over all
+/// Noise that compressed activations add to the gradient of a few samples. Squared norms over all
 /// parameters; of different samples, and under a loss scale, only their ratios can be compared.
 struct CompressionNoise {
-  double code_variance = 0;   // by the codes' random offsets
+  double code_variance = 0;   // by the random offsets of rounding
   double batch_variance = 0;  // by the choice of samples
   double error = 0;           // mean square of the difference from the exact gradient, over its own
   std::vector<LayerCompressionNoise> layers = {};  // index = LayerId

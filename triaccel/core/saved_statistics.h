@@ -21,7 +21,7 @@ struct BandStatistics {
 /// The sides of the blocks that are tried; 0: no transform, in groups.
 inline constexpr std::array<std::uint8_t, 4> kTransformBlocks = {0, 8, 7, 4};
 
-/// How a tensor looks under one transform.
+/// Statistics of a tensor under one transform.
 struct TransformStatistics {
   bool measured = false;
   std::array<BandStatistics, kFrequencyBands> bands = {};  // no transform: the first alone

@@ -9,8 +9,8 @@
 
 namespace triaccel {
 
-/// How a layer's saved activations are kept between forward and backward, at most: Lossless leaves
-/// every gradient as it is to the bit, Coded does not.
+/// The strongest compression of a layer's saved activations: Lossless keeps every bit of the
+/// gradients, Compressed does not.
 enum class ActivationFormat { Raw, Lossless, Compressed };
 
 /// Where a layer's gradient comes from.

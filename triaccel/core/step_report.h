@@ -21,7 +21,7 @@ struct ZerothOrderStep {
   bool operator==(const ZerothOrderStep&) const = default;
 };
 
-/// What the gradients of one layer looked like, after unscaling, in the last step of an interval.
+/// Statistics of one layer's gradients, after unscaling, in the last step of an interval.
 struct LayerSignals {
   std::int64_t count = 0;  // elements
   double sum = 0;
@@ -63,9 +63,10 @@ struct StepReport {
   std::vector<LayerSignals> layers = {};           // index = LayerId
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
-  std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
-  std::optional<CompressionNoise> code_noise = {};  // when a look measured it since the last report
-  std::int64_t saved_nonfinite = 0;   // ranges of the interval's codes that were not finite
+  std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan compresses
+  std::optional<CompressionNoise> code_noise =
+      {};                             // when profiling measured it since the last report
+  std::int64_t saved_nonfinite = 0;   // encoded ranges of the interval that were not finite
   PredictionCounts predictions = {};  // of the interval, where plans predict blocks
   // What these predictions save of a pass, as last measured; negative: it takes that much longer.
   double prediction_seconds = 0;

@@ -109,7 +109,7 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
 
 bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding) {
   return plan.codec == SavedCodec::Frequency && plan.predicted > 0 &&
-         rounding == kernels::Rounding::Dither && codes_predicted(dense);
+         rounding == kernels::Rounding::Dither && can_encode_predicted(dense);
 }
 
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
@@ -157,7 +157,7 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
               }};
     }
     case SavedCodec::Frequency: {
-      if (!codes_frequency(dense)) return {};
+      if (!can_encode_frequency(dense)) return {};
       const FrequencyCoding coding{.block = plan.block,
                                    .band_eighths = plan.band_eighths,
                                    .rounding = offsets.rounding,

@@ -122,9 +122,10 @@ class BatchNormOnCuda : public CudaTest {
     else
       cuda::batch_norm_train(params, statistics, scratch.data_ptr(), stream());
 
-    const bool masked = (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
-    const bool passes_on =
-        (layer.residual.defined() && masked) || (layer.residual.defined() && layer.added.defined());
+    const bool needs_mask =
+        (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
+    const bool passes_on = (layer.residual.defined() && needs_mask) ||
+                           (layer.residual.defined() && layer.added.defined());
     const Results& from = forward.empty() ? results : forward;
     const NormBackward back = {
         .map = params.map,
@@ -132,7 +133,7 @@ class BatchNormOnCuda : public CudaTest {
         .added_gradient = layer.added.defined() ? layer.added.data_ptr() : nullptr,
         .input = layer.input.data_ptr(),
         .factors = layer.sample_factors(),
-        .relu_mask = masked || masked ? pointer<std::uint8_t>(from[9]) : nullptr,
+        .relu_mask = needs_mask || masked ? pointer<std::uint8_t>(from[9]) : nullptr,
         .mean = pointer<float>(from[1]),
         .inverse_deviation = pointer<float>(from[2]),
         .weight = params.weight,

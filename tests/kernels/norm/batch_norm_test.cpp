@@ -95,7 +95,7 @@ Outcome forward(const Layer& layer) {
 
 /// `masked`: a ReLU opens where the forward pass says, as it must after a residual.
 void backward(const Layer& layer, Outcome& outcome, bool masked) {
-  const bool masked = layer.has_residual && layer.rectifies();
+  const bool needs_mask = layer.has_residual && layer.rectifies();
   const std::vector<std::byte> input = stored(layer.input, layer.type),
                                gradient = stored(layer.gradient, layer.type),
                                factors = stored(layer.factors, layer.type);
@@ -106,18 +106,18 @@ void backward(const Layer& layer, Outcome& outcome, bool masked) {
                             .output_gradient = gradient.data(),
                             .input = input.data(),
                             .factors = layer.factors_in(factors),
-                            .relu_mask = masked || masked ? outcome.relu_mask.data() : nullptr,
+                            .relu_mask = masked || needs_mask ? outcome.relu_mask.data() : nullptr,
                             .mean = outcome.mean.data(),
                             .inverse_deviation = outcome.inverse_deviation.data(),
                             .weight = layer.weight.data(),
                             .bias = layer.bias.data(),
                             .activation = layer.activation,
                             .input_gradient = input_gradient.data(),
-                            .residual_gradient = masked ? residual_gradient.data() : nullptr,
+                            .residual_gradient = needs_mask ? residual_gradient.data() : nullptr,
                             .weight_gradient = outcome.weight_gradient.data(),
                             .bias_gradient = outcome.bias_gradient.data()});
   outcome.input_gradient = loaded(input_gradient.data(), layer.count(), layer.type);
-  if (masked)
+  if (needs_mask)
     outcome.residual_gradient = loaded(residual_gradient.data(), layer.count(), layer.type);
 }
 

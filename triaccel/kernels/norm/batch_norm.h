@@ -79,7 +79,7 @@ struct NormBatchStatistics {
 struct NormKnownStatistics {
   const float* mean = nullptr;
   const float* variance = nullptr;           // null: inverse_deviation is given
-  const float* inverse_deviation = nullptr;  // looked at only then
+  const float* inverse_deviation = nullptr;  // used only then
 };
 
 /// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32

@@ -31,7 +31,7 @@ CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRe
                      at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
-          " has no maps to transform; ask codes_frequency first");
+          " has no maps to transform; ask can_encode_frequency first");
   CodedMaps coded = {};
   for (const BlockMap& map : maps) {
     kernels::FrequencyCoding coding = {.map = map,
@@ -58,7 +58,7 @@ bool strides_fit(const at::Tensor& values) {
 
 }  // namespace
 
-bool codes_frequency(const at::Tensor& values) {
+bool can_encode_frequency(const at::Tensor& values) {
   return values.defined() && values.layout() == at::kStrided &&
          is_float_type(values.scalar_type()) && !block_maps(values.sizes()).empty();
 }

@@ -21,7 +21,7 @@ struct FrequencyCoding {
 };
 
 /// Whether encode_frequency takes it: F32, BF16 or F16, with maps as block_maps finds them.
-bool codes_frequency(const at::Tensor& values);
+bool can_encode_frequency(const at::Tensor& values);
 
 /// A tensor's cosine transform, encoded as U8 [frequency_bytes(plan, sizes)], map after map.
 /// `values` may have any strides; the result does not depend on them. Adds

@@ -7,8 +7,8 @@
 
 namespace triaccel {
 
-/// Whether encode_predicted takes it: codes_frequency does, and it is one map.
-bool codes_predicted(const at::Tensor& values);
+/// Whether encode_predicted takes it: can_encode_frequency does, and it is one map.
+bool can_encode_predicted(const at::Tensor& values);
 
 /// A tensor's encoded cosine transform, blocks that resemble others encoded as what they differ
 /// by: U8, as many as predicted_layout says. Unbiased with Rounding::Dither, which it always takes.

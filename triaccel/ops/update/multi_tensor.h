@@ -30,7 +30,7 @@ struct UpdateInputs {
 kernels::StepControl* step_control_of(std::string_view who, const at::Tensor& step_control,
                                       const at::Device& device);
 
-// Each function checks its tensors, looks at the device once and enqueues on the current stream.
+// Each function checks its tensors and enqueues on the current stream.
 // `step_control`, `moments` and `layer_scales` are as in UpdateInputs, all on the bundle's device.
 
 /// The scratch add_gradient_moments needs: U8, on the device of the bundle.

@@ -61,7 +61,7 @@ void encode_frequency(const FrequencyCoding& coding, const void* values, std::ui
 void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, void* values,
                       const CodecMap& map = {});
 
-/// How `values` look in blocks of so many elements per side: orthonormal coefficients, and the
+/// Statistics of `values` in blocks of so many elements per side: orthonormal coefficients, and the
 /// ranges that headers hold. Block 0: without a transform, in groups of group_codec.h that follow
 /// by image, channel, row and column. Weights are left at 1; what would decode to NaN does not
 /// count.
