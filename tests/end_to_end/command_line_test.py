@@ -188,7 +188,7 @@ class ReadCommands(unittest.TestCase):
         self.assertLessEqual(timing["ms"], timing["ms_p90"])
         self.assertGreater(timing["allocated_mb"], 0)
 
-    def test_bench_step_by_the_loss_alone_beside_inference(self):
+    def test_bench_step_of_zo_is_compared_with_two_forward_passes(self):
         timing = self.json_of("bench", "step", *SMALL_RUN, "--method", "zo", "--samples", 3)
         self.assertAlmostEqual(timing["times_two_forwards"], timing["ms"] / timing["two_forwards_ms"])
         self.assertLess(timing["times_inference_memory"], 1.1)
