@@ -39,8 +39,8 @@ TEST(GradientQuality, IsExactWhereNothingIsLost) {
 }
 
 // At 12 times less, less than a quarter of the error of ActNN's codec, without bias. The cosine at
-// 10 times less is 0.998 once a network is trained (bench/records/*_fdsr_gradients); the gradient
-// of fresh weights is smaller beside its noise.
+// 10 times less is higher once a network is trained: the gradient of fresh weights is smaller
+// relative to its noise.
 TEST(GradientQuality, OfCodedActivationsIsFarBetterThanOfActnnsCodec) {
   constexpr std::int64_t kDraws = 4;
   GradientJudge judge(judged_run());
