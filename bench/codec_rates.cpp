@@ -4,9 +4,9 @@
 
 #include "bench/rate_families.h"
 #include "triaccel/ops/compression/baseline_codec.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 
 namespace triaccel::bench {

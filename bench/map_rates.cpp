@@ -310,7 +310,7 @@ void even_pixel_rates_at(RateMeter& meter, const MapShape& shape) {
        .kernel = "spread",
        .shape = shape.text(),
        .bytes = even + shape.bytes()},
-      calling([](Map m) -> Tensors { return {spread_even_pixels(m.even, m.map.sizes())}; }),
+      calling([](Map m) -> Tensors { return {scatter_even_pixels(m.even, m.map.sizes())}; }),
       calling([](Map m) -> Tensors {
         const at::Tensor all = at::zeros_like(m.map);
         ShortcutMap::sliced(all).copy_(m.even);
@@ -355,7 +355,7 @@ void stem_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) 
   const std::int64_t side = (shape.pixels - 1) / shape.stride + 1;
   const std::int64_t map_bytes = 2 * shape.samples * side * side * shape.filters;
   const std::int64_t image_bytes = 4 * 3 * shape.samples * shape.pixels * shape.pixels;
-  RateCase what{.family = "image convolution",
+  RateCase what{.family = "stem convolution",
                 .kernel = "forward",
                 .shape = text(shape.samples, " x 3 x ", shape.pixels, " x ", shape.pixels, " to ",
                               shape.filters, ", ", shape.window, "/", shape.stride),
@@ -368,7 +368,7 @@ void stem_convolution_rates_at(RateMeter& meter, const FirstConvolution& shape) 
   what.kernel = "weight gradient";
   meter.measure(
       what, calling([](Layer l) -> Tensors {
-        return {image_weight_gradient(l.gradient, l.images, l.weight, l.geometry)};
+        return {stem_weight_gradient(l.gradient, l.images, l.weight, l.geometry)};
       }),
       calling([](Layer l) -> Tensors {
         return {std::get<1>(at::convolution_backward(

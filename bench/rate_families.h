@@ -4,8 +4,8 @@
 
 namespace triaccel::bench {
 
-// Each measures one family of kernels at the shapes of the workloads, in BF16, beside the operators
-// of torch it replaces.
+// Each measures one family of kernels at the shapes of the workloads, in BF16, next to the
+// operators of torch it replaces.
 
 void augment_rates(RateMeter& meter);
 void batch_norm_rates(RateMeter& meter);

@@ -29,7 +29,7 @@ struct RateCase {
 
 struct RateMeterOptions {
   int samples = 30;
-  int calls = 20;          // captured together, so that launches from the host are left out
+  int calls = 20;          // captured together, so that launches from the host do not count
   bool torch = false;      // also time the operators of torch that a kernel replaces
   std::string jsonl = {};  // one JSON object a case goes there; empty: nowhere
 };

@@ -32,7 +32,7 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t
   *most_records = 0;  // as many as fit
 }
 
-/// Kernels and memsets of graphs; what is launched by itself is left out.
+/// Kernels and memsets of graphs; what is launched on its own is skipped.
 void note(const CUpti_Activity* record) {
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel9*>(record);

@@ -42,7 +42,7 @@ void skinny_gemm_rates_at(RateMeter& meter, const ClassifierShape& shape) {
   };
   using Layer = const Classifier&;
   RateCase what{
-      .family = "narrow product",
+      .family = "skinny GEMM",
       .kernel = "forward, bias",
       .shape = text(shape.rows, " x ", shape.features, ", ", shape.classes, " outputs"),
       .bytes = 2 * (shape.rows * (shape.features + shape.classes) + shape.features * shape.classes),

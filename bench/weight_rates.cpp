@@ -6,7 +6,6 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/ops/update/weight_copies.h"
 #include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"

@@ -35,7 +35,6 @@ TEST(FrequencyBands, HaveTheSizesOfTheirFrequencies) {
   EXPECT_EQ(sizes(8), (std::vector<int>{1, 5, 9, 21, 28}));
   EXPECT_EQ(sizes(7), (std::vector<int>{1, 5, 9, 13, 21}));
   EXPECT_EQ(sizes(4), (std::vector<int>{1, 2, 3, 4, 6}));
-  EXPECT_DOUBLE_EQ(band_share(8, 4), 28.0 / 64);
 }
 
 TEST(CoefficientAt, NamesEveryCoefficientOnceTheFirstOneFirst) {
@@ -132,7 +131,8 @@ TEST(BlockMaps, FoldOtherCountsOfTokensAndLeaveWhatHasNone) {
 }
 
 TEST(FrequencyBytes, CountHeadersAndBits) {
-  // 8 x 8 maps of 32 channels: a tile of 512 elements a lane at 2 bits, and 8 bytes for each lane.
+  // 8 x 8 maps of 32 channels: a tile of 512 elements per lane at 2 bits, and 8 bytes for each
+  // lane.
   const SavedPlan plan = {
       .codec = SavedCodec::Frequency, .block = 8, .band_eighths = {16, 16, 16, 16, 16}};
   EXPECT_EQ(frequency_bytes(plan, Sizes{8, 32, 8, 8}), 32 * (512 * 2 / 8 + 8));

@@ -1,4 +1,4 @@
-#include "triaccel/core/plan_state.h"
+#include "triaccel/core/step_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ const StepPlan kPlan{
     .learning_rate_scale = 0.5f,
     .layers = {{.compute = Precision::Bf16, .learning_rate_scale = 0.25f},
                {.compute = Precision::Fp16,
-                .saved = ActivationFormat::Coded,
+                .saved = ActivationFormat::Compressed,
                 .gradient = GradientSource::ZerothOrder}},
     .saved = {{},
               {.codec = SavedCodec::Groups, .eighths = 20},

@@ -1,4 +1,4 @@
-#include "triaccel/device/memset_nodes.h"
+#include "triaccel/device/graph_nodes.h"
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -127,7 +127,7 @@ TEST_F(MemsetNodes, OfWiderElementsAreReplacedAndOfSeveralRowsStay) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-/// Each link reads what the one before wrote, on this stream or on the one beside it, between
+/// Each link reads what the one before wrote, on this stream or on the side stream, between
 /// kernels that begin while the one before them ends.
 TEST_F(MemsetNodes, KeepTheirPlaceAmongWorkOnSeveralStreams) {
   constexpr std::int64_t count = 3'000'000;

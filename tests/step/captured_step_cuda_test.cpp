@@ -117,7 +117,7 @@ class CapturedStep : public testing::TestWithParam<Setting> {
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
     set_arithmetic(/*deterministic=*/true);
-    let_cuda_memory_grow();  // as every run does
+    allow_expandable_segments();  // as every run does
   }
   void TearDown() override { set_arithmetic(/*deterministic=*/false); }
 };
@@ -281,7 +281,7 @@ class CapturedStepMemory : public testing::Test {
   void SetUp() override {
     if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
     set_arithmetic(/*deterministic=*/false);
-    let_cuda_memory_grow();
+    allow_expandable_segments();
   }
 
   /// All layers in BF16, but those given.

@@ -21,7 +21,7 @@ class GraphCacheOnCuda : public kernels::CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped()) return;
-    let_cuda_memory_grow();  // as every run does
+    allow_expandable_segments();  // as every run does
     stream_.emplace(device_);
     side_.emplace();
     sums_ = at::zeros({3}, at::TensorOptions(at::kFloat).device(device_));

@@ -40,7 +40,7 @@ struct LookedAt {
   }
 
   /// Values by one codec, signs as masks, the rest as it is.
-  CodeNoise noise(const SavedPlan& values) {
+  CompressionNoise noise(const SavedPlan& values) {
     std::vector<SavedPlan> plans(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i)
       if (keeps_values(tensors[i].kind))
@@ -70,10 +70,10 @@ SavedPlan groups_of(int bits) {
   return {.codec = SavedCodec::Groups, .eighths = static_cast<std::uint8_t>(8 * bits)};
 }
 
-TEST(CodeNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
+TEST(CompressionNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
   LookedAt run;
-  const CodeNoise two = run.noise(groups_of(2)), four = run.noise(groups_of(4)),
-                  eight = run.noise(groups_of(8));
+  const CompressionNoise two = run.noise(groups_of(2)), four = run.noise(groups_of(4)),
+                         eight = run.noise(groups_of(8));
   EXPECT_GT(two.code_variance, 5 * four.code_variance);
   EXPECT_GT(four.code_variance, 50 * eight.code_variance);
   EXPECT_GT(eight.code_variance, 0);
@@ -84,12 +84,12 @@ TEST(CodeNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
   EXPECT_LT(eight.code_variance, 1e-3 * eight.batch_variance);
 }
 
-TEST(CodeNoise, IsToldLayerByLayer) {
+TEST(CompressionNoise, IsToldLayerByLayer) {
   LookedAt run;
-  const CodeNoise noise = run.noise(groups_of(2));
+  const CompressionNoise noise = run.noise(groups_of(2));
   ASSERT_EQ(noise.layers.size(), run.plan.layers.size());
   double variance = 0;
-  for (const LayerCodeNoise& layer : noise.layers) {
+  for (const LayerCompressionNoise& layer : noise.layers) {
     variance += layer.variance;
     EXPECT_GT(layer.square, 0);
   }
@@ -98,7 +98,7 @@ TEST(CodeNoise, IsToldLayerByLayer) {
 }
 
 // Codes of one layer's tensors show in its gradient, and in those before it through the norm.
-TEST(CodeNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
+TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
   LookedAt run;
   const std::int64_t middle = run.network.layers.layer_of("layer2.1.conv2.weight");
   std::vector<SavedPlan> plans(run.tensors.size());
@@ -106,7 +106,7 @@ TEST(CodeNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
     if (run.tensors[i].layer == middle && keeps_values(run.tensors[i].kind))
       plans[i] = groups_of(2);
   run.plan.saved = plans_by_entry(run.runner->census(), run.tensors, plans);
-  const CodeNoise noise = run.runner->code_noise(run.plan, synthetic_samples(), run.ids);
+  const CompressionNoise noise = run.runner->code_noise(run.plan, synthetic_samples(), run.ids);
   const auto place = static_cast<std::size_t>(middle);
   EXPECT_GT(noise.layers[place].variance, 0);
   for (std::size_t l = place + 1; l < noise.layers.size(); ++l)
@@ -131,9 +131,9 @@ TEST(SavedProbe, KnowsTheLayersThatReadWhatIsSaved) {
   }
 }
 
-TEST(CodeNoise, IsNoneWithoutLoss) {
+TEST(CompressionNoise, IsNoneWithoutLoss) {
   LookedAt run;
-  const CodeNoise none = run.noise({});
+  const CompressionNoise none = run.noise({});
   EXPECT_EQ(none.code_variance, 0);
   EXPECT_EQ(none.error, 0);
   EXPECT_GT(none.batch_variance, 0);

@@ -38,7 +38,7 @@ struct LayerCurvature {
 struct CurvatureReport {
   CurvatureMode mode = CurvatureMode::FisherGram;
   std::int64_t step = 0;
-  std::int64_t batch = 0;  // samples it looked at; fewer than asked for when memory was short
+  std::int64_t batch = 0;  // samples used; fewer than asked for when memory was short
   double seconds = 0;
   std::int64_t negative = 0;  // layers whose eigenvalue of largest magnitude is negative
   std::string skipped = {};   // why there was no probe; empty: there was one

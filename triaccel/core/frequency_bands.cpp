@@ -59,7 +59,7 @@ struct EqualBits {
 /// Looked up, since planners ask often.
 struct BlockTable {
   std::array<int, kFrequencyBands> band_sizes = {};
-  std::array<EqualBits, kMostCoefficients> groups = {};
+  std::array<EqualBits, kMaxCoefficients> groups = {};
   std::size_t count = 0;  // of groups
 };
 
@@ -104,7 +104,7 @@ void give_out(const BlockTable& table, int missing, CoefficientBits& bits) {
 CoefficientBits coefficient_bits(int block,
                                  const std::array<std::uint8_t, kFrequencyBands>& band_eighths) {
   constexpr std::string_view who = "coefficient_bits";
-  require(is_frequency_block(block), who, "blocks have 8, 7 or 4 elements a side, not ", block);
+  require(is_frequency_block(block), who, "blocks have 8, 7 or 4 elements per side, not ", block);
   const BlockTable& table = block == 8 ? kTable8 : block == 7 ? kTable7 : kTable4;
   CoefficientBits bits = {};
   int missing = 0, sum = 0;
@@ -161,7 +161,7 @@ std::vector<BlockMap> block_maps(std::span<const std::int64_t> sizes) {
 
 FrequencyLayout frequency_layout(const BlockMap& map, int block, const CoefficientBits& bits) {
   require(is_frequency_block(block), "frequency_layout",
-          "blocks have 8, 7 or 4 elements a side, not ", block);
+          "blocks have 8, 7 or 4 elements per side, not ", block);
   FrequencyLayout layout = {};
   const int chunk_blocks = blocks_of_chunk(block);
   for (const std::uint8_t width : bits) layout.chunk_bits += width * chunk_blocks;

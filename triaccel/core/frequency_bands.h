@@ -14,7 +14,7 @@ namespace triaccel {
 /// Sides of the blocks that are transformed.
 constexpr bool is_frequency_block(int block) { return block == 8 || block == 7 || block == 4; }
 
-inline constexpr int kMostCoefficients = 64;
+inline constexpr int kMaxCoefficients = 64;
 constexpr int coefficients_of(int block) { return block * block; }
 
 /// Bands by frequency row + column: {0}, {1, 2}, {3, 4}, {5..7}, {8..14} for 8 x 8,
@@ -49,13 +49,9 @@ constexpr int band_size(int block, int band) {
   return size;
 }
 
-constexpr double band_share(int block, int band) {
-  return static_cast<double>(band_size(block, band)) / coefficients_of(block);
-}
-
-/// The coefficient that is coded as number `place`. Four that follow each other are of one band and
-/// have the same bits, but for the first four, which are the first ones of bands 0 to 3; those of
-/// 4 x 4 blocks simply follow by frequency.
+/// The coefficient that is encoded as number `place`. Four that follow each other are of one band
+/// and have the same bits, but for the first four, which are the first ones of bands 0 to 3; those
+/// of 4 x 4 blocks simply follow by frequency.
 constexpr CoefficientPlace coefficient_at(int block, int place) {
   constexpr int firsts[] = {0, 1, 6, 15};  // by frequency
   if (block == 4) return by_frequency(block, place);
@@ -71,7 +67,7 @@ constexpr int band_at(int block, int place) {
 /// Blocks whose codes one lane stores together, in whole bytes.
 constexpr int blocks_of_chunk(int block) { return block == 4 ? 4 : 1; }
 
-using CoefficientBits = std::array<std::uint8_t, kMostCoefficients>;
+using CoefficientBits = std::array<std::uint8_t, kMaxCoefficients>;
 
 /// Bits, 0 to 8, of each coefficient in the order they are coded. A band of n coefficients and e
 /// eighths has n * e / 8 of them, rounded to the nearest: e / 8 for each, and one more for the
@@ -81,7 +77,7 @@ using CoefficientBits = std::array<std::uint8_t, kMostCoefficients>;
 CoefficientBits coefficient_bits(int block,
                                  const std::array<std::uint8_t, kFrequencyBands>& band_eighths);
 
-/// Elements that are coded as maps: extents and element strides of [image][channel][row][column].
+/// Elements that are encoded as maps: extents and element strides of [image][channel][row][column].
 struct BlockMap {
   std::int64_t images = 0, channels = 0, rows = 0, columns = 0;
   std::int64_t image_stride = 0, channel_stride = 0, row_stride = 0, column_stride = 0;
@@ -89,7 +85,7 @@ struct BlockMap {
   bool operator==(const BlockMap&) const = default;
 };
 
-/// A tensor as maps, which are coded one behind the other; none where it has no maps.
+/// A tensor as maps, which are encoded one behind the other; none where it has no maps.
 /// [N, C, H, W] is one map. [N, T, C] has one whose rows and columns are the square of its T
 /// tokens; where T - 1 is a square, a second one of the N first tokens, which stand apart; where
 /// neither is, rows of eight, four or seven tokens that follow each other. Without strides the last

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kGroupElements = 256;
 inline constexpr std::int64_t kGroupTile = 1024;
 
 /// Eighths of a bit that SavedCodec::Groups may spend on an element.
-inline constexpr int kFewestGroupEighths = 8;
-inline constexpr int kMostGroupEighths = 64;
+inline constexpr int kMinGroupEighths = 8;
+inline constexpr int kMaxGroupEighths = 64;
 
 constexpr std::int64_t group_tiles(std::int64_t elements) {
   return divide_up(elements, kGroupTile);
@@ -47,14 +47,14 @@ constexpr std::int64_t plain_group_bytes(std::int64_t groups, int bits) {
 
 inline constexpr int kActnnBits = 2;
 inline constexpr int kGactBits = 4;
-inline constexpr std::int64_t kSplitBlock = 8;  // elements a side that share a mean
+inline constexpr std::int64_t kSplitBlock = 8;  // elements per side that share a mean
 
 /// Means along one side of a map: of whole blocks, or one of a map that is smaller than a block.
 constexpr std::int64_t split_means(std::int64_t side) {
   return side < kSplitBlock ? 1 : side / kSplitBlock;
 }
 
-/// SavedCodec::LowHighSplit of `maps` maps: a range and BF16 means for each, 2 bits an element.
+/// SavedCodec::LowHighSplit of `maps` maps: a range and BF16 means for each, 2 bits per element.
 constexpr std::int64_t split_bytes(std::int64_t maps, std::int64_t rows, std::int64_t columns) {
   if (maps * rows * columns == 0) return 0;
   return maps * (4 + 2 * split_means(rows) * split_means(columns)) +

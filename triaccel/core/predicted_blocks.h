@@ -66,7 +66,7 @@ struct PredictedLayout {
   std::int64_t bytes() const { return tiles() == 0 ? 0 : offset(tiles()); }
 };
 
-/// `saved`: 256ths of the bits of codes that tiles do without, as far as one bit a code allows.
+/// `saved`: 256ths of the bits of codes that tiles do without, as far as one bit per code allows.
 PredictedLayout predicted_layout(const BlockMap& map, int block, const CoefficientBits& bits,
                                  int saved);
 

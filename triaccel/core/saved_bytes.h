@@ -7,7 +7,7 @@
 // The bytes that stored tensors take: known from their element counts and plans alone, and exact.
 namespace triaccel {
 
-/// One bit an element, in whole words.
+/// One bit per element, in whole words.
 constexpr std::int64_t mask_bytes(std::int64_t elements) { return (elements + 31) / 32 * 4; }
 
 /// Bits that tell the taps of a pooling window apart; at most 256 taps.
@@ -18,13 +18,13 @@ constexpr std::int64_t window_bytes(std::int64_t windows, std::int64_t taps) {
   return (windows * window_bits(taps) + 31) / 32 * 4;
 }
 
-/// Elements whose non-zeros share the room for codes.
+/// Elements whose non-zeros share the space for codes.
 inline constexpr int kNonZeroTile = 1024;
 
-/// Eighths of a bit an element that the room for codes may have: at least one bit a non-zero where
-/// no element is zero, at most the eight bits that a code may have.
-inline constexpr int kFewestNonZeroEighths = 8;
-inline constexpr int kMostNonZeroEighths = 64;
+/// Eighths of a bit per element that the space for codes may have: at least one bit per non-zero
+/// where no element is zero, at most the eight bits that a code may have.
+inline constexpr int kMinNonZeroEighths = 8;
+inline constexpr int kMaxNonZeroEighths = 64;
 
 /// Codes and ranges of a tensor's non-zeros, in whole tiles; without the mask, which others share.
 constexpr std::int64_t nonzero_bytes(std::int64_t elements, int eighths) {

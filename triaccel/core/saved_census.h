@@ -25,7 +25,6 @@ enum class SavedClass : std::uint8_t {
   Vector,      // one vector a sample: logits, what a loss keeps
   Other,       // whole numbers; what an operator reads that we do not know
 };
-inline constexpr int kSavedClasses = 12;
 
 constexpr std::string_view name_of(SavedClass kind) {
   switch (kind) {

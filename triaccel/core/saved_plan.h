@@ -10,7 +10,7 @@ namespace triaccel {
 enum class SavedCodec : std::uint8_t {
   Raw,        // as it is, by reference
   Shape,      // not at all: backward reads its sizes only
-  Mask,       // one bit an element: backward reads its sign, or two values occur
+  Mask,       // one bit per element: backward reads its sign, or two values occur
   Window,     // places of maxima, within their pooling windows
   Groups,     // codes of a few bits, a range for every 256 elements
   Levelled,   // the same of maps whose channels are brought to 0 … 1 before
@@ -64,7 +64,7 @@ inline constexpr int kFrequencyBands = 5;
 /// numbers and their sizes exact.
 struct SavedPlan {
   SavedCodec codec = SavedCodec::Raw;
-  std::uint8_t block = 0;    // Frequency: 8, 7 or 4 elements a side
+  std::uint8_t block = 0;    // Frequency: 8, 7 or 4 elements per side
   std::uint8_t eighths = 0;  // Groups, Levelled: of each element's code. NonZeros: the room for
                              // codes, spread over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped

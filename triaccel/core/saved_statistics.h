@@ -13,7 +13,7 @@ namespace triaccel {
 /// The coefficients of one band; without a transform, all elements.
 struct BandStatistics {
   double mean_square = 0;    // of one coefficient
-  double squared_range = 0;  // mean of (highest - lowest)^2 over what is coded with one range
+  double squared_range = 0;  // mean of (highest - lowest)^2 over what is encoded with one range
   double weight = 1;         // mean square of the gradient there; only ratios between bands count
   bool operator==(const BandStatistics&) const = default;
 };
@@ -21,7 +21,7 @@ struct BandStatistics {
 /// The sides of the blocks that are tried; 0: no transform, in groups.
 inline constexpr std::array<std::uint8_t, 4> kTransformBlocks = {0, 8, 7, 4};
 
-/// How a tensor looks under one transform.
+/// Statistics of a tensor under one transform.
 struct TransformStatistics {
   bool measured = false;
   std::array<BandStatistics, kFrequencyBands> bands = {};  // no transform: the first alone
@@ -47,7 +47,7 @@ struct SavedStatistics {
   double nonzero_share = 1;
   double variance = 0;  // of elements about their channel's mean; 0: their mean square counts
   std::array<TransformStatistics, kTransformBlocks.size()> transforms = {};
-  // Of a batch norm's input, which counts each channel's error beside that channel's variance.
+  // Of a batch norm's input, which weighs each channel's error by that channel's variance.
   double unevenness = 1;              // mean variance of the channels times the mean of its inverse
   double levelled_squared_range = 0;  // mean over channels of range^2 / variance; 0: not measured
   double nonzero_squared_range = 0;  // as squared_range, of the ranges non-zeros have; 0: of groups

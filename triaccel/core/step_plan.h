@@ -5,12 +5,13 @@
 
 #include "triaccel/core/precision.h"
 #include "triaccel/core/saved_plan.h"
+#include "triaccel/core/state_view.h"
 
 namespace triaccel {
 
-/// How a layer's saved activations are kept between forward and backward, at most: Lossless leaves
-/// every gradient as it is to the bit, Coded does not.
-enum class ActivationFormat { Raw, Lossless, Coded };
+/// The strongest compression of a layer's saved activations: Lossless keeps every bit of the
+/// gradients, Compressed does not.
+enum class ActivationFormat { Raw, Lossless, Compressed };
 
 /// Where a layer's gradient comes from.
 enum class GradientSource { Backprop, ZerothOrder };
@@ -45,8 +46,15 @@ struct ScheduledPlan {
 std::uint64_t plan_hash(const StepPlan& plan);
 
 /// Hash over what shapes the computation: batch sizes, precisions, formats, gradient sources,
-/// codecs. Learning rates travel as device data and are left out, so changing them recaptures
-/// nothing.
+/// codecs. Learning rates travel as device data and are not included, so changing them
+/// recaptures nothing.
 std::uint64_t shape_hash(const StepPlan& plan);
+
+/// A plan as a checkpoint keeps it.
+std::vector<StateView> plan_state(const StepPlan& plan);
+
+/// Reads what plan_state wrote; StorageError unless it is a plan of `layer_count` layers. A
+/// checkpoint from before tensors had codecs gives a plan without any.
+StepPlan plan_from(const StateMap& saved, std::int64_t layer_count);
 
 }  // namespace triaccel

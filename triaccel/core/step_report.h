@@ -9,11 +9,19 @@
 #include "triaccel/core/memory_report.h"
 #include "triaccel/core/predicted_blocks.h"
 #include "triaccel/core/saved_counts.h"
-#include "triaccel/core/zeroth_order_step.h"
 
 namespace triaccel {
 
-/// What the gradients of one layer looked like, after unscaling, in the last step of an interval.
+/// All that a zeroth-order step did to its weights, given the seed: with these and the first
+/// weights a run can be redone.
+struct ZerothOrderStep {
+  std::int64_t step = 0;              // steps done before it
+  double learning_rate = 0;           // of the zeroth-order layers
+  std::vector<float> gradients = {};  // projected on each direction; 0: the step was skipped
+  bool operator==(const ZerothOrderStep&) const = default;
+};
+
+/// Statistics of one layer's gradients, after unscaling, in the last step of an interval.
 struct LayerSignals {
   std::int64_t count = 0;  // elements
   double sum = 0;
@@ -55,10 +63,11 @@ struct StepReport {
   std::vector<LayerSignals> layers = {};           // index = LayerId
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
-  std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan says how to save
-  std::optional<CodeNoise> code_noise = {};  // when a look measured it since the last report
-  std::int64_t saved_nonfinite = 0;          // ranges of the interval's codes that were not finite
-  PredictionCounts predictions = {};         // of the interval, where plans predict blocks
+  std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan compresses
+  std::optional<CompressionNoise> code_noise =
+      {};                             // when profiling measured it since the last report
+  std::int64_t saved_nonfinite = 0;   // encoded ranges of the interval that were not finite
+  PredictionCounts predictions = {};  // of the interval, where plans predict blocks
   // What these predictions save of a pass, as last measured; negative: it takes that much longer.
   double prediction_seconds = 0;
 };

@@ -11,8 +11,7 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/graph_nodes.h"
-#include "triaccel/device/memset_nodes.h"
-#include "triaccel/device/stream_workspaces.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 
@@ -32,7 +31,7 @@ WorkPool::~WorkPool() = default;
 
 void WorkPool::renew() {
   const std::vector<cudaStream_t> streams = id_->streams;
-  for (cudaStream_t stream : streams) drop_workspaces(stream);  // they may lie in the pool
+  for (cudaStream_t stream : streams) release_workspaces(stream);  // they may lie in the pool
   id_.reset();
   release_cuda_cache();
   id_ = std::make_unique<Id>();

@@ -6,9 +6,10 @@
 
 namespace triaccel {
 
-/// Puts our allocator in front of libtorch's on the CPU, once a process. From then on every tensor
-/// byte is counted, and an allocation that would pass the limit throws c10::OutOfMemoryError, as
-/// the CUDA allocator does. Linux itself would grant the memory and kill the process later.
+/// Puts our allocator in front of libtorch's on the CPU, once per process. From then on every
+/// tensor byte is counted, and an allocation that would pass the limit throws
+/// c10::OutOfMemoryError, as the CUDA allocator does. Linux itself would grant the memory and kill
+/// the process later.
 void install_cpu_memory();
 
 /// The bytes of live CPU tensors that were allocated since install_cpu_memory().

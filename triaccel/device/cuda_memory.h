@@ -33,10 +33,10 @@ void limit_cuda_memory(std::int64_t bytes);
 void release_cuda_cache();
 
 /// Makes the caching allocator extend the memory of each stream and pool page by page, instead of
-/// taking a piece for every size that finds no gap: a plan of other sizes then uses the bytes of
+/// taking a segment for every size that finds no gap: a plan of other sizes then uses the bytes of
 /// the one before. Pages of 12 MiB: the least it allows is above 10, and the device's own are of 2.
-/// Settings in PYTORCH_ALLOC_CONF are left alone.
-void let_cuda_memory_grow();
+/// Settings in PYTORCH_ALLOC_CONF are respected.
+void allow_expandable_segments();
 
 /// Waits for everything enqueued on the current device.
 void synchronize_cuda();

@@ -75,7 +75,7 @@ void release_cuda_cache() {
   allocator::emptyCache();
 }
 
-void let_cuda_memory_grow() {
+void allow_expandable_segments() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return;
   c10::CachingAllocator::setAllocatorSettings(

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <sstream>
+#include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
@@ -24,6 +28,23 @@ std::string cpu_name() {
 #else
   return "CPU";
 #endif
+}
+
+std::vector<std::string> read_cpu_features() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("flags") && !line.starts_with("Features")) continue;
+    std::istringstream features(line);
+    return {std::istream_iterator<std::string>(features), {}};
+  }
+  return {};
+}
+
+/// Whether one of the words stands among the CPU's features.
+bool cpu_has(std::initializer_list<const char*> words) {
+  static const std::vector<std::string> features = read_cpu_features();
+  return std::ranges::any_of(
+      words, [](const char* word) { return std::ranges::find(features, word) != features.end(); });
 }
 
 }  // namespace
@@ -71,7 +92,7 @@ void set_threads(int threads) {
 
 void set_arithmetic(bool deterministic) {
   // cuBLAS reads this when it starts. It repeats itself only with a workspace of its own; otherwise
-  // each of its handles (one a thread and stream) gets 1 MiB, where libtorch would reserve 32.
+  // each of its handles (one per thread and stream) gets 1 MiB, where libtorch would reserve 32.
   setenv("CUBLAS_WORKSPACE_CONFIG", deterministic ? ":4096:8" : ":896:1:16:8", /*overwrite=*/0);
   at::Context& context = at::globalContext();
   context.setAllowTF32CuDNN(false);
@@ -80,6 +101,20 @@ void set_arithmetic(bool deterministic) {
   context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicCuDNN(deterministic);
   context.setBenchmarkCuDNN(false);
+}
+
+std::string missing_hardware(Precision precision, c10::Device device) {
+  if (precision == Precision::Fp32) return "";
+  if (device.is_cuda())
+    return precision == Precision::Bf16 && cuda_capability() < 80 ? "needs compute capability 8.0"
+                                                                  : "";
+  if (precision == Precision::Bf16)
+    return cpu_has({"avx512_bf16", "amx_bf16", "bf16"})
+               ? ""
+               : "the CPU has no BF16 instructions: values are rounded and computed in FP32";
+  return cpu_has({"avx512_fp16", "amx_fp16", "asimdhp"})
+             ? ""
+             : "the CPU has no FP16 instructions: values are rounded and computed in FP32";
 }
 
 }  // namespace triaccel

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "triaccel/core/precision.h"
+
 namespace triaccel {
 
 /// "auto" (a usable GPU, else the CPU), "cpu" or "cuda" -> device; UsageError says what is missing.
@@ -28,5 +30,8 @@ void set_threads(int threads);
 
 /// FP32 that is FP32: TF32 is off. `deterministic` asks for the same bits run after run.
 void set_arithmetic(bool deterministic);
+
+/// Empty when the hardware itself computes in the format, else what it lacks.
+std::string missing_hardware(Precision precision, c10::Device device);
 
 }  // namespace triaccel

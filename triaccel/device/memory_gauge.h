@@ -9,7 +9,7 @@
 
 namespace triaccel {
 
-/// What a device's memory holds, at most held, and may hold. One gauge a run: peaks belong to the
+/// What a device's memory holds, at most held, and may hold. One gauge per run: peaks belong to the
 /// device, not to the gauge.
 class MemoryGauge {
  public:

@@ -1,11 +1,16 @@
 #include "triaccel/device/out_of_memory.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <array>
 
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+
 namespace triaccel {
 
-bool tells_of_memory(std::string_view what) {
+bool is_out_of_memory(std::string_view what) {
   constexpr std::array<std::string_view, 6> signs = {
       "_STATUS_ALLOC_FAILED",  // cuBLAS, and cuDNN up to 8
       "ALLOCATION_FAILED",     // CUDNN_STATUS_INTERNAL_ERROR_{HOST,DEVICE}_ALLOCATION_FAILED
@@ -15,6 +20,22 @@ bool tells_of_memory(std::string_view what) {
       "DefaultCPUAllocator: can't allocate memory"};
   return std::ranges::any_of(
       signs, [&](std::string_view sign) { return what.find(sign) != std::string_view::npos; });
+}
+
+OneDnnWatch::OneDnnWatch()
+    : was_on_(at::globalContext().userEnabledMkldnn()), refusals_(cpu_refusal_count()) {}
+
+OneDnnWatch::~OneDnnWatch() {
+  if (switched_off()) at::globalContext().setUserEnabledMkldnn(true);
+}
+
+void OneDnnWatch::check() const {
+  if (switched_off()) throw OutOfMemory("CPU memory: too little for a matrix product by oneDNN");
+}
+
+// A network that switches it by itself is left alone.
+bool OneDnnWatch::switched_off() const {
+  return was_on_ && cpu_refusal_count() > refusals_ && !at::globalContext().userEnabledMkldnn();
 }
 
 }  // namespace triaccel

@@ -2,19 +2,40 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdint>
 #include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/device/onednn_watch.h"
 
 namespace triaccel {
 
-/// Whether an error's text tells of memory: libraries beside libtorch's allocator (cuBLAS, cuDNN,
-/// the CUDA driver) take some of their own and report its lack as any other failure.
-bool tells_of_memory(std::string_view what);
+/// A matrix product that gets no memory for oneDNN goes by BLAS instead, and libtorch switches
+/// oneDNN off for the rest of the process, with a warning (on Arm, where such products are
+/// oneDNN's). Work in which that happened ran out of memory like any other; and what comes after it
+/// must be computed as before.
+class [[nodiscard]] OneDnnWatch {
+ public:
+  OneDnnWatch();
+  ~OneDnnWatch();  // puts the switch back
+  OneDnnWatch(const OneDnnWatch&) = delete;
+  OneDnnWatch& operator=(const OneDnnWatch&) = delete;
+
+  /// Throws OutOfMemory where it happened since.
+  void check() const;
+
+ private:
+  bool switched_off() const;
+
+  bool was_on_;
+  std::int64_t refusals_;
+};
+
+/// Whether an error's text reports a lack of memory: libraries allocate outside libtorch's
+/// allocator (cuBLAS, cuDNN, the CUDA driver) and report it as any other failure.
+bool is_out_of_memory(std::string_view what);
 
 /// Runs `work`; when memory runs out in it, the device's or the host's, throws our own OutOfMemory
 /// instead.
@@ -33,7 +54,7 @@ decltype(auto) catching_out_of_memory(Work&& work) {
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    if (!tells_of_memory(error.what_without_backtrace())) throw;
+    if (!is_out_of_memory(error.what_without_backtrace())) throw;
     throw OutOfMemory(error.what_without_backtrace());
   } catch (const std::bad_alloc& error) {
     throw OutOfMemory(text("the host has no memory left (", error.what(), ")"));

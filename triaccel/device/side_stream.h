@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "triaccel/device/current_stream.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 
@@ -19,7 +19,7 @@ class SideStream {
  public:
   using Mark = std::shared_ptr<const Place>;
 
-  /// A piece of work that was enqueued here; by default none.
+  /// Work that was enqueued here; by default none.
   struct Work {
     SideStream* stream = nullptr;
     std::int64_t number = 0;
@@ -35,17 +35,18 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// Enqueues `work` beside what follows on the current stream, after what is there already. The
-  /// tensors it reads or writes must stay as they are until it is waited for: those in `held` are
-  /// kept alive. Passes on what `work` throws; what it enqueued is waited for all the same.
+  /// Enqueues `work` concurrently with what follows on the current stream, after what is there
+  /// already. The tensors it reads or writes must stay as they are until it is waited for: those in
+  /// `held` are kept alive. Passes on what `work` throws; what it enqueued is waited for all the
+  /// same.
   Work run(const std::function<void()>& work, std::vector<at::Tensor> held);
 
   /// Where the current stream's work stands now.
   Mark mark() const;
 
-  /// As run(), but beside what the current stream got since `mark`, too. Memory that was freed
-  /// since then may still be in use there: all that `work` writes it must allocate itself, and what
-  /// it leaves must be kept until a later run() has begun.
+  /// As run(), but also concurrently with what the current stream got since `mark`. Memory that was
+  /// freed since then may still be in use there: all that `work` writes it must allocate itself,
+  /// and what it leaves must be kept until a later run() has begun.
   Work run_after(const Mark& mark, const std::function<void()>& work, std::vector<at::Tensor> held);
 
   /// What run() enqueues here from now on comes after that work of another side stream.
@@ -72,8 +73,8 @@ class SideStream {
   std::unique_ptr<Streams> streams_;
 };
 
-/// The streams beside that of a step. What the update waits for, and the update itself, have one,
-/// and what the step's own chain waits for has another: it must not stand behind them.
+/// The side streams of a step. One holds what the update depends on, and the update itself; the
+/// other what the step's own chain depends on, which must not queue behind them.
 struct SideStreams {
   SideStream updates, branches;
 

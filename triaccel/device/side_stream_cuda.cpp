@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "triaccel/device/side_stream.h"
-#include "triaccel/device/stream_workspaces.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 
@@ -15,27 +15,27 @@ struct SideStream::Place {
 };
 
 struct SideStream::Streams {
-  ~Streams() { drop_workspaces(side.stream()); }
+  ~Streams() { release_workspaces(side.stream()); }
 
-  struct Piece {
+  struct Task {
     at::cuda::CUDAEvent done;
     std::vector<at::Tensor> held;
     std::int64_t bytes = 0;
   };
 
-  void let_go_of_oldest() {
-    held_bytes -= pieces.front().bytes;
-    pieces.pop_front();
+  void release_oldest() {
+    held_bytes -= tasks.front().bytes;
+    tasks.pop_front();
     ++oldest;
   }
   void wait_for_oldest() {
-    pieces.front().done.block(c10::cuda::getCurrentCUDAStream());
-    let_go_of_oldest();
+    tasks.front().done.block(c10::cuda::getCurrentCUDAStream());
+    release_oldest();
   }
 
   c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
-  std::deque<Piece> pieces;  // not waited for yet, the oldest first
-  std::int64_t oldest = 0;   // the number of the first
+  std::deque<Task> tasks;   // not waited for yet, the oldest first
+  std::int64_t oldest = 0;  // the number of the first
   std::int64_t held_bytes = 0;
 };
 
@@ -57,13 +57,13 @@ SideStream::Work SideStream::run(const std::function<void()>& work, std::vector<
 SideStream::Work SideStream::run_after(const Mark& mark, const std::function<void()>& work,
                                        std::vector<at::Tensor> held) {
   mark->event.block(streams_->side);
-  Streams::Piece piece;
-  for (const at::Tensor& tensor : held) piece.bytes += static_cast<std::int64_t>(tensor.nbytes());
-  piece.held = std::move(held);
+  Streams::Task task;
+  for (const at::Tensor& tensor : held) task.bytes += static_cast<std::int64_t>(tensor.nbytes());
+  task.held = std::move(held);
   const auto finish = [&] {
-    piece.done.record(streams_->side);
-    streams_->held_bytes += piece.bytes;
-    streams_->pieces.push_back(std::move(piece));
+    task.done.record(streams_->side);
+    streams_->held_bytes += task.bytes;
+    streams_->tasks.push_back(std::move(task));
   };
   try {
     const c10::cuda::CUDAStreamGuard guard(streams_->side);
@@ -74,30 +74,30 @@ SideStream::Work SideStream::run_after(const Mark& mark, const std::function<voi
   }
   finish();
   return {.stream = this,
-          .number = streams_->oldest + static_cast<std::int64_t>(streams_->pieces.size()) - 1};
+          .number = streams_->oldest + static_cast<std::int64_t>(streams_->tasks.size()) - 1};
 }
 
 void SideStream::come_after(const Work& work) {
   // What the main stream has waited for comes before all that run() enqueues.
   if (work.stream == nullptr || work.number < work.stream->streams_->oldest) return;
   Streams& other = *work.stream->streams_;
-  other.pieces[static_cast<std::size_t>(work.number - other.oldest)].done.block(streams_->side);
+  other.tasks[static_cast<std::size_t>(work.number - other.oldest)].done.block(streams_->side);
 }
 
 void SideStream::wait_down_to(std::int64_t bytes) {
-  while (streams_->held_bytes > bytes && streams_->pieces.size() > 1) streams_->wait_for_oldest();
+  while (streams_->held_bytes > bytes && streams_->tasks.size() > 1) streams_->wait_for_oldest();
 }
 
 void SideStream::wait_for(std::int64_t number) {
   if (number < streams_->oldest) return;
   // The newest of them stands for those before it.
   const auto index = static_cast<std::size_t>(number - streams_->oldest);
-  streams_->pieces[index].done.block(c10::cuda::getCurrentCUDAStream());
-  for (std::size_t i = 0; i <= index; ++i) streams_->let_go_of_oldest();
+  streams_->tasks[index].done.block(c10::cuda::getCurrentCUDAStream());
+  for (std::size_t i = 0; i <= index; ++i) streams_->release_oldest();
 }
 
 void SideStream::join() {
-  while (!streams_->pieces.empty()) streams_->wait_for_oldest();
+  while (!streams_->tasks.empty()) streams_->wait_for_oldest();
 }
 
 void SideStream::abandon() {
@@ -106,7 +106,7 @@ void SideStream::abandon() {
   } catch (const c10::Error&) {
     (void)cudaGetLastError();  // a capture that has become invalid refuses to wait
   }
-  while (!streams_->pieces.empty()) streams_->let_go_of_oldest();
+  while (!streams_->tasks.empty()) streams_->release_oldest();
 }
 
 }  // namespace triaccel

@@ -9,7 +9,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/kernels/update/step_control.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
-#include "triaccel/ops/update/update_inputs.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 

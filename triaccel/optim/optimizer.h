@@ -7,7 +7,7 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
-#include "triaccel/ops/update/update_inputs.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/ops/tensors/tensor_state.h"
-#include "triaccel/ops/update/step_control.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
-#include "triaccel/core/zeroth_order_step.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/ops/zeroth_order/zo_tensors.h"
 
 namespace triaccel {

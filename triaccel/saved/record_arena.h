@@ -21,7 +21,8 @@ class RecordArena {
   /// that ends here; where it is another, as the first one, records lie alone.
   void begin_pass();
 
-  /// See CodeRoom. Where memory is short it throws as any allocation does, and has changed nothing.
+  /// See EncodeBuffer. Where memory is short it throws as any allocation does, and has changed
+  /// nothing.
   at::Tensor room(std::int64_t count, at::ScalarType type);
 
   // Of the pass.

@@ -9,13 +9,12 @@
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/ops/compression/baseline_codec.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
-#include "triaccel/ops/compression/channel_levels.h"
+#include "triaccel/ops/compression/codec_map.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 #include "triaccel/ops/compression/predicted_codec.h"
-#include "triaccel/ops/compression/window_codec.h"
 
 namespace triaccel {
 namespace {
@@ -40,7 +39,7 @@ SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Co
 
 SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding& coding,
                             const at::Tensor& step, const at::Tensor& not_finite,
-                            const CodeRoom& room) {
+                            const EncodeBuffer& room) {
   const LevelledMap levelled = level_channels(dense, room);
   const at::Tensor codes = encode_groups(levelled.values, coding, not_finite, room);
   const auto mapped = [codes, lowest = levelled.lowest, range = levelled.range,
@@ -57,7 +56,7 @@ SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding&
 
 SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding, int saved,
                              const at::Tensor& step, const at::Tensor& counts,
-                             const at::Tensor& not_finite, const CodeRoom& room) {
+                             const at::Tensor& not_finite, const EncodeBuffer& room) {
   const at::Tensor codes = encode_predicted(dense, coding, saved, counts, not_finite, room);
   return {
       .bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, saved, step] {
@@ -67,7 +66,7 @@ SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& cod
 
 }  // namespace
 
-SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const CodeRoom& room) {
+SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const EncodeBuffer& room) {
   double value = 1;
   if (two_valued) {
     if (!dense.is_cpu()) return nullptr;
@@ -85,7 +84,8 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 }
 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
-                                 std::int64_t rows, std::int64_t columns, const CodeRoom& room) {
+                                 std::int64_t rows, std::int64_t columns,
+                                 const EncodeBuffer& room) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   constexpr std::int64_t most_taps = 256;
   if (windows.taps() < 1 || windows.taps() > most_taps || indices.numel() >= most ||
@@ -109,13 +109,13 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
 
 bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding) {
   return plan.codec == SavedCodec::Frequency && plan.predicted > 0 &&
-         rounding == kernels::Rounding::Dither && codes_predicted(dense);
+         rounding == kernels::Rounding::Dither && can_encode_predicted(dense);
 }
 
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
                                 const at::Tensor& not_finite, const at::Tensor& predictions,
-                                const CodeRoom& room) {
+                                const EncodeBuffer& room) {
   const kernels::DitherKey key{.seed = offsets.seed,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
@@ -157,7 +157,7 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
               }};
     }
     case SavedCodec::Frequency: {
-      if (!codes_frequency(dense)) return {};
+      if (!can_encode_frequency(dense)) return {};
       const FrequencyCoding coding{.block = plan.block,
                                    .band_eighths = plan.band_eighths,
                                    .rounding = offsets.rounding,

@@ -124,7 +124,7 @@ void SavedStore::count(SavedCodec codec, std::int64_t bytes) {
   counts_.held_bytes[static_cast<std::size_t>(codec)] += bytes;
 }
 
-CodeRoom SavedStore::room() {
+EncodeBuffer SavedStore::room() {
   return [this](std::int64_t count, at::ScalarType type) { return arena_.room(count, type); };
 }
 

@@ -94,7 +94,7 @@ class SavedStore final : public SavedTensorKeeper {
   SharedMask mask_of(const at::Tensor& dense, bool two_valued, Held& held);
   void note_mask(const SharedMask& mask, Held& held);
   void count(SavedCodec codec, std::int64_t bytes);
-  CodeRoom room();
+  EncodeBuffer room();
   void note_source(const SharedRecord& record, const at::Tensor& decoded_like);
 
   SavedStoreOptions options_;

@@ -9,7 +9,6 @@
 
 #include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"
@@ -147,11 +146,12 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
   return measured;
 }
 
-CodeNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
-                                 const SavedStoreOptions& options) const {
+CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
+                                        const std::vector<SavedPlan>& plans,
+                                        const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.inputs.size(0), half = all / 2;
   Gradients exact;
-  CodeNoise noise;
+  CompressionNoise noise;
   pass(nullptr, [&](const at::Tensor& logits) {
     backward(logits, all, /*keep_graph=*/true);
     exact = in_host_memory(take_gradients());
@@ -187,7 +187,8 @@ CodeNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<Sa
   const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
   noise.layers.resize(static_cast<std::size_t>(network_.layer_count));
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
-    LayerCodeNoise& layer = noise.layers.at(static_cast<std::size_t>(network_.parameters[i].layer));
+    LayerCompressionNoise& layer =
+        noise.layers.at(static_cast<std::size_t>(network_.parameters[i].layer));
     layer.variance += variances[i] / 2;
     layer.square += squares[i];
   }

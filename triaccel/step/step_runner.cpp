@@ -9,12 +9,11 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
@@ -183,8 +182,9 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Datas
   return gains;
 }
 
-CodeNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
-  CodeNoise noise;
+CompressionNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data,
+                                        const at::Tensor& ids) {
+  CompressionNoise noise;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
     noise = probe.code_noise(census_, plan.saved, *options_.saved);
   });

@@ -97,7 +97,7 @@ class StepRunner {
   /// to the gradients of weights, and what the codes of plan.saved do to the whole gradient.
   std::vector<ErrorGain> error_gains(const StepPlan& plan, const Dataset& data,
                                      const at::Tensor& ids);
-  CodeNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids);
+  CompressionNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids);
 
   const SavedCensus& census() const { return census_; }
   SavedStore* saved() { return saved_.get(); }

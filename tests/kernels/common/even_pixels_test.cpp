@@ -4,13 +4,12 @@
 
 #include <limits>
 
-#include "triaccel/kernels/common/even_pixels_math.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 
 namespace triaccel::kernels {
 namespace {
 
-/// The GPU's index, which divides by multiplication, beside the CPU's.
+/// The GPU's index, which divides by multiplication, compared with the CPU's.
 TEST(EvenPixelIndex, IsTheSameWithBothDivisions) {
   for (const EvenPixels& pixels :
        {EvenPixels{2, 5, 7}, EvenPixels{3, 1, 1}, EvenPixels{1, 32, 32}, EvenPixels{7, 3, 64}}) {

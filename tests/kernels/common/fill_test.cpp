@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "triaccel/kernels/common/fill_math.h"
+#include "triaccel/kernels/common/fill.h"
 
 namespace triaccel::kernels {
 namespace {

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/conv/max_pool.h"
 
 #include "tests/kernels/conv/max_pool_cases.h"
-#include "triaccel/kernels/conv/max_pool_math.h"
 
 namespace triaccel::kernels {
 namespace {

@@ -103,8 +103,8 @@ inline ImageResults computed_on_cpu(const StemConvolutionShape& s, const ImageTe
   const ImageResults found = poisoned_results(tensors);
   cpu::stem_convolution(s, tensors.images.data_ptr(), tensors.weight.const_data_ptr<float>(),
                         found.output.data_ptr());
-  cpu::image_weight_gradient(s, tensors.output_gradient.data_ptr(), tensors.images.data_ptr(),
-                             found.weight_gradient.data_ptr<float>());
+  cpu::stem_weight_gradient(s, tensors.output_gradient.data_ptr(), tensors.images.data_ptr(),
+                            found.weight_gradient.data_ptr<float>());
   return found;
 }
 

@@ -18,12 +18,11 @@ class StemConvolutionOnCuda : public CudaTest {
     const at::Tensor images = tensors.images.to(device_), weight = tensors.weight.to(device_),
                      gradient = tensors.output_gradient.to(device_);
     const ImageResults found = poisoned_results({images, weight, gradient});
-    const at::Tensor scratch = at::full({image_scratch(s)}, 12345, weight.options());
+    const at::Tensor scratch = at::full({stem_scratch(s)}, 12345, weight.options());
     cuda::stem_convolution(s, images.data_ptr(), weight.data_ptr<float>(), found.output.data_ptr(),
                            stream());
-    cuda::image_weight_gradient(s, gradient.data_ptr(), images.data_ptr(),
-                                scratch.data_ptr<float>(), found.weight_gradient.data_ptr<float>(),
-                                stream());
+    cuda::stem_weight_gradient(s, gradient.data_ptr(), images.data_ptr(), scratch.data_ptr<float>(),
+                               found.weight_gradient.data_ptr<float>(), stream());
     return {found.output.cpu(), found.weight_gradient.cpu()};
   }
 

@@ -27,7 +27,7 @@ TEST(StemConvolution, AddsUpTheGradientsOfSeveralImages) {
 TEST(StemConvolution, HasAZeroWeightGradientWithoutImages) {
   const StemConvolutionShape s = {.images = 0, .channels = 3, .filters = 8};
   std::vector<float> gradient(24, 7);
-  cpu::image_weight_gradient(s, nullptr, nullptr, gradient.data());
+  cpu::stem_weight_gradient(s, nullptr, nullptr, gradient.data());
   EXPECT_EQ(gradient, std::vector<float>(24, 0));
 }
 

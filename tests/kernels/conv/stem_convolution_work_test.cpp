@@ -16,7 +16,7 @@ struct Place {
   std::int64_t image, row, column;  // of a tile's first window
 };
 
-Place place_of(const ImageTiles& tiles, std::int64_t tile) {
+Place place_of(const StemTiles& tiles, std::int64_t tile) {
   const std::int64_t line = tile / tiles.column_tiles;
   return {line / tiles.row_tiles, line % tiles.row_tiles * tiles.rows,
           tile % tiles.column_tiles * tiles.columns};
@@ -26,7 +26,7 @@ using Word = std::array<double, 4>;  // four channels
 constexpr Word kUnwritten = {NAN, NAN, NAN, NAN};
 
 /// A tile in shared memory.
-std::vector<Word> tile_at(const StemConvolutionShape& s, const ImageTiles& tiles,
+std::vector<Word> tile_at(const StemConvolutionShape& s, const StemTiles& tiles,
                           const at::Tensor& images, const Place& place) {
   const auto x = images.accessor<double, 4>();
   std::vector<Word> tile(static_cast<std::size_t>(tiles.seen_rows * tiles.pitch), kUnwritten);
@@ -44,14 +44,14 @@ std::vector<Word> tile_at(const StemConvolutionShape& s, const ImageTiles& tiles
 }
 
 /// Whether a tile's window is one of the output; its place there.
-bool in_output(const StemConvolutionShape& s, const ImageTiles& tiles, const Place& place,
+bool in_output(const StemConvolutionShape& s, const StemTiles& tiles, const Place& place,
                std::int32_t window, std::int64_t& row, std::int64_t& column) {
   row = place.row + window / tiles.columns;
   column = place.column + window % tiles.columns;
   return window < tiles.windows() && row < s.rows.output && column < s.columns.output;
 }
 
-std::int32_t pixel_of(const StemConvolutionShape& s, const ImageTiles& tiles, std::int32_t window,
+std::int32_t pixel_of(const StemConvolutionShape& s, const StemTiles& tiles, std::int32_t window,
                       std::int32_t tap) {
   return window_pixel(tiles, static_cast<std::int32_t>(s.rows.stride),
                       static_cast<std::int32_t>(s.columns.stride), window) +
@@ -80,7 +80,7 @@ std::vector<Pair> weights_of(const StemConvolutionShape& s, const at::Tensor& we
   return pairs;
 }
 
-at::Tensor emulated_forward(const StemConvolutionShape& s, const ImageTiles& tiles,
+at::Tensor emulated_forward(const StemConvolutionShape& s, const StemTiles& tiles,
                             const at::Tensor& images, const at::Tensor& weight) {
   const FilterGroups groups = group_filters(s.filters);
   const auto filters = static_cast<std::int32_t>(groups.filters);
@@ -130,7 +130,7 @@ at::Tensor emulated_forward(const StemConvolutionShape& s, const ImageTiles& til
   return output;
 }
 
-at::Tensor emulated_gradient(const StemConvolutionShape& s, const ImageTiles& tiles,
+at::Tensor emulated_gradient(const StemConvolutionShape& s, const StemTiles& tiles,
                              const at::Tensor& images, const at::Tensor& gradient) {
   const ImageGradientWork work = image_gradient_work(s, tiles);
   const auto filters = static_cast<std::int32_t>(work.groups.filters);
@@ -138,7 +138,7 @@ at::Tensor emulated_gradient(const StemConvolutionShape& s, const ImageTiles& ti
   const auto tap_groups = static_cast<std::int32_t>(work.tap_groups);
   const std::int32_t shares = kGradientWarps / tap_groups, matrices = filters / 16;
   const auto dy = gradient.accessor<double, 4>();
-  std::vector<double> partials(static_cast<std::size_t>(image_scratch(s)), NAN);
+  std::vector<double> partials(static_cast<std::size_t>(stem_scratch(s)), NAN);
   for (std::int64_t block = 0; block < work.blocks; ++block)
     for (std::int64_t group = 0; group < work.groups.count; ++group)
       for (std::int32_t tap_group = 0; tap_group < tap_groups; ++tap_group) {
@@ -210,7 +210,7 @@ TEST(StemConvolutionWork, GivesEachLaneWhatMakesTheConvolution) {
   at::manual_seed(1);
   for (const StemConvolutionShape& s : stem_convolution_shapes(2)) {
     if (!s.channels_last || s.image_type != FloatType::F32 || s.type != FloatType::Bf16) continue;
-    const auto tiles = cut_image_tiles(s);
+    const auto tiles = cut_stem_tiles(s);
     ASSERT_TRUE(tiles) << described(s);
     const auto whole_numbers = [](const at::Tensor& like) {
       return at::randint(-4, 5, like.sizes(), at::kFloat);
@@ -240,7 +240,7 @@ StemConvolutionShape stem(std::int64_t images, std::int64_t pixels, std::int64_t
 TEST(StemConvolutionWork, CutsTheStemsOfKnownNetworksIntoFullTiles) {
   for (const StemConvolutionShape& s : {stem(96, 32, 64, 7, 2), stem(96, 32, 64, 3, 1),
                                         stem(96, 224, 32, 3, 2), stem(96, 224, 64, 7, 2)}) {
-    const auto tiles = cut_image_tiles(s);
+    const auto tiles = cut_stem_tiles(s);
     ASSERT_TRUE(tiles) << described(s);
     EXPECT_EQ(tiles->count * kTileWindows, s.images * s.rows.output * s.columns.output)
         << described(s);
@@ -251,18 +251,18 @@ TEST(StemConvolutionWork, CutsTheStemsOfKnownNetworksIntoFullTiles) {
 
 TEST(StemConvolutionWork, LeavesFewSumsOfSmallBatches) {
   const StemConvolutionShape one = stem(1, 32, 64, 7, 2), many = stem(1024, 32, 64, 7, 2);
-  EXPECT_EQ(image_gradient_work(one, *cut_image_tiles(one)).blocks, 1);
-  EXPECT_EQ(image_gradient_work(many, *cut_image_tiles(many)).blocks, 264);
-  EXPECT_LE(4 * image_scratch(many), 12 << 20);
+  EXPECT_EQ(image_gradient_work(one, *cut_stem_tiles(one)).blocks, 1);
+  EXPECT_EQ(image_gradient_work(many, *cut_stem_tiles(many)).blocks, 264);
+  EXPECT_LE(4 * stem_scratch(many), 12 << 20);
 }
 
 TEST(StemConvolutionWork, CutsNothingThatATileCannotHold) {
-  EXPECT_FALSE(cut_image_tiles(stem(1, 224, 64, 16, 16))) << "256 taps";
-  EXPECT_FALSE(cut_image_tiles(stem(1, 224, 64, 5, 32))) << "windows far apart";
-  EXPECT_FALSE(cut_image_tiles(stem(1, 32, 60, 3, 1))) << "60 filters";
+  EXPECT_FALSE(cut_stem_tiles(stem(1, 224, 64, 16, 16))) << "256 taps";
+  EXPECT_FALSE(cut_stem_tiles(stem(1, 224, 64, 5, 32))) << "windows far apart";
+  EXPECT_FALSE(cut_stem_tiles(stem(1, 32, 60, 3, 1))) << "60 filters";
   StemConvolutionShape wide = stem(1, 32, 64, 3, 1);
   wide.channels = 5;
-  EXPECT_FALSE(cut_image_tiles(wide));
+  EXPECT_FALSE(cut_stem_tiles(wide));
 }
 
 }  // namespace

@@ -11,13 +11,13 @@ class SqueezeExciteOnCuda : public CudaTest {
   ExciteResults on_cuda(const ExciteShape& shape, const ExciteInputs& in, FloatType excite_type) {
     return excite_results(
         shape, in, excite_type,
-        [&](const auto& layers, const auto& how) {
-          cuda::excite_forward(shape, layers, how, stream());
+        [&](const auto& layers, const auto& params) {
+          cuda::excite_forward(shape, layers, params, stream());
         },
-        [&](const auto& layers, const auto& how) {
-          cuda::excite_backward(shape, layers, how, stream());
+        [&](const auto& layers, const auto& params) {
+          cuda::excite_backward(shape, layers, params, stream());
         },
-        [&](const auto& how) { cuda::excite_parameters(shape, how, stream()); });
+        [&](const auto& params) { cuda::excite_parameters(shape, params, stream()); });
   }
 
   void expect_definition(const ExciteShape& shape, FloatType excite_type = FloatType::Bf16) {

@@ -15,11 +15,13 @@ TEST(SqueezeExcite, FollowsItsDefinitionInEveryTypeAndSize) {
           const ExciteInputs in = random_excite_inputs(shape);
           const ExciteResults found = excite_results(
               shape, in, FloatType::Bf16,
-              [&](const auto& layers, const auto& how) { cpu::excite_forward(shape, layers, how); },
-              [&](const auto& layers, const auto& how) {
-                cpu::excite_backward(shape, layers, how);
+              [&](const auto& layers, const auto& params) {
+                cpu::excite_forward(shape, layers, params);
               },
-              [&](const auto& how) { cpu::excite_parameters(shape, how); });
+              [&](const auto& layers, const auto& params) {
+                cpu::excite_backward(shape, layers, params);
+              },
+              [&](const auto& params) { cpu::excite_parameters(shape, params); });
           ASSERT_NO_FATAL_FAILURE(expect_excite_definition(shape, in, found));
         }
 }

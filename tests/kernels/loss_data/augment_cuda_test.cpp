@@ -28,11 +28,11 @@ class AugmentOnCuda : public CudaTest {
                               .channels = images.size(1),
                               .height = images.size(2),
                               .width = images.size(3)};
-    const Augmentation how = {.seed = 11, .padding = 4, .flip = true};
+    const Augmentation params = {.seed = 11, .padding = 4, .flip = true};
     if (device.is_cuda())
-      cuda::augment(batch, how, channels_last, output.data_ptr<float>(), stream());
+      cuda::augment(batch, params, channels_last, output.data_ptr<float>(), stream());
     else
-      cpu::augment(batch, how, channels_last, output.data_ptr<float>());
+      cpu::augment(batch, params, channels_last, output.data_ptr<float>());
     return output.cpu();
   }
   const at::Tensor scale_ = at::tensor({0.0171247f, 0.0175070f, 0.0174292f, 0.5f, 3.0f});

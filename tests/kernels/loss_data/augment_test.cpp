@@ -6,8 +6,6 @@
 #include <numeric>
 #include <vector>
 
-#include "triaccel/kernels/loss_data/augment_math.h"
-
 namespace triaccel::kernels {
 namespace {
 
@@ -22,7 +20,7 @@ struct SmallSet {
     for (std::size_t i = 0; i < images.size(); ++i)
       images[i] = static_cast<std::uint8_t>(1 + (i * 37) % 255);
   }
-  std::vector<float> cut(const std::vector<std::int64_t>& ids, Augmentation how,
+  std::vector<float> cut(const std::vector<std::int64_t>& ids, Augmentation params,
                          std::int64_t epoch = 0, bool channels_last = false) const {
     std::vector<float> output(ids.size() * kPixels);
     cpu::augment({.images = images.data(),
@@ -35,7 +33,7 @@ struct SmallSet {
                   .channels = kChannels,
                   .height = kHeight,
                   .width = kWidth},
-                 how, channels_last, output.data());
+                 params, channels_last, output.data());
     return output;
   }
   std::vector<std::int64_t> every_id() const {

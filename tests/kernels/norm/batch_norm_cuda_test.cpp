@@ -69,9 +69,9 @@ struct Layer {
   NormMap map() const { return {rows, channels, type}; }
   bool rectifies() const { return activation == Activation::Relu; }
 
-  /// What the gates of an output must be.
-  at::Tensor gates_of(const at::Tensor& output) const {
-    const std::int64_t wide = gates_in_byte(map());
+  /// What the ReLU mask of an output must be.
+  at::Tensor relu_mask_of(const at::Tensor& output) const {
+    const std::int64_t wide = mask_bits_per_byte(map());
     const at::Tensor bits = at::arange(wide, output.options().dtype(at::kLong));
     return (output > 0)
         .view({-1, wide})
@@ -93,49 +93,51 @@ constexpr const char* kNames[] = {"output",
                                   "weight gradient",
                                   "bias gradient",
                                   "residual gradient",
-                                  "gates"};
+                                  "relu_mask"};
 
 class BatchNormOnCuda : public CudaTest {
  protected:
-  /// Forward, then backward from the given forward results (its own where there are none). `gated`:
-  /// by a ReLU's gates, as it must be after a residual, and not found from the input.
+  /// Forward, then backward from the given forward results (its own where there are none).
+  /// `masked`: by a ReLU's mask, as it must be after a residual, and not found from the input.
   Results run(const Layer& layer, std::int64_t offset = 0, const Results& forward = {},
-              bool gated = false) {
+              bool masked = false) {
     const at::Device device = layer.input.device();
     const auto map = [&] { return Layer::placed(at::full_like(layer.input, 99), device, offset); };
     const auto row = [&](double value) {
       return at::full({layer.channels}, value, at::TensorOptions(device).dtype(at::kFloat));
     };
-    const at::Tensor gates =
-        at::full({gate_bytes(layer.map())}, 165, at::TensorOptions(device).dtype(at::kByte));
-    Results results = {map(), row(0), row(0), row(3), row(4), map(), row(0), row(0), map(), gates};
+    const at::Tensor relu_mask =
+        at::full({relu_mask_bytes(layer.map())}, 165, at::TensorOptions(device).dtype(at::kByte));
+    Results results = {map(), row(0), row(0), row(3), row(4),
+                       map(), row(0), row(0), map(),  relu_mask};
     const at::Tensor scratch = scratch_of(layer);
-    NormForward how = layer.forward_to(results[0]);
-    const bool keeps_gates = layer.rectifies() && offset == 0;
-    if (keeps_gates) how.gates = pointer<std::uint8_t>(gates);
+    NormForward params = layer.forward_to(results[0]);
+    const bool keeps_relu_mask = layer.rectifies() && offset == 0;
+    if (keeps_relu_mask) params.relu_mask = pointer<std::uint8_t>(relu_mask);
     const NormBatchStatistics statistics = {pointer<float>(results[1]), pointer<float>(results[2]),
                                             pointer<float>(results[3]), pointer<float>(results[4]),
                                             0.25f};
     if (device.is_cpu())
-      cpu::batch_norm_train(how, statistics);
+      cpu::batch_norm_train(params, statistics);
     else
-      cuda::batch_norm_train(how, statistics, scratch.data_ptr(), stream());
+      cuda::batch_norm_train(params, statistics, scratch.data_ptr(), stream());
 
-    const bool masked = (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
-    const bool passes_on =
-        (layer.residual.defined() && masked) || (layer.residual.defined() && layer.added.defined());
+    const bool needs_mask =
+        (layer.residual.defined() || layer.factors.defined()) && layer.rectifies();
+    const bool passes_on = (layer.residual.defined() && needs_mask) ||
+                           (layer.residual.defined() && layer.added.defined());
     const Results& from = forward.empty() ? results : forward;
     const NormBackward back = {
-        .map = how.map,
+        .map = params.map,
         .output_gradient = layer.gradient.data_ptr(),
         .added_gradient = layer.added.defined() ? layer.added.data_ptr() : nullptr,
         .input = layer.input.data_ptr(),
         .factors = layer.sample_factors(),
-        .gates = masked || gated ? pointer<std::uint8_t>(from[9]) : nullptr,
+        .relu_mask = needs_mask || masked ? pointer<std::uint8_t>(from[9]) : nullptr,
         .mean = pointer<float>(from[1]),
         .inverse_deviation = pointer<float>(from[2]),
-        .weight = how.weight,
-        .bias = how.bias,
+        .weight = params.weight,
+        .bias = params.bias,
         .activation = layer.activation,
         .input_gradient = results[5].data_ptr(),
         .residual_gradient = passes_on ? results[8].data_ptr() : nullptr,
@@ -157,7 +159,7 @@ class BatchNormOnCuda : public CudaTest {
   /// Against the CPU; backward starts from the CPU's forward results on both sides.
   void expect_cpu_results(Layer layer, std::int64_t offset = 0) {
     Results host = run(layer);
-    // A gate within rounding of zero may open on one side only: nothing passes through it here.
+    // A mask bit within rounding of zero may be set on one side only: its gradient is 0 here.
     const at::Tensor before = (layer.input.to(at::kFloat) - host[1]) * host[2] * layer.weight;
     const at::Tensor near_zero = (before + layer.bias).abs() < 1e-4;
     layer.gradient.masked_fill_(near_zero, 0);
@@ -171,18 +173,18 @@ class BatchNormOnCuda : public CudaTest {
     const Results device = run(device_layer, offset, forward);
     const Results again = run(device_layer, offset, forward);
     if (layer.rectifies()) {
-      EXPECT_TRUE(at::equal(device[9], device_layer.gates_of(device[0])))
+      EXPECT_TRUE(at::equal(device[9], device_layer.relu_mask_of(device[0])))
           << layer.rows << " x " << layer.channels << ", type " << static_cast<int>(layer.type);
-      Results gated = forward;  // where the GPU itself would open them
-      gated[9] = device[9];
-      EXPECT_TRUE(at::equal(run(device_layer, offset, gated, /*gated=*/true)[5],
-                            run(device_layer, offset, gated)[5]))
+      Results masked = forward;  // where the GPU itself would set it
+      masked[9] = device[9];
+      EXPECT_TRUE(at::equal(run(device_layer, offset, masked, /*masked=*/true)[5],
+                            run(device_layer, offset, masked)[5]))
           << layer.rows << " x " << layer.channels;
     }
     const double rounding = layer.type == FloatType::F32    ? 1e-5
                             : layer.type == FloatType::Bf16 ? 0x1p-7
                                                             : 0x1p-10;
-    for (std::size_t i = 0; i < 9; ++i) {  // gates near zero may open on one side only
+    for (std::size_t i = 0; i < 9; ++i) {  // masks near zero may differ
       const bool is_map = host[i].dim() == 2;
       // A sum over rows of numbers near one, in another order.
       const double sums = i == 6 || i == 7 ? 1e-6 * static_cast<double>(layer.rows) : 0;
@@ -214,7 +216,7 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuForEveryTypeAndEndOnOddSizes) {
 }
 
 TEST_F(BatchNormOnCuda, MatchesTheCpuAcrossTheBoundsOfItsPaths) {
-  // In registers: one block, clusters of 2 to 8, few and many packs a thread, and the last that
+  // In registers: one block, clusters of 2 to 8, few and many packs per thread, and the last that
   // fit; then the first for two kernels, wide ones, and rows that allow no wide reads.
   const std::pair<std::int64_t, std::int64_t> shapes[] = {
       {96, 512},   {384, 256},  {512, 64},    {513, 64},   {1025, 128}, {2049, 40},  {6144, 64},
@@ -238,7 +240,7 @@ TEST_F(BatchNormOnCuda, MatchesTheCpuOnMapsOfHundredsOfThousandsOfRows) {
                                /*has_added=*/channels == 64));
 }
 
-/// In registers with few and many packs a thread, by two kernels, and in rows that allow no wide
+/// In registers with few and many packs per thread, by two kernels, and in rows that allow no wide
 /// reads.
 TEST_F(BatchNormOnCuda, MultipliesEverySampleWithItsFactorAsTheCpu) {
   struct Shape {
@@ -305,7 +307,7 @@ TEST_F(BatchNormOnCuda, WritesOnlyWhatIsWanted) {
     NormBackward back = {.map = {rows, 64, layer.type},
                          .output_gradient = layer.gradient.data_ptr(),
                          .input = layer.input.data_ptr(),
-                         .gates = pointer<std::uint8_t>(all[9]),
+                         .relu_mask = pointer<std::uint8_t>(all[9]),
                          .mean = pointer<float>(all[1]),
                          .inverse_deviation = pointer<float>(all[2]),
                          .weight = pointer<float>(layer.weight),

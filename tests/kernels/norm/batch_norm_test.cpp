@@ -19,7 +19,7 @@ struct Layer {
   bool has_residual;
   double eps = 1e-5;
   std::vector<float> input, residual, gradient, weight, bias;
-  std::vector<float> factors = {};  // one a sample; empty: none
+  std::vector<float> factors = {};  // one per sample; empty: none
 
   std::size_t count() const { return static_cast<std::size_t>(rows * channels); }
   std::size_t width() const { return static_cast<std::size_t>(channels); }
@@ -59,7 +59,7 @@ Layer random_layer(std::int64_t rows, std::int64_t channels, FloatType type, Act
 struct Outcome {
   std::vector<float> output, mean, inverse_deviation, running_mean, running_variance;
   std::vector<float> input_gradient, residual_gradient, weight_gradient, bias_gradient;
-  std::vector<std::uint8_t> gates;
+  std::vector<std::uint8_t> relu_mask;
 };
 
 Outcome forward(const Layer& layer) {
@@ -70,7 +70,7 @@ Outcome forward(const Layer& layer) {
   const std::size_t width = layer.width();
   Outcome outcome;
   outcome.mean.resize(width);
-  outcome.gates.assign(static_cast<std::size_t>(gate_bytes(layer.map())), 0xa5);
+  outcome.relu_mask.assign(static_cast<std::size_t>(relu_mask_bytes(layer.map())), 0xa5);
   outcome.inverse_deviation.resize(width);
   outcome.running_mean.assign(width, 3);
   outcome.running_variance.assign(width, 4);
@@ -83,7 +83,7 @@ Outcome forward(const Layer& layer) {
                          .bias = layer.bias.data(),
                          .activation = layer.activation,
                          .eps = static_cast<float>(layer.eps),
-                         .gates = layer.rectifies() ? outcome.gates.data() : nullptr},
+                         .relu_mask = layer.rectifies() ? outcome.relu_mask.data() : nullptr},
                         {.mean = outcome.mean.data(),
                          .inverse_deviation = outcome.inverse_deviation.data(),
                          .running_mean = outcome.running_mean.data(),
@@ -93,9 +93,9 @@ Outcome forward(const Layer& layer) {
   return outcome;
 }
 
-/// `gated`: a ReLU opens where the forward pass says, as it must after a residual.
-void backward(const Layer& layer, Outcome& outcome, bool gated) {
-  const bool masked = layer.has_residual && layer.rectifies();
+/// `masked`: a ReLU opens where the forward pass says, as it must after a residual.
+void backward(const Layer& layer, Outcome& outcome, bool masked) {
+  const bool needs_mask = layer.has_residual && layer.rectifies();
   const std::vector<std::byte> input = stored(layer.input, layer.type),
                                gradient = stored(layer.gradient, layer.type),
                                factors = stored(layer.factors, layer.type);
@@ -106,18 +106,18 @@ void backward(const Layer& layer, Outcome& outcome, bool gated) {
                             .output_gradient = gradient.data(),
                             .input = input.data(),
                             .factors = layer.factors_in(factors),
-                            .gates = gated || masked ? outcome.gates.data() : nullptr,
+                            .relu_mask = masked || needs_mask ? outcome.relu_mask.data() : nullptr,
                             .mean = outcome.mean.data(),
                             .inverse_deviation = outcome.inverse_deviation.data(),
                             .weight = layer.weight.data(),
                             .bias = layer.bias.data(),
                             .activation = layer.activation,
                             .input_gradient = input_gradient.data(),
-                            .residual_gradient = masked ? residual_gradient.data() : nullptr,
+                            .residual_gradient = needs_mask ? residual_gradient.data() : nullptr,
                             .weight_gradient = outcome.weight_gradient.data(),
                             .bias_gradient = outcome.bias_gradient.data()});
   outcome.input_gradient = loaded(input_gradient.data(), layer.count(), layer.type);
-  if (masked)
+  if (needs_mask)
     outcome.residual_gradient = loaded(residual_gradient.data(), layer.count(), layer.type);
 }
 
@@ -165,7 +165,7 @@ void expect_exact_forward(const Layer& layer, const Outcome& outcome) {
   }
 }
 
-/// From the saved statistics. A ReLU's gate is taken from the forward pass: a value within rounding
+/// From the saved statistics. A ReLU's mask is taken from the forward pass: a value within rounding
 /// of zero may fall on either side of an FP64 one, but backward must open what forward opened.
 void expect_exact_backward(const Layer& layer, const Outcome& outcome) {
   for (std::size_t c = 0; c < layer.width(); ++c) {
@@ -179,22 +179,22 @@ void expect_exact_backward(const Layer& layer, const Outcome& outcome) {
       const double value = normal(i) * weight + bias, s = sigmoid_of(value);
       return gradient * s * (1 + value * (1 - s));
     };
-    const auto gated = [&](std::size_t i) {
+    const auto masked = [&](std::size_t i) {
       if (layer.factors.empty()) return opened(i);
       return nearest(opened(i) * layer.factor(i), layer.type);
     };
     double sum = 0, product = 0, sizes = 0;
     for (std::size_t i = c; i < layer.count(); i += layer.width()) {
-      sum += gated(i);
-      product += gated(i) * normal(i);
-      sizes += std::abs(gated(i)) * (1 + std::abs(normal(i)));
+      sum += masked(i);
+      product += masked(i) * normal(i);
+      sizes += std::abs(masked(i)) * (1 + std::abs(normal(i)));
     }
     ASSERT_NEAR(outcome.bias_gradient[c], sum, 2e-6 * sizes + 1e-12);
     ASSERT_NEAR(outcome.weight_gradient[c], product, 2e-6 * sizes + 1e-12);
     const auto rows = static_cast<double>(layer.rows);
     for (std::size_t i = c; i < layer.count(); i += layer.width()) {
-      const double value = weight * inverse * (gated(i) - sum / rows - normal(i) * product / rows);
-      const double size = std::abs(weight) * inverse * (1 + std::abs(gated(i)));
+      const double value = weight * inverse * (masked(i) - sum / rows - normal(i) * product / rows);
+      const double size = std::abs(weight) * inverse * (1 + std::abs(masked(i)));
       ASSERT_NEAR(outcome.input_gradient[i], value,
                   allowed(layer.type, std::abs(value)) + 1e-5 * size)
           << "channel " << c << " of " << layer.rows << " x " << layer.channels;
@@ -219,8 +219,8 @@ TEST(BatchNorm, IsExactToTheLastDigitsForEveryTypeEndAndOddSize) {
           const Layer layer = random_layer(rows, channels, type, activation, has_residual);
           Outcome outcome = forward(layer);
           expect_exact_forward(layer, outcome);
-          for (const bool gated : {false, layer.rectifies()}) {
-            backward(layer, outcome, gated);
+          for (const bool masked : {false, layer.rectifies()}) {
+            backward(layer, outcome, masked);
             expect_exact_backward(layer, outcome);
           }
           if (HasFatalFailure()) return;
@@ -239,52 +239,52 @@ TEST(BatchNorm, MultipliesEverySampleWithItsFactor) {
           layer.factors = rounded(layer.factors, type);
           Outcome outcome = forward(layer);
           expect_exact_forward(layer, outcome);
-          backward(layer, outcome, /*gated=*/layer.rectifies());
+          backward(layer, outcome, /*masked=*/layer.rectifies());
           expect_exact_backward(layer, outcome);
           if (HasFatalFailure()) return;
         }
 }
 
-/// Eight gates of 16-bit channels, four of F32, or one where a row does not divide so.
+/// Eight mask bits of 16-bit channels, four of F32, or one where a row does not divide so.
 TEST(BatchNorm, PacksAGateABit) {
-  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 8);
-  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 12, .type = FloatType::F32}), 4);
-  EXPECT_EQ(gates_in_byte({.rows = 3, .channels = 12, .type = FloatType::F16}), 1);
-  EXPECT_EQ(gate_bytes({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 9);
-  EXPECT_EQ(gate_bytes({.rows = 3, .channels = 7, .type = FloatType::F32}), 21);
+  EXPECT_EQ(mask_bits_per_byte({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 8);
+  EXPECT_EQ(mask_bits_per_byte({.rows = 3, .channels = 12, .type = FloatType::F32}), 4);
+  EXPECT_EQ(mask_bits_per_byte({.rows = 3, .channels = 12, .type = FloatType::F16}), 1);
+  EXPECT_EQ(relu_mask_bytes({.rows = 3, .channels = 24, .type = FloatType::Bf16}), 9);
+  EXPECT_EQ(relu_mask_bytes({.rows = 3, .channels = 7, .type = FloatType::F32}), 21);
   for (const FloatType type : kFloatTypes)
     for (const std::int64_t channels : {3, 8, 12, 24}) {
       const Layer layer = random_layer(37, channels, type, Activation::Relu, true);
       const Outcome outcome = forward(layer);
-      const auto wide = static_cast<std::size_t>(gates_in_byte(layer.map()));
+      const auto wide = static_cast<std::size_t>(mask_bits_per_byte(layer.map()));
       for (std::size_t i = 0; i < layer.count(); ++i)
-        ASSERT_EQ(outcome.gates[i / wide] >> (i % wide) & 1, outcome.output[i] > 0 ? 1 : 0);
+        ASSERT_EQ(outcome.relu_mask[i / wide] >> (i % wide) & 1, outcome.output[i] > 0 ? 1 : 0);
       if (wide == 1 || wide == 4) {
-        for (const std::uint8_t gates : outcome.gates) ASSERT_LT(gates, 1 << wide);
+        for (const std::uint8_t relu_mask : outcome.relu_mask) ASSERT_LT(relu_mask, 1 << wide);
       }
     }
 }
 
-/// What a lossy codec may do to an input changes no gate.
+/// What a lossy codec may do to an input changes no mask.
 TEST(BatchNorm, OpensTheGatesOfTheForwardPassWhateverTheInputBecame) {
   Layer layer = random_layer(101, 8, FloatType::Bf16, Activation::Relu, false);
   Outcome outcome = forward(layer);
   std::fill(layer.input.begin(), layer.input.end(), -50.0f);
-  backward(layer, outcome, /*gated=*/true);
+  backward(layer, outcome, /*masked=*/true);
   for (std::size_t c = 0; c < 8; ++c) {
     double sum = 0;
     for (std::size_t i = c; i < layer.count(); i += 8)
       sum += outcome.output[i] > 0 ? double{layer.gradient[i]} : 0;
     EXPECT_NEAR(outcome.bias_gradient[c], sum, 1e-4);
   }
-  backward(layer, outcome, /*gated=*/false);
+  backward(layer, outcome, /*masked=*/false);
   EXPECT_EQ(outcome.bias_gradient[0], 0) << "all of it lies below zero";
 }
 
 TEST(BatchNorm, KeepsItsDigitsUnderALargeMean) {
   const Layer layer = random_layer(20011, 5, FloatType::F32, Activation::None, false, 100, 0.1f);
   Outcome outcome = forward(layer);
-  backward(layer, outcome, /*gated=*/false);
+  backward(layer, outcome, /*masked=*/false);
   for (std::size_t c = 0; c < 5; ++c) {
     const ExactChannel exact(layer, c);
     EXPECT_NEAR(outcome.mean[c], exact.mean, 1e-5);
@@ -316,8 +316,8 @@ TEST(BatchNorm, GivesTheBiasWhereAChannelIsConstant) {
 TEST(BatchNorm, TakesMissingParametersAndUnwantedResults) {
   const Layer layer = random_layer(40, 6, FloatType::F32, Activation::Relu, false);
   std::vector<float> output(layer.count()), mean(6), inverse(6), bare(layer.count());
-  NormForward how = {.map = layer.map(), .output = output.data(), .input = layer.input.data()};
-  cpu::batch_norm_train(how, {.mean = mean.data(), .inverse_deviation = inverse.data()});
+  NormForward params = {.map = layer.map(), .output = output.data(), .input = layer.input.data()};
+  cpu::batch_norm_train(params, {.mean = mean.data(), .inverse_deviation = inverse.data()});
   for (std::size_t i = 0; i < layer.count(); ++i)
     ASSERT_FLOAT_EQ(output[i], (layer.input[i] - mean[i % 6]) * inverse[i % 6]);
   std::vector<float> bias_gradient(6);

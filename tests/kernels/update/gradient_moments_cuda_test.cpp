@@ -10,10 +10,10 @@ namespace {
 
 class MomentsOnCuda : public CudaTest {
  protected:
-  /// In as many calls as it takes with `piece` tensors each; 0: all at once.
+  /// In as many calls as it takes with `segment` tensors each; 0: all at once.
   std::vector<LayerMoments> measure(const TensorBunch& bunch, float loss_scale,
                                     const ThreeScales& layer_scales = kUnscaled,
-                                    std::size_t piece = 0) {
+                                    std::size_t segment = 0) {
     const std::vector<TensorEntry> tensors = bunch.entries();
     const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
     const at::Tensor scale = on_device(loss_scale, device_);
@@ -28,7 +28,7 @@ class MomentsOnCuda : public CudaTest {
     cuda::clear_moments(against, moments, 3, stream());
     std::span<const TensorEntry> rest = tensors;
     while (!rest.empty()) {
-      const std::size_t count = piece == 0 ? rest.size() : std::min(piece, rest.size());
+      const std::size_t count = segment == 0 ? rest.size() : std::min(segment, rest.size());
       cuda::add_gradient_moments(rest.first(count), against, scratch, moments, stream());
       rest = rest.subspan(count);
     }
@@ -51,14 +51,14 @@ TEST_F(MomentsOnCuda, GatheredInPiecesAreTheSameSums) {
   const auto one_by_one = measure(device, 1, kUnscaled, 1);
   const auto again = measure(device, 1, kUnscaled, 1);
   EXPECT_EQ(std::memcmp(one_by_one.data(), again.data(), 3 * sizeof(LayerMoments)), 0);
-  for (const std::size_t piece : {0, 3, 50}) {
-    const auto pieces = measure(device, 1, kUnscaled, piece);
+  for (const std::size_t segment : {0, 3, 50}) {
+    const auto segments = measure(device, 1, kUnscaled, segment);
     for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_EQ(pieces[i].count, one_by_one[i].count);
-      EXPECT_EQ(pieces[i].absolute_maximum, one_by_one[i].absolute_maximum);
-      EXPECT_NEAR(pieces[i].sum_of_squares, one_by_one[i].sum_of_squares,
+      EXPECT_EQ(segments[i].count, one_by_one[i].count);
+      EXPECT_EQ(segments[i].absolute_maximum, one_by_one[i].absolute_maximum);
+      EXPECT_NEAR(segments[i].sum_of_squares, one_by_one[i].sum_of_squares,
                   1e-12 * one_by_one[i].sum_of_squares);
-      EXPECT_NEAR(pieces[i].sum, one_by_one[i].sum, 1e-12 * one_by_one[i].sum_of_squares);
+      EXPECT_NEAR(segments[i].sum, one_by_one[i].sum, 1e-12 * one_by_one[i].sum_of_squares);
     }
   }
 }
@@ -93,8 +93,8 @@ TEST_F(MomentsOnCuda, AreTheSameBitsWhereverATensorLies) {
 }
 
 TEST_F(MomentsOnCuda, TakeTensorsOfManyBlocksAndTypes) {
-  std::vector<std::int64_t> sizes = {100 * kMomentsPiece, kMomentsPiece - 8, kMomentsPiece + 1,
-                                     3 * kMomentsPiece + 4100, 12};
+  std::vector<std::int64_t> sizes = {100 * kMomentsSegment, kMomentsSegment - 8,
+                                     kMomentsSegment + 1, 3 * kMomentsSegment + 4100, 12};
   for (std::int64_t i = 0; i < 2 * MomentsList::kCapacity; ++i) sizes.push_back(8 * i + i % 3);
   TensorBunch host(sizes);
   constexpr std::array types = {at::kFloat, at::kBFloat16, at::kHalf, at::kBFloat16};
@@ -108,7 +108,7 @@ TEST_F(MomentsOnCuda, CountElementsThatAreNotFinite) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const double odd : {std::numeric_limits<double>::infinity(), std::nan("")}) {
       SCOPED_TRACE(testing::Message() << c10::toString(type) << odd);
-      TensorBunch host({3 * kMomentsPiece + 5, 700, 4096});
+      TensorBunch host({3 * kMomentsSegment + 5, 700, 4096});
       for (at::Tensor& gradient : host.gradients) gradient = gradient.to(type);
       host.gradients[0].slice(0, 0, {}, 97).fill_(odd);
       host.gradients[1].fill_(odd);

@@ -22,34 +22,39 @@ std::vector<TensorEntry> tensors_at(const std::vector<std::int64_t>& counts,
 }
 
 TEST(MomentsList, CoversEveryElementOnceAndKeepsLayersTogether) {
-  std::vector<std::int64_t> counts = {
-      0, 1, kMomentsPiece - 1, kMomentsPiece, kMomentsPiece + 1, 0, 200 * kMomentsPiece + 3};
+  std::vector<std::int64_t> counts = {0,
+                                      1,
+                                      kMomentsSegment - 1,
+                                      kMomentsSegment,
+                                      kMomentsSegment + 1,
+                                      0,
+                                      200 * kMomentsSegment + 3};
   for (std::int64_t i = 0; i < 3 * MomentsList::kCapacity; ++i) counts.push_back(i % 5);
   const std::vector<char> addresses(counts.size());
   const std::vector<TensorEntry> tensors = tensors_at(counts, addresses);
   std::vector<std::int64_t> covered(counts.size(), 0);
   int lists = 0;
-  for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t pieces) {
+  for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t segments) {
     ++lists;
-    EXPECT_LE(pieces, chunk_count(tensors)) << "the scratch has room for so many";
-    for (std::int32_t piece = 0; piece < pieces; ++piece) {
-      const MomentsPiece where = locate_piece(list, piece);
+    EXPECT_LE(segments, chunk_count(tensors)) << "the scratch has room for so many";
+    for (std::int32_t segment = 0; segment < segments; ++segment) {
+      const MomentsSegment where = locate_segment(list, segment);
       const MomentsTensor& tensor = list.tensors[where.index];
       const auto i =
           static_cast<std::size_t>(static_cast<const char*>(tensor.gradient) - addresses.data());
       EXPECT_EQ(where.begin, covered[i]);
       EXPECT_GT(where.count, 0);
-      EXPECT_LE(where.count, kMomentsPiece);
+      EXPECT_LE(where.count, kMomentsSegment);
       covered[i] = where.begin + where.count;
       EXPECT_EQ(tensor.layer, tensors[i].layer);
-      ASSERT_LE(tensor.layer_begin, piece);
-      ASSERT_GT(tensor.layer_end, piece);
-      ASSERT_LE(tensor.layer_end, pieces);
+      ASSERT_LE(tensor.layer_begin, segment);
+      ASSERT_GT(tensor.layer_end, segment);
+      ASSERT_LE(tensor.layer_end, segments);
       for (const std::int32_t end : {tensor.layer_begin, tensor.layer_end - 1})
-        EXPECT_EQ(list.tensors[locate_piece(list, end).index].layer, tensor.layer);
+        EXPECT_EQ(list.tensors[locate_segment(list, end).index].layer, tensor.layer);
       for (const std::int32_t beyond : {tensor.layer_begin - 1, tensor.layer_end})
-        if (beyond >= 0 && beyond < pieces) {
-          EXPECT_NE(list.tensors[locate_piece(list, beyond).index].layer, tensor.layer);
+        if (beyond >= 0 && beyond < segments) {
+          EXPECT_NE(list.tensors[locate_segment(list, beyond).index].layer, tensor.layer);
         }
     }
   });
@@ -61,8 +66,8 @@ TEST(MomentsList, CountsElementsBeyond32Bits) {
   const std::int64_t count = (std::int64_t{1} << 33) + 1;
   const std::vector<char> addresses(1);
   for_each_moments_list(tensors_at({count}, addresses),
-                        [&](const MomentsList& list, std::int32_t pieces) {
-                          const MomentsPiece last = locate_piece(list, pieces - 1);
+                        [&](const MomentsList& list, std::int32_t segments) {
+                          const MomentsSegment last = locate_segment(list, segments - 1);
                           EXPECT_EQ(last.begin, count - 1);
                           EXPECT_EQ(last.count, 1);
                         });

@@ -5,7 +5,7 @@
 
 namespace triaccel::kernels {
 
-/// A bunch whose states are kept in 8 bits, those of all tensors in one piece each.
+/// A bunch whose states are kept in 8 bits, those of all tensors in one flat buffer each.
 struct CodedBunch {
   TensorBunch plain;              // its states are those the codes were made from
   at::Tensor first, second;       // U8

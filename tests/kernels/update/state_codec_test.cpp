@@ -107,7 +107,7 @@ struct CodedValues {
 
 CodedValues coded(const std::vector<float>& values, Moment moment, std::uint64_t seed) {
   const auto count = static_cast<std::int64_t>(values.size());
-  CodedValues result{Bytes(static_cast<std::size_t>(state_code_bytes(count)), 0xEE),
+  CodedValues result{Bytes(static_cast<std::size_t>(quantized_state_bytes(count)), 0xEE),
                      std::vector<float>(values.size())};
   cpu::encode_state(values.data(), count, moment, seed, result.codes.data());
   cpu::decode_state(result.codes.data(), count, moment, result.values.data());

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/ops/compression/channel_levels.h"
 #include "triaccel/ops/compression/codec_map.h"
 #include "triaccel/ops/compression/group_codec.h"
 

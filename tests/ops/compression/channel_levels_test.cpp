@@ -1,4 +1,3 @@
-#include "triaccel/ops/compression/channel_levels.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

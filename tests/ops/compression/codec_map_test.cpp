@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 
 namespace triaccel {
 namespace {

@@ -5,8 +5,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
-#include "triaccel/ops/compression/window_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 
 namespace triaccel {
 namespace {

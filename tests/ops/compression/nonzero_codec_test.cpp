@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/ops/compression/bit_mask_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 
 namespace triaccel {
 namespace {

@@ -34,7 +34,7 @@ TEST(PredictedCodecOp, GivesATensorBackInTheBytesThatItsPlanTells) {
 }
 
 TEST(PredictedCodecOp, RefusesWhatItDoesNotCode) {
-  EXPECT_FALSE(codes_predicted(at::randn({2, 17, 8})));  // a first token apart: two maps
+  EXPECT_FALSE(can_encode_predicted(at::randn({2, 17, 8})));  // a first token apart: two maps
   EXPECT_THROW(encode_predicted(at::randn({2, 17, 8}), {.band_eighths = {8}}, 9), UsageError);
   EXPECT_THROW(encode_predicted(at::randn({1, 1, 8, 8}),
                                 {.band_eighths = {8}, .rounding = kernels::Rounding::Nearest}, 9),

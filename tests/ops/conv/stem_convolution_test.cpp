@@ -28,7 +28,7 @@ TEST(StemConvolutionOp, IsTheConvolutionOfRoundedNumbers) {
     EXPECT_TRUE(at::allclose(found.to(at::kFloat), wanted, 0x1p-7, 1e-4));
 
     const at::Tensor dy = in_channel_order(at::randn(found.sizes()).to(at::kBFloat16));
-    const at::Tensor gradient = image_weight_gradient(dy, images, weight, geometry);
+    const at::Tensor gradient = stem_weight_gradient(dy, images, weight, geometry);
     EXPECT_EQ(gradient.scalar_type(), at::kFloat);
     EXPECT_EQ(gradient.strides(), weight.strides());
     const at::Tensor wanted_gradient = std::get<1>(at::convolution_backward(
@@ -67,11 +67,11 @@ TEST(StemConvolutionOp, RefusesWhatItCannotCompute) {
   const at::Tensor dy = in_channel_order(at::randn({2, 8, 6, 6}).to(at::kHalf));
   EXPECT_THROW(stem_convolution(images, weight, {.stride = {0, 1}}, at::kHalf), UsageError);
   EXPECT_THROW(stem_convolution(images, weight, {}, at::kFloat), UsageError);
-  EXPECT_NO_THROW(image_weight_gradient(dy, images, weight, {}));
-  EXPECT_THROW(image_weight_gradient({}, images, weight, {}), UsageError);
-  EXPECT_THROW(image_weight_gradient(dy.to(at::kFloat), images, weight, {}), UsageError);
-  EXPECT_THROW(image_weight_gradient(dy.contiguous(), images, weight, {}), UsageError);
-  EXPECT_THROW(image_weight_gradient(dy, images, weight, {.padding = {1, 1}}), UsageError);
+  EXPECT_NO_THROW(stem_weight_gradient(dy, images, weight, {}));
+  EXPECT_THROW(stem_weight_gradient({}, images, weight, {}), UsageError);
+  EXPECT_THROW(stem_weight_gradient(dy.to(at::kFloat), images, weight, {}), UsageError);
+  EXPECT_THROW(stem_weight_gradient(dy.contiguous(), images, weight, {}), UsageError);
+  EXPECT_THROW(stem_weight_gradient(dy, images, weight, {.padding = {1, 1}}), UsageError);
 }
 
 }  // namespace

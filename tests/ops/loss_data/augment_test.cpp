@@ -27,9 +27,9 @@ TEST(AugmentOp, GivesTheSameImageInEitherMemoryFormat) {
   const at::Tensor scale = at::rand({3}), shift = at::rand({3});
   at::Tensor planes = at::empty({9, 3, 8, 8});
   at::Tensor pixels = at::empty({9, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast);
-  const kernels::Augmentation how = {.seed = 4, .padding = 3, .flip = true};
-  augment(planes, images, ids, kEpoch, scale, shift, how);
-  augment(pixels, images, ids, kEpoch, scale, shift, how);
+  const kernels::Augmentation params = {.seed = 4, .padding = 3, .flip = true};
+  augment(planes, images, ids, kEpoch, scale, shift, params);
+  augment(pixels, images, ids, kEpoch, scale, shift, params);
   EXPECT_TRUE(at::equal(planes, pixels));
 }
 

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 
 namespace triaccel {
 

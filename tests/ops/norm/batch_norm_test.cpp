@@ -27,15 +27,17 @@ NormParameters random_parameters() {
 
 NormStatistics empty_statistics() { return {at::empty({10}), at::empty({10})}; }
 
-NormParameters copy_of(const NormParameters& how) {
-  return {how.weight,   how.bias, how.running_mean.clone(), how.running_variance.clone(),
-          how.momentum, how.eps};
+NormParameters copy_of(const NormParameters& params) {
+  return {
+      params.weight,   params.bias, params.running_mean.clone(), params.running_variance.clone(),
+      params.momentum, params.eps};
 }
 
-at::Tensor torch_result(const at::Tensor& input, const NormParameters& how,
+at::Tensor torch_result(const at::Tensor& input, const NormParameters& params,
                         const at::Tensor& residual, Activation activation, bool training) {
-  at::Tensor output = at::batch_norm(input, how.weight, how.bias, how.running_mean,
-                                     how.running_variance, training, how.momentum, how.eps, false);
+  at::Tensor output =
+      at::batch_norm(input, params.weight, params.bias, params.running_mean,
+                     params.running_variance, training, params.momentum, params.eps, false);
   if (residual.defined()) output = output + residual;
   if (activation == Activation::Relu) output = at::relu(output);
   if (activation == Activation::Silu) output = at::silu(output);
@@ -61,7 +63,7 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     at::manual_seed(3);
     const at::Tensor input = image().requires_grad_(), gradient = at::randn({4, 10, 5, 3});
     const at::Tensor residual = has_residual ? image().requires_grad_() : at::Tensor();
-    const NormParameters how = random_parameters(), theirs = copy_of(how);
+    const NormParameters params = random_parameters(), theirs = copy_of(params);
     theirs.weight.requires_grad_();
     theirs.bias.requires_grad_();
     const at::Tensor wanted = torch_result(input, theirs, residual, activation, true);
@@ -70,14 +72,14 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     const at::Tensor output = at::empty_like(input.detach());
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
-    batch_norm_train(output, saved, input.detach(), how,
+    batch_norm_train(output, saved, input.detach(), params,
                      has_residual ? residual.detach() : residual, activation, gates);
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(how.running_mean, theirs.running_mean, 1e-5, 1e-6));
-    EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(params.running_mean, theirs.running_mean, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(params.running_variance, theirs.running_variance, 1e-5, 1e-6));
 
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
-                                                    activation, has_residual, true);
+    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved,
+                                                    params, activation, has_residual, true);
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -95,7 +97,7 @@ TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
     const at::Tensor input = image().requires_grad_(), gradient = at::randn({4, 10, 5, 3});
     const at::Tensor residual = has_residual ? image().requires_grad_() : at::Tensor();
     const at::Tensor factor = at::tensor({0.0f, 1.25f, 0.5f, 1.25f}).view({4, 1, 1, 1});
-    const NormParameters how = random_parameters(), theirs = copy_of(how);
+    const NormParameters params = random_parameters(), theirs = copy_of(params);
     theirs.weight.requires_grad_();
     theirs.bias.requires_grad_();
     at::Tensor wanted = torch_result(input, theirs, {}, Activation::None, true) * factor;
@@ -106,12 +108,12 @@ TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
     const at::Tensor output = at::empty_like(input.detach());
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
-    batch_norm_train(output, saved, input.detach(), how,
+    batch_norm_train(output, saved, input.detach(), params,
                      has_residual ? residual.detach() : residual, activation, gates, {}, factor);
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
-                                                    activation, has_residual, true, factor);
+    EXPECT_TRUE(at::allclose(params.running_variance, theirs.running_variance, 1e-5, 1e-6));
+    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved,
+                                                    params, activation, has_residual, true, factor);
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -137,7 +139,7 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const Activation activation : {Activation::None, Activation::Relu}) {
       const at::Tensor input = image(type), other = image(type), output = at::empty_like(input);
-      const NormParameters how = random_parameters(), by = random_parameters(),
+      const NormParameters params = random_parameters(), by = random_parameters(),
                            theirs = copy_of(by);
       const NormStatistics saved = empty_statistics(), of_other = empty_statistics(),
                            whole = empty_statistics();
@@ -147,12 +149,12 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
       EXPECT_TRUE(at::equal(of_other.inverse_deviation, whole.inverse_deviation));
       EXPECT_TRUE(at::equal(by.running_variance, theirs.running_variance));
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, how, other, activation, gates,
+      batch_norm_train(output, saved, input, params, other, activation, gates,
                        {of_other, by.weight, by.bias});
       const auto exact = [](const at::Tensor& map, const NormParameters& with) {
         return torch_result(map.to(at::kFloat), copy_of(with), {}, Activation::None, true);
       };
-      at::Tensor wanted = exact(input, how) + exact(other, by);
+      at::Tensor wanted = exact(input, params) + exact(other, by);
       if (activation == Activation::Relu) wanted.relu_();
       const double rounding = type == at::kFloat ? 1e-5 : type == at::kHalf ? 0x1p-10 : 0x1p-7;
       EXPECT_TRUE(at::allclose(output.to(at::kFloat), wanted, rounding, 1e-4)) << type;
@@ -162,11 +164,11 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
 TEST(BatchNormOp, EqualsTorchInInference) {
   for (const auto& [activation, has_residual] : kEnds) {
     const at::Tensor input = image(), residual = has_residual ? image() : at::Tensor();
-    const NormParameters how = random_parameters();
+    const NormParameters params = random_parameters();
     const at::Tensor output = at::empty_like(input);
-    batch_norm_infer(output, input, how, residual, activation);
+    batch_norm_infer(output, input, params, residual, activation);
     EXPECT_TRUE(
-        at::allclose(output, torch_result(input, how, residual, activation, false), 1e-5, 1e-5));
+        at::allclose(output, torch_result(input, params, residual, activation, false), 1e-5, 1e-5));
   }
 }
 
@@ -187,11 +189,12 @@ TEST(BatchNormOp, TakesMatricesHalvesAndLayersWithoutParameters) {
 TEST(BatchNormOp, BringsTheGradientIntoTheInputsOrderAndType) {
   const at::Tensor input = image(at::kBFloat16), output = at::empty_like(input);
   const NormStatistics saved = empty_statistics();
-  const NormParameters how = random_parameters();
-  batch_norm_train(output, saved, input, how, input, Activation::None);
+  const NormParameters params = random_parameters();
+  batch_norm_train(output, saved, input, params, input, Activation::None);
   const at::Tensor gradient = at::randn({4, 10, 5, 3}).to(at::kBFloat16);
   const auto backward = [&](const at::Tensor& incoming) {
-    return batch_norm_backward(incoming, {}, input, {}, saved, how, Activation::None, true, true);
+    return batch_norm_backward(incoming, {}, input, {}, saved, params, Activation::None, true,
+                               true);
   };
   const NormGradients plain = backward(gradient.contiguous(at::MemoryFormat::ChannelsLast));
   const NormGradients moved = backward(gradient.to(at::kFloat));
@@ -207,12 +210,12 @@ TEST(BatchNormOp, AddsTheSecondGradientAsASeparateAdditionWould) {
       const at::Tensor input = image(type), output = at::empty_like(input);
       const at::Tensor first = image(type), second = at::randn({4, 10, 5, 3}).to(type);
       const NormStatistics saved = empty_statistics();
-      const NormParameters how = random_parameters();
+      const NormParameters params = random_parameters();
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, how, has_residual ? first : at::Tensor(), activation,
-                       gates);
+      batch_norm_train(output, saved, input, params, has_residual ? first : at::Tensor(),
+                       activation, gates);
       const auto backward = [&](const at::Tensor& gradient, const at::Tensor& added) {
-        return batch_norm_backward(gradient, added, input, gates, saved, how, activation,
+        return batch_norm_backward(gradient, added, input, gates, saved, params, activation,
                                    has_residual, true);
       };
       const NormGradients together = backward(first, second), apart = backward(first + second, {});
@@ -243,7 +246,7 @@ TEST(BatchNormOp, AddsAGradientOfEvenPixelsAlone) {
                                      has_residual, true);
         };
         const NormGradients sparse = backward(even),
-                            dense = backward(spread_even_pixels(even, shape));
+                            dense = backward(scatter_even_pixels(even, shape));
         EXPECT_TRUE(at::equal(sparse.input, dense.input)) << at::IntArrayRef(shape);
         if (has_residual) {
           EXPECT_TRUE(at::equal(sparse.residual, dense.residual)) << at::IntArrayRef(shape);
@@ -279,46 +282,47 @@ TEST(BatchNormOp, KnowsWhichMapsItTakes) {
 TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
   const at::Tensor input = image(), output = at::empty_like(input);
   const NormStatistics saved = empty_statistics();
-  const NormParameters how = random_parameters();
+  const NormParameters params = random_parameters();
   const auto train = [&](const at::Tensor& from, const NormParameters& with,
                          const at::Tensor& residual, Activation activation) {
     batch_norm_train(output, saved, from, with, residual, activation);
   };
-  EXPECT_THROW(train(input.contiguous(), how, {}, Activation::None), UsageError);
-  EXPECT_THROW(train(output, how, {}, Activation::None), UsageError) << "in place";
-  EXPECT_THROW(train(input, how, input, Activation::Silu), UsageError);
-  EXPECT_THROW(train(input, how, input.contiguous(), Activation::Relu), UsageError);
+  EXPECT_THROW(train(input.contiguous(), params, {}, Activation::None), UsageError);
+  EXPECT_THROW(train(output, params, {}, Activation::None), UsageError) << "in place";
+  EXPECT_THROW(train(input, params, input, Activation::Silu), UsageError);
+  EXPECT_THROW(train(input, params, input.contiguous(), Activation::Relu), UsageError);
   EXPECT_THROW(train(input, {.weight = at::ones({9})}, {}, Activation::None), UsageError);
   EXPECT_THROW(
-      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), how, {}, Activation::None),
+      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), params, {}, Activation::None),
       UsageError)
       << "one value per channel";
   EXPECT_THROW(batch_norm_infer(output, input, {}, {}, Activation::None), UsageError);
-  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, true, true),
-               UsageError)
+  EXPECT_THROW(
+      batch_norm_backward(input, {}, input, {}, saved, params, Activation::Relu, true, true),
+      UsageError)
       << "ReLU after a residual without its gates";
-  EXPECT_THROW(batch_norm_backward(input, {}, input, at::empty({4, 7}, at::kByte), saved, how,
+  EXPECT_THROW(batch_norm_backward(input, {}, input, at::empty({4, 7}, at::kByte), saved, params,
                                    Activation::Relu, true, true),
                UsageError)
       << "gates of another map";
   EXPECT_THROW(
-      batch_norm_train(output, saved, input, how, {}, Activation::Silu, empty_norm_gates(input)),
+      batch_norm_train(output, saved, input, params, {}, Activation::Silu, empty_norm_gates(input)),
       UsageError)
       << "a gate of SiLU";
   const auto scale = [&](const at::Tensor& factor, Activation activation,
                          const NormedResidual& by) {
-    batch_norm_train(output, saved, input, how, by.weight.defined() ? input : at::Tensor(),
+    batch_norm_train(output, saved, input, params, by.weight.defined() ? input : at::Tensor(),
                      activation, {}, by, factor);
   };
   EXPECT_THROW(scale(at::ones({4, 10, 1, 1}), Activation::None, {}), UsageError);
   EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::Silu, {}), UsageError);
-  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, how.weight, how.bias}),
+  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, params.weight, params.bias}),
                UsageError);
-  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, false, true,
-                                   at::ones({4, 1, 1, 1})),
+  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, params, Activation::Relu, false,
+                                   true, at::ones({4, 1, 1, 1})),
                UsageError)
       << "ReLU after a factor without its gates";
-  EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, how,
+  EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, params,
                                    Activation::None, false, true),
                UsageError)
       << "an added gradient of another shape";

@@ -46,10 +46,10 @@ TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
                                    .contiguous(at::MemoryFormat::ChannelsLast);
         const auto row = [&] { return at::rand({sizes[1]}, at::TensorOptions(device_)); };
         const NormStatistics saved{row(), row()};
-        const NormParameters how{.weight = row(), .bias = row()};
+        const NormParameters params{.weight = row(), .bias = row()};
         const at::Tensor output = at::empty_like(map), again = at::empty_like(map);
-        batch_norm_train(output, saved, map, how, {}, activation);
-        batch_norm_again(again, saved, map, how, activation);
+        batch_norm_train(output, saved, map, params, {}, activation);
+        batch_norm_again(again, saved, map, params, activation);
         EXPECT_TRUE(at::equal(output, again))
             << at::IntArrayRef(sizes) << " " << type << " " << static_cast<int>(activation);
       }
@@ -64,8 +64,8 @@ TEST_F(MapOpsOnCuda, ConvolveImagesAsOnTheCpu) {
       stem_convolution(images.to(device_), weight.to(device_), geometry, at::kHalf);
   EXPECT_TRUE(at::allclose(found.cpu(), wanted, 0x1p-10, 1e-4));
   EXPECT_TRUE(at::allclose(
-      image_weight_gradient(found, images.to(device_), weight.to(device_), geometry).cpu(),
-      image_weight_gradient(found.cpu(), images, weight, geometry), 1e-4, 1e-3));
+      stem_weight_gradient(found, images.to(device_), weight.to(device_), geometry).cpu(),
+      stem_weight_gradient(found.cpu(), images, weight, geometry), 1e-4, 1e-3));
 }
 
 TEST_F(MapOpsOnCuda, TakeAndSpreadEvenPixelsAsOnTheCpu) {
@@ -77,7 +77,7 @@ TEST_F(MapOpsOnCuda, TakeAndSpreadEvenPixelsAsOnTheCpu) {
       const at::Tensor even = even_pixels(map.to(device_));
       EXPECT_TRUE(at::equal(even.cpu(), even_pixels(map))) << at::IntArrayRef(sizes);
       EXPECT_TRUE(
-          at::equal(spread_even_pixels(even, sizes).cpu(), spread_even_pixels(even.cpu(), sizes)))
+          at::equal(scatter_even_pixels(even, sizes).cpu(), scatter_even_pixels(even.cpu(), sizes)))
           << at::IntArrayRef(sizes);
     }
 }
@@ -102,7 +102,7 @@ TEST_F(MapOpsOnCuda, AddAGradientOfEvenPixelsToANorms) {
                                    has_residual, /*want_input=*/true);
       };
       const NormGradients sparse = backward(even), again = backward(even),
-                          dense = backward(spread_even_pixels(even, sizes));
+                          dense = backward(scatter_even_pixels(even, sizes));
       EXPECT_TRUE(at::equal(sparse.input, again.input)) << at::IntArrayRef(sizes);
       // A small map is summed in another order when it is added to pixel by pixel.
       EXPECT_TRUE(at::allclose(sparse.input, dense.input, 0x1p-7, 1e-5)) << at::IntArrayRef(sizes);
@@ -127,12 +127,12 @@ TEST_F(MapOpsOnCuda, AddAnotherNormWithoutItsOutput) {
           return at::empty({sizes[1]}, at::TensorOptions(device).dtype(at::kFloat));
         };
         const at::Tensor x = input.to(device), r = other.to(device), output = at::empty_like(x);
-        const NormParameters how = {.weight = weight.to(device), .bias = bias.to(device)};
+        const NormParameters params = {.weight = weight.to(device), .bias = bias.to(device)};
         const NormStatistics saved = {row(), row()}, of_other = {row(), row()};
         const at::Tensor gates = empty_norm_gates(x);
-        batch_norm_statistics(of_other, r, how);
-        batch_norm_train(output, saved, x, how, r, Activation::Relu, gates,
-                         {of_other, how.weight, how.bias});
+        batch_norm_statistics(of_other, r, params);
+        batch_norm_train(output, saved, x, params, r, Activation::Relu, gates,
+                         {of_other, params.weight, params.bias});
         return std::vector<at::Tensor>{output, of_other.mean, of_other.inverse_deviation, gates};
       };
       const auto host = joined(at::kCPU), found = joined(device_), again = joined(device_);

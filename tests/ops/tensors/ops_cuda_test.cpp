@@ -9,11 +9,9 @@
 #include "triaccel/kernels/update/step_control.h"
 #include "triaccel/ops/loss_data/augment.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/ops/update/layer_scales.h"
 #include "triaccel/ops/update/restore_if_skipped.h"
-#include "triaccel/ops/update/scaled_cast.h"
 
 namespace triaccel {
 namespace {
@@ -33,12 +31,12 @@ TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
                    d_shift = shift.to(device_);
   at::Tensor ids = at::zeros({16}, at::kLong).to(device_), epoch = ids.narrow(0, 0, 1).clone();
   at::Tensor output = at::empty({16, 3, 8, 8}, device_).contiguous(at::MemoryFormat::ChannelsLast);
-  const kernels::Augmentation how = {.seed = 2, .padding = 2, .flip = true};
+  const kernels::Augmentation params = {.seed = 2, .padding = 2, .flip = true};
   at::cuda::CUDAGraph graph;
   {
     const c10::cuda::CUDAStreamGuard pool(c10::cuda::getStreamFromPool());
     graph.capture_begin();
-    augment(output, d_images, ids, epoch, d_scale, d_shift, how);
+    augment(output, d_images, ids, epoch, d_scale, d_shift, params);
     graph.capture_end();
   }
   for (std::int64_t e = 0; e < 3; ++e) {
@@ -50,7 +48,7 @@ TEST_F(OpsOnCuda, ACapturedBatchFollowsIdsAndEpoch) {
     graph.replay();
     synchronize(device_);
     at::Tensor expected = at::empty({16, 3, 8, 8});
-    augment(expected, images, host_ids, host_epoch, scale, shift, how);
+    augment(expected, images, host_ids, host_epoch, scale, shift, params);
     EXPECT_TRUE(at::equal(output.cpu(), expected)) << "epoch " << e;
   }
 }

@@ -1,4 +1,3 @@
-#include "triaccel/ops/update/scaled_cast.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

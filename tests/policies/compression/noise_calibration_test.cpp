@@ -19,8 +19,8 @@ std::vector<SavedStatistics> inputs_of(std::int64_t layers) {
   return tensors;
 }
 
-CodeNoise noise_of(const std::vector<double>& variances) {
-  CodeNoise noise;
+CompressionNoise noise_of(const std::vector<double>& variances) {
+  CompressionNoise noise;
   for (const double variance : variances) {
     noise.layers.push_back({.variance = variance, .square = 1});
     noise.code_variance += variance;

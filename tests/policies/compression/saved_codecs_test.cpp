@@ -166,12 +166,12 @@ TEST(PutSavedPlans, SayWhichLayersCode) {
   std::vector<SavedStatistics> tensors = tensors_of(census);
   tensors[0].layer = tensors[1].layer = 0;
   tensors[2].layer = 1;
-  StepPlan step{.layers = {3, LayerPlan{.saved = ActivationFormat::Coded}}};
+  StepPlan step{.layers = {3, LayerPlan{.saved = ActivationFormat::Compressed}}};
   put_saved_plans(
       step, census, tensors,
       {{}, {.codec = SavedCodec::Groups, .eighths = 16}, {.codec = SavedCodec::Mask}, {}});
   EXPECT_EQ(step.saved.size(), 4u);
-  EXPECT_EQ(step.layers[0].saved, ActivationFormat::Coded);
+  EXPECT_EQ(step.layers[0].saved, ActivationFormat::Compressed);
   EXPECT_EQ(step.layers[1].saved, ActivationFormat::Lossless);
   EXPECT_EQ(step.layers[2].saved, ActivationFormat::Raw);
 }

@@ -112,7 +112,7 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
 
 TEST(MetricsFiles, ReadBackTheNoiseOfCodesByLayer) {
   StepReport report = sample_report(10);
-  report.code_noise = CodeNoise{
+  report.code_noise = CompressionNoise{
       .code_variance = 0.3, .batch_variance = 4, .error = 0.01, .layers = {{0.1, 2}, {0.2, 0.5}}};
   const std::string line = to_jsonl(interval_record(report, sample_plan()));
   const auto read = std::get<IntervalRecord>(from_jsonl(line, "t"));

@@ -34,7 +34,7 @@ TEST(ScheduledPlan, ReadsBackEqual) {
 
 StepPlan compressed_plan() {
   StepPlan plan = controlled_plan();
-  plan.layers[0].saved = ActivationFormat::Coded;
+  plan.layers[0].saved = ActivationFormat::Compressed;
   plan.layers[1].saved = ActivationFormat::Lossless;
   plan.saved = {{},
                 {.codec = SavedCodec::Mask},

@@ -21,7 +21,7 @@ TEST(EvaluatorOnCuda, FindsTheSameWhenItsPassesAreReplayed) {
   if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
   const c10::Device gpu(c10::kCUDA, 0);
   set_arithmetic(/*deterministic=*/true);
-  let_cuda_memory_grow();  // as every run does
+  allow_expandable_segments();  // as every run does
   const WorkStream stream(gpu);
   const SideStreams side;
   at::manual_seed(3);

@@ -54,7 +54,7 @@ TEST_P(LooksOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   }
   for (const at::Tensor& tensor : parts.network.module->buffers())
     EXPECT_TRUE(tensor.equal(before[i++]));
-  const CodeNoise noise =
+  const CompressionNoise noise =
       parts.runner->code_noise(plan, *parts.data.train, numbers(256, 64, device));
   EXPECT_LE(noise.error, 0.02);
   EXPECT_GT(noise.code_variance, 0);

@@ -47,7 +47,7 @@ TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
     StepPlan plan = parts.plan;
     PolicyEvents events;
     compression.look(at::arange(RunCompression::kSamples), plan, events);
-    const CodeNoise noise =
+    const CompressionNoise noise =
         parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_LE(noise.error, bound);
     EXPECT_GT(noise.error, 0);
@@ -272,7 +272,7 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     EXPECT_GT(report.predictions.predicted, report.predictions.blocks / 4);
     EXPECT_GT(report.saved->predicted_away_bytes, 0);
     EXPECT_NE(compression.prediction_seconds(), 0);
-    const CodeNoise noise =
+    const CompressionNoise noise =
         parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_GT(noise.error, 0);
     EXPECT_LT(noise.error, 0.05);

@@ -218,8 +218,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
                                          std::tuple("triaccel", "adamw")));
 
 /// What reports of a run tell of codes, in their order.
-std::vector<CodeNoise> noise_of(const Recorder& run) {
-  std::vector<CodeNoise> told;
+std::vector<CompressionNoise> noise_of(const Recorder& run) {
+  std::vector<CompressionNoise> told;
   for (const StepReport& report : run.reports)
     if (report.code_noise) told.push_back(*report.code_noise);
   return told;
@@ -298,7 +298,7 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
     const RunRecord told = read_run_record(run);
     EXPECT_EQ(told.summary->code_noise_by_layer, summary.code_noise_by_layer) << last;
     EXPECT_EQ(told.summary->predictions, summary.predictions) << last;
-    std::vector<CodeNoise> noise;
+    std::vector<CompressionNoise> noise;
     for (const IntervalRecord& interval : told.metrics.intervals)
       if (interval.report.code_noise) noise.push_back(*interval.report.code_noise);
     EXPECT_EQ(noise, noise_of(whole)) << last;

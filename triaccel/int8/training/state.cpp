@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {

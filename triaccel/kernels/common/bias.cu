@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kSumThreads)
 
 void sum_runs(const BiasedMatrix& shape, std::int64_t runs, const void* matrix, float* sums,
               cudaStream_t stream) {
-  with_channel_pack(shape.type, shape.channels, starts_packs(matrix),
+  with_channel_pack(shape.type, shape.channels, aligned_for_vectors(matrix),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const std::int64_t packs = shape.channels / kPack;
                       std::int64_t groups = blocks_for(packs, kSumLanes);
@@ -103,7 +103,7 @@ void sum_runs(const BiasedMatrix& shape, std::int64_t runs, const void* matrix, 
 
 void add_bias(const BiasedMatrix& shape, const float* bias, void* matrix, cudaStream_t stream) {
   if (shape.rows * shape.channels == 0) return;
-  with_channel_pack(shape.type, shape.channels, starts_packs(matrix),
+  with_channel_pack(shape.type, shape.channels, aligned_for_vectors(matrix),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const std::int64_t packs = shape.channels / kPack;
                       const std::int64_t lanes = packs <= kThreads ? packs : kThreads / 2;

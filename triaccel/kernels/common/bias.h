@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {

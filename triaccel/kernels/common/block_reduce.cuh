@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+// By hand rather than with CUB: sums of structs keep an order that the CPU oracle can repeat, and
+// including CUB would add more to each compilation than these few functions.
 namespace triaccel::kernels::cuda {
 
 /// `mine` of the lane `distance` above; a struct is moved word by word.

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/common/stored_quad.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 
 namespace triaccel::kernels::cuda {
 
@@ -27,15 +27,25 @@ struct ChannelPack {
   }
 };
 
-template <typename Stored, int kPack>
+/// Whether what is read may leave the caches first: no kernel of the layer reads it again.
+enum class Reuse { Again, Last };
+
+template <typename Stored, int kPack, Reuse kReuse = Reuse::Again>
 __device__ ChannelPack<Stored, kPack> load_channels(const void* map, std::int64_t element) {
   const auto* from = static_cast<const typename Stored::Word*>(map) + element;
   if constexpr (kPack == 1) {
     return {*from};
   } else {
-    const uint4 raw = *reinterpret_cast<const uint4*>(from);
+    const auto* wide = reinterpret_cast<const uint4*>(from);
+    const uint4 raw = kReuse == Reuse::Last ? __ldcs(wide) : *wide;
     return {raw.x, raw.y, raw.z, raw.w};
   }
+}
+
+template <typename Stored, int kPack>
+__device__ void unpack(const ChannelPack<Stored, kPack>& pack, float (&values)[kPack]) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) values[k] = pack.value(k);
 }
 
 /// Rounded to nearest even.
@@ -57,19 +67,19 @@ __device__ ChannelPack<Stored, kPack> pack_channels(const float (&values)[kPack]
 }
 
 template <typename Stored, int kPack>
-__device__ void store_channels(void* map, std::int64_t element, const float (&values)[kPack]) {
+__device__ void store_channels(void* map, std::int64_t element,
+                               const ChannelPack<Stored, kPack>& pack) {
   auto* to = static_cast<typename Stored::Word*>(map) + element;
-  const ChannelPack<Stored, kPack> pack = pack_channels<Stored, kPack>(values);
   if constexpr (kPack == 1)
     *to = pack.raw[0];
-  else  // said outright: the compiler takes an assignment apart into four stores
+  else  // explicitly: the compiler splits an assignment into four stores
     __stwb(reinterpret_cast<uint4*>(to),
            make_uint4(pack.raw[0], pack.raw[1], pack.raw[2], pack.raw[3]));
 }
 
-template <typename... Pointers>
-bool starts_packs(Pointers... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+template <typename Stored, int kPack>
+__device__ void store_channels(void* map, std::int64_t element, const float (&values)[kPack]) {
+  store_channels(map, element, pack_channels<Stored, kPack>(values));
 }
 
 /// body(stored type, channels of a pack as a constant), with the widest pack that the count of

@@ -1,6 +1,5 @@
 #include "triaccel/kernels/common/even_pixels.h"
 
-#include "triaccel/kernels/common/even_pixels_math.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 
@@ -40,8 +39,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    spread_kernel(const uint4* even, uint4* all, Index index, FastDivide packs, std::int64_t wide,
-                  std::int64_t count) {
+    scatter_kernel(const uint4* even, uint4* all, Index index, FastDivide packs, std::int64_t wide,
+                   std::int64_t count) {
   write_packs(all, count, packs, [&](std::int32_t pixel, std::int32_t pack) {
     const std::int32_t source = index.even_of(pixel);
     return source < 0 ? uint4{} : even[source * wide + pack];
@@ -62,14 +61,15 @@ void launch(std::string_view who, Kernel kernel, const EvenPixels& pixels, std::
 
 }  // namespace
 
-void take_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
-                      void* even, cudaStream_t stream) {
-  launch("take_even_pixels", take_kernel, pixels, pixels.even(), pixel_bytes, all, even, stream);
+void gather_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
+                        void* even, cudaStream_t stream) {
+  launch("gather_even_pixels", take_kernel, pixels, pixels.even(), pixel_bytes, all, even, stream);
 }
 
-void spread_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
-                        void* all, cudaStream_t stream) {
-  launch("spread_even_pixels", spread_kernel, pixels, pixels.all(), pixel_bytes, even, all, stream);
+void scatter_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
+                         void* all, cudaStream_t stream) {
+  launch("scatter_even_pixels", scatter_kernel, pixels, pixels.all(), pixel_bytes, even, all,
+         stream);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "triaccel/kernels/common/even_pixels_math.h"
-
 namespace triaccel::kernels::cpu {
 namespace {
 
@@ -14,8 +12,8 @@ constexpr std::int64_t kBytesAlone = 1 << 18;  // below, another thread costs mo
 
 }  // namespace
 
-void take_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
-                      void* even) {
+void gather_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* all,
+                        void* even) {
   if (pixels.all() == 0) return;
   const Index index(pixels);
   const auto* const from = static_cast<const std::byte*>(all);
@@ -26,8 +24,8 @@ void take_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const 
                 static_cast<std::size_t>(pixel_bytes));
 }
 
-void spread_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
-                        void* all) {
+void scatter_even_pixels(const EvenPixels& pixels, std::int64_t pixel_bytes, const void* even,
+                         void* all) {
   if (pixels.all() == 0) return;
   const Index index(pixels);
   const auto* const from = static_cast<const std::byte*>(even);

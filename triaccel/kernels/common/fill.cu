@@ -1,4 +1,4 @@
-#include "triaccel/kernels/common/fill_math.h"
+#include "triaccel/kernels/common/fill.h"
 #include "triaccel/kernels/common/launch.cuh"
 
 namespace triaccel::kernels::cuda {

@@ -3,13 +3,19 @@
 #include <string_view>
 
 #include "triaccel/kernels/common/launch.cuh"
-#include "triaccel/kernels/common/ptx_target.cuh"
 
 namespace triaccel::kernels::cuda {
 
-// A kernel of a few microseconds pays one more for its start. Launched overlapped (CUDA's
-// programmatic dependent launch, sm_90 and later), it starts while the kernel before it in the
-// stream is still ending, whoever wrote that one, and waits where it needs what that one leaves.
+/// The chip that the code which runs on the current device was made for: 90 for sm_90. The device
+/// alone does not tell what its code can do: PTX of an older chip runs on it too. 0: none runs.
+int code_target();
+
+/// Code that waits for the kernel before it, and knows clusters.
+inline bool code_is_for_sm_90() { return code_target() >= 90; }
+
+// For a short kernel the launch latency counts. Launched overlapped (CUDA's programmatic dependent
+// launch, sm_90 and later), it starts while the kernel before it in the stream is still ending,
+// whoever wrote that one, and waits where it needs that kernel's results.
 
 struct LaunchShape {
   dim3 grid, threads;
@@ -62,7 +68,7 @@ __device__ inline void wait_for_previous_kernel() {
 
 /// Lets the next kernel of the stream, if launched overlapped, start and wait as soon as every
 /// block has come here or ended. All blocks have started by then, so that it takes room from none
-/// of them; but its own settle where room is first, not evenly over the chip. Therefore only in the
+/// of them; but its own go where room is first, not evenly over the chip. Therefore only in the
 /// first kernel of two that belong together, where its memory is read, and in kernels of a few
 /// blocks.
 __device__ inline void let_next_kernel_begin() {

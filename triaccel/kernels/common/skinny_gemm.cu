@@ -8,7 +8,7 @@
 // to compute. The weight comes out of the L2 cache, where all blocks meet: of many rows a block
 // takes more, to read it less often.
 //
-// Beyond the last row or output, the last is read again and left out: a load
+// Beyond the last row or output, the last is read again and ignored: a load
 // under a condition would be issued only when its number is due. Places in the weight and in a
 // block's rows are counted in int, since what finds an address stands between the end of the kernel
 // before and the first load. And kernels are compiled for one block a multiprocessor: for more, the
@@ -118,7 +118,7 @@ template <typename Stored, int kPack, int kRows>
 __global__ void __launch_bounds__(kGradientThreads, 1)
     input_gradient_kernel(SkinnyGemm shape, const void* output_gradient, const void* weight,
                           void* input_gradient) {
-  static_assert(kGradientThreads == 32 && kMostSkinnyOutputs == 32);
+  static_assert(kGradientThreads == 32 && kMaxSkinnyOutputs == 32);
   const int lane = static_cast<int>(threadIdx.x), outputs = static_cast<int>(shape.outputs);
   const int features = static_cast<int>(shape.features);
   const int feature = (static_cast<int>(blockIdx.y) * kGradientThreads + lane) * kPack;
@@ -156,8 +156,8 @@ __global__ void __launch_bounds__(kGradientThreads, 1)
 }
 
 void check_counts(const SkinnyGemm& shape) {
-  ensure(shape.outputs > 0 && shape.outputs <= kMostSkinnyOutputs, "the outputs are few");
-  ensure(shape.features <= kMostSkinnyFeatures, "the weight's numbers are counted in int");
+  ensure(shape.outputs > 0 && shape.outputs <= kMaxSkinnyOutputs, "the outputs are few");
+  ensure(shape.features <= kMaxSkinnyFeatures, "the weight's numbers are counted in int");
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ void skinny_gemm(const SkinnyGemm& shape, const void* input, const void* weight,
                  void* output, cudaStream_t stream) {
   check_counts(shape);
   if (shape.rows == 0) return;
-  with_channel_pack(shape.type, shape.features, starts_packs(input, weight),
+  with_channel_pack(shape.type, shape.features, aligned_for_vectors(input, weight),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const std::int64_t warps = std::clamp<std::int64_t>(
                           divide_up(shape.features, 32 * kPack), 1, kThreads / 32);
@@ -190,7 +190,7 @@ void skinny_input_gradient(const SkinnyGemm& shape, const void* output_gradient,
                            void* input_gradient, cudaStream_t stream) {
   check_counts(shape);
   if (shape.rows * shape.features == 0) return;
-  with_channel_pack(shape.type, shape.features, starts_packs(weight, input_gradient),
+  with_channel_pack(shape.type, shape.features, aligned_for_vectors(weight, input_gradient),
                     [&]<typename Stored, int kPack>(Stored, std::integral_constant<int, kPack>) {
                       const unsigned columns = blocks_for(shape.features, kGradientThreads * kPack);
                       const auto launch = [&]<int kRows>(std::integral_constant<int, kRows>) {

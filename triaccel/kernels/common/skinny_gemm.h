@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -11,16 +11,16 @@ namespace triaccel::kernels {
 /// and the weight [outputs][features], all dense and of one type.
 struct SkinnyGemm {
   std::int64_t rows = 0;
-  std::int64_t features = 0;  // at most kMostSkinnyFeatures
-  std::int64_t outputs = 0;   // at most kMostSkinnyOutputs
+  std::int64_t features = 0;  // at most kMaxSkinnyFeatures
+  std::int64_t outputs = 0;   // at most kMaxSkinnyOutputs
   FloatType type = FloatType::F32;
 };
 
 /// On CUDA a lane of a warp holds each output's gradient. Of more outputs libraries' products fill
 /// their tiles, and tensor cores pay.
-inline constexpr std::int64_t kMostSkinnyOutputs = 32;
+inline constexpr std::int64_t kMaxSkinnyOutputs = 32;
 /// On CUDA a place in the weight is an int, and blocks lie along the features.
-inline constexpr std::int64_t kMostSkinnyFeatures = 1 << 20;
+inline constexpr std::int64_t kMaxSkinnyFeatures = 1 << 20;
 
 /// skinny_gemm: output = input * weight^T + bias, with bias[outputs] or null for none;
 /// skinny_input_gradient: input_gradient = output_gradient * weight. Sums are FP32, in an order

@@ -77,7 +77,7 @@ TRIACCEL_HOST_DEVICE inline ChunkRange locate_chunk(const List& list, std::int32
 }
 
 /// Calls body(list, chunks, first_chunk) for every kCapacity tensors in order, where first_chunk
-/// counts the chunks of the lists before. Empty tensors are left out.
+/// counts the chunks of the lists before. Empty tensors are skipped.
 template <typename Body>
 void for_each_list(std::span<const TensorEntry> tensors, Body body) {
   TensorList list;

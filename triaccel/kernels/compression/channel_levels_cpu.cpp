@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/compression/channel_levels_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

@@ -10,7 +10,7 @@ namespace triaccel::kernels {
 enum class Gelu : std::uint8_t { None, Erf, Tanh };
 
 /// What becomes of a decoded element x before it is written, so that a tensor which follows from a
-/// coded one element by element costs one pass over memory and no second tensor:
+/// encoded one element by element costs one pass over memory and no second tensor:
 ///
 ///   activation((x - mean) * (weight * inverse_deviation) + bias) * scale
 ///

@@ -21,7 +21,7 @@ TRIACCEL_HOST_DEVICE inline float unlevelled(float value, float lowest, float ra
   return fused(range, value, lowest);
 }
 
-/// The norm and SiLU of an element; ReLU is left to its gate.
+/// The norm and SiLU of an element; ReLU is applied through its mask.
 TRIACCEL_HOST_DEVICE inline float codec_mapped(float x, const NormCoefficients& norm,
                                                Activation activation) {
   const float value = normalised(x, norm.mean, norm.scale, norm.bias);
@@ -89,5 +89,18 @@ TRIACCEL_HOST_DEVICE inline float gelu(float x) {
 TRIACCEL_HOST_DEVICE inline bool gate_opens(const std::uint32_t* gate, std::int64_t element) {
   return (gate[element / 32] >> (element % 32) & 1u) != 0;
 }
+
+/// codec_mapped with SiLU in six instructions: the norm is one multiplication with what follows
+/// from the channel alone. Off in the last bits, as SiLU may be.
+class NormedSilu {
+ public:
+  TRIACCEL_HOST_DEVICE explicit NormedSilu(const NormCoefficients& norm = {})
+      : scale_(norm.scale), shift_(norm.bias - norm.mean * norm.scale) {}
+
+  TRIACCEL_HOST_DEVICE float operator()(float x) const { return silu(fused(x, scale_, shift_)); }
+
+ private:
+  float scale_, shift_;
+};
 
 }  // namespace triaccel::kernels

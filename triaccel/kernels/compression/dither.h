@@ -7,7 +7,7 @@
 
 namespace triaccel::kernels {
 
-/// How a value between two levels is rounded when it is coded, and read when it is decoded.
+/// How a value between two levels is rounded when it is encoded, and read when it is decoded.
 enum class Rounding : std::uint8_t {
   Dither,  // code = floor(z + u), read as code - u + 1/2: unbiased, error uniform, variance 1/12
   Stochastic,  // code = floor(z + u), read as code: unbiased, variance 1/6 on average
@@ -73,7 +73,7 @@ TRIACCEL_HOST_DEVICE inline OffsetWords offset_words(const RandomWords& drawn) {
     offsets.words[i] = drawn.words[i];
     offsets.words[i + 4] = turned(drawn.words[i]);
 #ifdef __CUDA_ARCH__
-    asm("" : "+r"(offsets.words[i + 4]));  // nvcc would turn it anew for each of its offsets
+    asm("" : "+r"(offsets.words[i + 4]));  // nvcc would turn it again for each of its offsets
 #endif
   }
   return offsets;

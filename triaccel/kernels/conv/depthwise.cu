@@ -3,19 +3,9 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-/// A convolution of one map into another. For stride 1 the input's gradient is one too, of the
-/// output's gradient, with every filter turned by half a turn.
-struct FilterJob {
-  const void* from;
-  const float* weight;
-  void* to;
-  MapSize from_size, to_size;
-  std::int32_t padding_rows, padding_columns;
-  std::int64_t channels;
-  bool turned;
-  StripCut cut;  // of the map `to`
-};
-
+/// For stride 1 the input's gradient is such a convolution too, of the output's gradient, with
+/// every filter turned.
+///
 /// Slides down the rows of `from`. Row `step` of a strip, counted from its first, reaches the rows
 /// of `to` whose sums lie in a ring of as many slots; the loop is unrolled over the ring, so that
 /// every slot is a register. A sum starts with the row its first tap reads and is stored after the
@@ -23,7 +13,7 @@ struct FilterJob {
 /// meet, the compiler would copy half of the registers.
 template <typename Pack, int filter, int stride>
 __global__ void __launch_bounds__(kStripThreads, 4)
-    filter_kernel(const __grid_constant__ FilterJob job, Pack pack) {
+    filter_kernel(const __grid_constant__ StripJob job, Pack pack) {
   using Word = typename Pack::Word;
   constexpr int channels = Pack::kChannels;
   constexpr int slots = divide_up(filter, stride);
@@ -31,14 +21,8 @@ __global__ void __launch_bounds__(kStripThreads, 4)
   constexpr int columns = (kStripColumns - 1) * stride + filter;
   __shared__ GroupFilters<Pack, filter> filters;
 
-  const auto groups = static_cast<std::uint32_t>(job.cut.groups);
-  const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
-  wait_for_previous_kernel();
-  filters.load(job.weight, job.channels, group, job.turned, pack);
-  const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
-  const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
-  if (strip >= job.cut.strips || index >= job.cut.packs) return;
-
+  const auto [strip, lane, index, exists] = begin_strip(job, filters, job.turned, pack);
+  if (!exists) return;
   float taps[filter * filter][channels];
   filters.read(lane, taps);
 
@@ -111,7 +95,7 @@ __global__ void __launch_bounds__(kStripThreads, 4)
 }
 
 template <int stride>
-void launch(std::string_view who, const DepthwiseShape& shape, const FilterJob& job,
+void launch(std::string_view who, const DepthwiseShape& shape, const StripJob& job,
             cudaStream_t stream) {
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
@@ -125,19 +109,8 @@ void launch(std::string_view who, const DepthwiseShape& shape, const FilterJob& 
 void depthwise_forward(const DepthwiseShape& shape, const void* input, const float* weight,
                        void* output, cudaStream_t stream) {
   if (shape.images == 0 || shape.channels == 0) return;
-  const FilterJob job = {
-      .from = input,
-      .weight = weight,
-      .to = output,
-      .from_size = size_of(shape.rows.input, shape.columns.input),
-      .to_size = size_of(shape.rows.output, shape.columns.output),
-      .padding_rows = static_cast<std::int32_t>(shape.rows.padding),
-      .padding_columns = static_cast<std::int32_t>(shape.columns.padding),
-      .channels = shape.channels,
-      .turned = false,
-      .cut = cut_into_strips(shape, shape.rows.output, shape.columns.output,
-                             {.threads = kStripThreads}),
-  };
+  const StripJob job = strip_job(shape, input, weight, output, /*backward=*/false,
+                                 shape.rows.output, shape.columns.output);
   const auto launcher = shape.stride == 1 ? launch<1> : launch<2>;
   launcher("depthwise_forward", shape, job, stream);
 }
@@ -146,20 +119,12 @@ void depthwise_input_gradient(const DepthwiseShape& shape, const void* output_gr
                               const float* weight, void* input_gradient, cudaStream_t stream) {
   if (shape.images == 0 || shape.channels == 0) return;
   if (shape.stride == 2)
-    return spread_gradient(shape, output_gradient, weight, input_gradient, stream);
-  const FilterJob job = {
-      .from = output_gradient,
-      .weight = weight,
-      .to = input_gradient,
-      .from_size = size_of(shape.rows.output, shape.columns.output),
-      .to_size = size_of(shape.rows.input, shape.columns.input),
-      .padding_rows = static_cast<std::int32_t>(shape.filter - 1 - shape.rows.padding),
-      .padding_columns = static_cast<std::int32_t>(shape.filter - 1 - shape.columns.padding),
-      .channels = shape.channels,
-      .turned = true,
-      .cut =
-          cut_into_strips(shape, shape.rows.input, shape.columns.input, {.threads = kStripThreads}),
-  };
+    return scatter_gradient(shape, output_gradient, weight, input_gradient, stream);
+  StripJob job = strip_job(shape, output_gradient, weight, input_gradient, /*backward=*/true,
+                           shape.rows.input, shape.columns.input);
+  job.padding_rows = shape.filter - 1 - job.padding_rows;
+  job.padding_columns = shape.filter - 1 - job.padding_columns;
+  job.turned = true;
   launch<1>("depthwise_input_gradient", shape, job, stream);
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/conv/depthwise.h"
 #include "triaccel/kernels/conv/depthwise_work.h"
 
@@ -43,16 +42,7 @@ struct HalfPair {
     values[1] = Stored::value(static_cast<std::uint16_t>(word >> 16));
   }
   __device__ Word pack(const float* values) const {
-#if __CUDA_ARCH__ >= 800
-    Word word;
-    if constexpr (std::is_same_v<Stored, StoredAs<FloatType::Bf16>>)
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
-    else
-      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
-    return word;
-#else
-    return Word{Stored::word(values[0])} | Word{Stored::word(values[1])} << 16;
-#endif
+    return rounded_pair(Stored{}, values[0], values[1]);
   }
   __device__ float rounded(float value) const { return Stored::value(Stored::word(value)); }
 };
@@ -119,7 +109,7 @@ void with_filter_and_pack(const DepthwiseShape& shape, Body body) {
   return is_f16 ? body(filter, HalfPair<F16>{}) : body(filter, HalfPair<Bf16>{});
 }
 
-/// One map, as many packs a pixel as the strips say.
+/// One map, as many packs per pixel as the strips say.
 struct MapSize {
   std::int32_t rows, columns;
 };
@@ -225,14 +215,63 @@ struct GroupFilters {
   }
 };
 
-/// depthwise_input_gradient for stride 2.
-void spread_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
-                     void* input_gradient, cudaStream_t stream);
-
 inline constexpr int kStripThreads = 128;  // of a block, where a thread takes one strip
 
 inline MapSize size_of(std::int64_t rows, std::int64_t columns) {
   return {static_cast<std::int32_t>(rows), static_cast<std::int32_t>(columns)};
+}
+
+/// From one map to another through a filter per channel; a thread takes a strip of `to`.
+struct StripJob {
+  const void* from;
+  const float* weight;
+  void* to;
+  MapSize from_size, to_size;
+  std::int32_t padding_rows, padding_columns;
+  std::int64_t channels;
+  bool turned;  // every filter, by half a turn
+  StripCut cut;
+  std::int32_t cut_rows;  // that the strips lie on: rows of `to`, or pairs of them
+};
+
+/// Of the forward pass, or where `backward` from the output to the input.
+inline StripJob strip_job(const DepthwiseShape& shape, const void* from, const float* weight,
+                          void* to, bool backward, std::int64_t cut_rows,
+                          std::int64_t cut_columns) {
+  const MapSize input = size_of(shape.rows.input, shape.columns.input);
+  const MapSize output = size_of(shape.rows.output, shape.columns.output);
+  return {.from = from,
+          .weight = weight,
+          .to = to,
+          .from_size = backward ? output : input,
+          .to_size = backward ? input : output,
+          .padding_rows = static_cast<std::int32_t>(shape.rows.padding),
+          .padding_columns = static_cast<std::int32_t>(shape.columns.padding),
+          .channels = shape.channels,
+          .turned = false,
+          .cut = cut_into_strips(shape, cut_rows, cut_columns, {.threads = kStripThreads}),
+          .cut_rows = static_cast<std::int32_t>(cut_rows)};
+}
+
+/// What a thread works on.
+struct ThreadStrip {
+  std::uint32_t strip;
+  std::int32_t lane, index;  // its pack, in the block and of the pixel
+  bool exists;
+};
+
+/// Waits for the kernel before and loads the filters of the block's group; by the whole block.
+template <typename Pack, int filter>
+__device__ __forceinline__ ThreadStrip begin_strip(const StripJob& job,
+                                                   GroupFilters<Pack, filter>& filters, bool turned,
+                                                   Pack pack) {
+  const auto groups = static_cast<std::uint32_t>(job.cut.groups);
+  const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
+  wait_for_previous_kernel();
+  filters.load(job.weight, job.channels, group, turned, pack);
+  const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
+  const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
+  return {strip, lane, index, strip < job.cut.strips && index < job.cut.packs};
 }
 
 /// The groups of one place are neighbours, since they share lines of memory.
@@ -242,5 +281,9 @@ LaunchShape strip_shape(const StripCut& cut) {
   return {.grid = unsigned(cut.groups * divide_up(cut.strips, rows)),
           .threads = dim3(kLanes<Pack>, rows)};
 }
+
+/// depthwise_input_gradient for stride 2.
+void scatter_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
+                      void* input_gradient, cudaStream_t stream);
 
 }  // namespace triaccel::kernels::cuda

@@ -8,38 +8,21 @@ constexpr int kPairs = kStripColumns / 2;
 /// With the padding counted in, rows 2t and 2t + 1 of the input read rows t, t - 1, ... of the
 /// output: the even one through the even taps, the odd one through the odd taps. Columns likewise.
 /// So the input is cut into pairs of rows and columns; pair 0 is the first that lies in the map.
-struct SpreadJob {
-  const void* from;
-  const float* weight;
-  void* to;
-  MapSize from_size, to_size;
-  std::int32_t padding_rows, padding_columns;
-  std::int64_t channels;
-  std::int32_t pair_rows;  // pairs one above the other
-  StripCut cut;            // rows are pairs of rows, columns are columns
-};
-
 template <typename Pack, int filter>
 __global__ void __launch_bounds__(kStripThreads, 4)
-    spread_kernel(const __grid_constant__ SpreadJob job, Pack pack) {
+    scatter_kernel(const __grid_constant__ StripJob job, Pack pack) {
   using Word = typename Pack::Word;
   constexpr int channels = Pack::kChannels;
   constexpr int reach = (filter + 1) / 2;  // rows of `from` that a row of `to` reads, at most
   constexpr int columns = kPairs + reach - 1;
   __shared__ GroupFilters<Pack, filter> filters;
 
-  const auto groups = static_cast<std::uint32_t>(job.cut.groups);
-  const auto group = static_cast<std::int32_t>(blockIdx.x % groups);
-  wait_for_previous_kernel();
-  filters.load(job.weight, job.channels, group, false, pack);
-  const std::uint32_t strip = blockIdx.x / groups * blockDim.y + threadIdx.y;
-  const std::int32_t lane = threadIdx.x, index = group * kLanes<Pack> + lane;
-  if (strip >= job.cut.strips || index >= job.cut.packs) return;
-
+  const auto [strip, lane, index, exists] = begin_strip(job, filters, /*turned=*/false, pack);
+  if (!exists) return;
   float taps[filter * filter][channels];
   filters.read(lane, taps);
 
-  const StripPlace place = locate_strip(job.cut, job.pair_rows, strip);
+  const StripPlace place = locate_strip(job.cut, job.cut_rows, strip);
   const std::int32_t first_row = job.padding_rows / 2 + place.row;
   const std::int32_t first_column = job.padding_columns / 2 + place.column / 2;
   ColumnReader<Word, columns> from(job.from, job.from_size, job.cut.packs, place.image,
@@ -99,25 +82,13 @@ std::int64_t pairs_of(const DepthwiseAxis& axis) {
 
 }  // namespace
 
-void spread_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
-                     void* input_gradient, cudaStream_t stream) {
-  const std::int64_t pair_rows = pairs_of(shape.rows);
-  const SpreadJob job = {
-      .from = output_gradient,
-      .weight = weight,
-      .to = input_gradient,
-      .from_size = size_of(shape.rows.output, shape.columns.output),
-      .to_size = size_of(shape.rows.input, shape.columns.input),
-      .padding_rows = static_cast<std::int32_t>(shape.rows.padding),
-      .padding_columns = static_cast<std::int32_t>(shape.columns.padding),
-      .channels = shape.channels,
-      .pair_rows = static_cast<std::int32_t>(pair_rows),
-      .cut = cut_into_strips(shape, pair_rows, 2 * pairs_of(shape.columns),
-                             {.threads = kStripThreads}),
-  };
+void scatter_gradient(const DepthwiseShape& shape, const void* output_gradient, const float* weight,
+                      void* input_gradient, cudaStream_t stream) {
+  const StripJob job = strip_job(shape, output_gradient, weight, input_gradient, /*backward=*/true,
+                                 pairs_of(shape.rows), 2 * pairs_of(shape.columns));
   with_filter_and_pack(shape, [&](auto filter, auto pack) {
     using Pack = decltype(pack);
-    launch_overlapped("depthwise_input_gradient", spread_kernel<Pack, decltype(filter)::kValue>,
+    launch_overlapped("depthwise_input_gradient", scatter_kernel<Pack, decltype(filter)::kValue>,
                       strip_shape<Pack>(job.cut), stream, job, pack);
   });
 }

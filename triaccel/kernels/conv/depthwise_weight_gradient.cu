@@ -5,7 +5,7 @@ namespace triaccel::kernels::cuda {
 namespace {
 
 constexpr std::string_view kWho = "depthwise_weight_gradient";
-constexpr int kMostThreads = 512;
+constexpr int kMaxThreads = 512;
 
 struct WeightJob {
   const void* output_gradient;
@@ -22,7 +22,7 @@ struct WeightJob {
 template <int lanes, int channels, int taps>
 __device__ void store_block_sums(float (&sums)[taps][channels], float* to, std::int64_t end) {
   constexpr int count = lanes * channels * taps;
-  __shared__ float slots[kMostThreads / 32 / 2][count];
+  __shared__ float slots[kMaxThreads / 32 / 2][count];
   const int thread = threadIdx.y * lanes + threadIdx.x;
   const int warp = thread / 32, warps = blockDim.y * lanes / 32;
   float* const lane_slot = slots[0] + threadIdx.x * channels * taps;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void add_strip(const WeightJob& job, std::uint32_t st
 }
 
 template <typename Pack, int filter, int stride>
-__global__ void __launch_bounds__(kMostThreads, 1)
+__global__ void __launch_bounds__(kMaxThreads, 1)
     weight_kernel(const __grid_constant__ WeightJob job, Pack pack) {
   constexpr int channels = Pack::kChannels, taps = filter * filter;
   const auto group = static_cast<std::int32_t>(blockIdx.x);

@@ -79,7 +79,7 @@ inline WeightGradientWork weight_gradient_work(const DepthwiseShape& shape) {
     return cut_into_strips(shape, shape.rows.output, shape.columns.output,
                            {.threads = threads, .wanted_blocks = wanted_blocks, .least_height = 4});
   };
-  // Where one block a group is quick enough, a second kernel to add partial sums would cost more.
+  // Where one block per group is quick enough, a second kernel to add partial sums would cost more.
   const StripCut whole = cut(0);
   const std::int64_t turns_alone = divide_up(whole.strips, threads_alone / pack_lanes(shape));
   if (turns_alone * whole.height <= most_rows_alone)

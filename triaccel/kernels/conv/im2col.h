@@ -25,7 +25,7 @@ struct PatchSource {
   PatchWindows columns = {};
 };
 
-/// One row a window: matrix [window rows, columns.windows; rows.taps, columns.taps, pixel_bytes]
+/// One row per window: matrix [window rows, columns.windows; rows.taps, columns.taps, pixel_bytes]
 /// for the window rows [begin, end) of the samples * rows.windows there are. A tap outside the map
 /// is zero bytes, which is 0 in every number format.
 namespace cpu {

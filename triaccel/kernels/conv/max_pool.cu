@@ -87,7 +87,7 @@ struct Best {
   }
 };
 
-/// Square windows of kWindow taps a side; 0: any.
+/// Square windows of kWindow taps per side; 0: any.
 template <typename Stored, int kPack, int kWindow>
 __global__ void __launch_bounds__(kPoolThreads, kPoolBlocks)
     pool_kernel(const void* map, void* values, std::uint8_t* taps,
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kPoolThreads, kPoolBlocks)
 void max_pool(const PoolShape& shape, const void* map, void* values, std::uint8_t* taps,
               cudaStream_t stream) {
   if (shape.images * shape.channels == 0) return;
-  with_channel_pack(shape.type, shape.channels, starts_packs(map, values, taps),
+  with_channel_pack(shape.type, shape.channels, aligned_for_vectors(map, values, taps),
                     [&]<typename Stored, int kPack>(Stored, Constant<kPack>) {
                       const auto launch = [&](auto kernel) {
                         launch_pooling("max_pool", kernel, shape, kPack, shape.rows.output,

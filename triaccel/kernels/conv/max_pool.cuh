@@ -6,7 +6,6 @@
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 #include "triaccel/kernels/conv/max_pool.h"
-#include "triaccel/kernels/conv/max_pool_math.h"
 
 // How both directions of a pooling are cut into threads.
 namespace triaccel::kernels::cuda {

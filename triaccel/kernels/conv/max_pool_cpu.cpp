@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/conv/max_pool_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

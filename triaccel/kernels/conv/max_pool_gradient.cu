@@ -158,7 +158,7 @@ void max_pool_gradient(const PoolShape& shape, const void* output_gradient,
                        cudaStream_t stream) {
   if (shape.images * shape.channels == 0) return;
   with_channel_pack(shape.type, shape.channels,
-                    starts_packs(output_gradient, second_gradient, taps, map_gradient),
+                    aligned_for_vectors(output_gradient, second_gradient, taps, map_gradient),
                     [&]<typename Stored, int kPack>(Stored, Constant<kPack>) {
                       const auto launch = [&](auto kernel, std::int64_t pixels_of_place) {
                         launch_pooling("max_pool_gradient", kernel, shape, kPack,

@@ -5,8 +5,8 @@
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/common/stored_quad.cuh"
 #include "triaccel/kernels/common/tensor_core.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/conv/stem_convolution_work.h"
 
 // What both directions of a convolution over images share: tiles of pixels in shared memory.
@@ -27,14 +27,14 @@ struct ImageAxis {
 };
 
 struct ImageWork {
-  ImageTiles tiles;
+  StemTiles tiles;
   ImageAxis rows, columns;
   FastDivide seen_columns, tile_columns, column_tiles, row_tiles;
   std::int32_t taps, channels, filters;
   bool channels_last;
   FloatType image_type;
 
-  ImageWork(const StemConvolutionShape& shape, const ImageTiles& cut)
+  ImageWork(const StemConvolutionShape& shape, const StemTiles& cut)
       : tiles(cut),
         rows(shape.rows),
         columns(shape.columns),
@@ -50,14 +50,14 @@ struct ImageWork {
 };
 
 /// Words of eight bytes that a tile takes; even, so that what follows it lies at 16 bytes.
-TRIACCEL_HOST_DEVICE inline std::int32_t tile_words(const ImageTiles& tiles) {
+TRIACCEL_HOST_DEVICE inline std::int32_t tile_words(const StemTiles& tiles) {
   return (tiles.seen_rows * tiles.pitch + 1) / 2 * 2;
 }
 
-/// The tiles of `shape`; call it where cut_image_tiles gave some.
-inline ImageTiles tiles_of(std::string_view who, const StemConvolutionShape& shape) {
-  const std::optional<ImageTiles> tiles = cut_image_tiles(shape);
-  ensure(tiles.has_value(), text(who, " got a shape that cut_image_tiles does not cut"));
+/// The tiles of `shape`; call it where cut_stem_tiles gave some.
+inline StemTiles tiles_of(std::string_view who, const StemConvolutionShape& shape) {
+  const std::optional<StemTiles> tiles = cut_stem_tiles(shape);
+  ensure(tiles.has_value(), text(who, " got a shape that cut_stem_tiles does not cut"));
   return *tiles;
 }
 

@@ -108,8 +108,8 @@ void stem_convolution(const StemConvolutionShape& shape, const void* images, con
   });
 }
 
-void image_weight_gradient(const StemConvolutionShape& shape, const void* output_gradient,
-                           const void* images, float* weight_gradient) {
+void stem_weight_gradient(const StemConvolutionShape& shape, const void* output_gradient,
+                          const void* images, float* weight_gradient) {
   with_types(shape, [&]<typename Image, typename Stored>(Image, Stored) {
     add_gradients<Image, Stored>(shape, output_gradient, images, weight_gradient);
   });

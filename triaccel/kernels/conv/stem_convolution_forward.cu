@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kForwardThreads = 128;
 constexpr int kWarpMatrices = 4;                   // of 8 windows each, that a warp takes of a tile
-constexpr std::int64_t kMostBlocks = 528;          // four for each multiprocessor of a large chip
+constexpr std::int64_t kMaxBlocks = 528;           // four for each multiprocessor of a large chip
 constexpr int kPixelsAtOnce = 4, kTapsAtOnce = 8;  // that a thread has on their way
 static_assert(kForwardThreads / 32 * kWarpMatrices * 8 == kTileWindows);
 
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kForwardThreads, 4)
   constexpr int kMatrices = filters / 16;
   extern __shared__ uint4 shared[];
   const ImageWork& image = work.image;
-  const ImageTiles& tiles = image.tiles;
+  const StemTiles& tiles = image.tiles;
   auto* const weights = reinterpret_cast<std::uint32_t*>(shared);
   uint2* const tile = reinterpret_cast<uint2*>(weights + work.steps * pairs_a_step(filters));
   auto* const tap_pixels = reinterpret_cast<std::int32_t*>(tile + tile_words(tiles));
@@ -142,12 +142,12 @@ void stem_convolution(const StemConvolutionShape& shape, const void* images, con
                       void* output, cudaStream_t stream) {
   constexpr std::string_view who = "stem_convolution";
   if (shape.images == 0) return;
-  const ImageTiles tiles = tiles_of(who, shape);
+  const StemTiles tiles = tiles_of(who, shape);
   const FilterGroups groups = group_filters(shape.filters);
   const auto steps = static_cast<std::int32_t>(divide_up(image_taps(shape), kStepTaps));
   const ForwardWork work = {
       .image = ImageWork(shape, tiles), .step_taps = FastDivide(steps * kStepTaps), .steps = steps};
-  const auto most_blocks = std::max<std::int64_t>(1, kMostBlocks / groups.count);
+  const auto most_blocks = std::max<std::int64_t>(1, kMaxBlocks / groups.count);
   const auto launch = [&]<int filters, typename Stored>(std::integral_constant<int, filters>,
                                                         Stored) {
     const std::size_t bytes = steps * pairs_a_step(filters) * sizeof(std::uint32_t) +

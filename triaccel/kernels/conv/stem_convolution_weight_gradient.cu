@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kGradientThreads = kGradientWarps * 32;
 constexpr int kPixelsAThread = kTilePixels / kGradientThreads;
-constexpr int kMostTapGroups = kMostImageTaps / kGroupTaps;
-static_assert(kMostTapGroups <= kGradientWarps);
+constexpr int kMaxTapGroups = kMaxStemTaps / kGroupTaps;
+static_assert(kMaxTapGroups <= kGradientWarps);
 
 /// 16-bit numbers from one window's gradient to the next in shared memory: with the gap, eight
 /// windows lie in different banks.
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kGradientThreads, 2)
   constexpr int kMatrices = filters / 16, kSums = kMatrices * 4 * 4;
   constexpr int kBuffer = kTileWindows * gradient_pitch(filters);
   extern __shared__ uint4 shared[];
-  const ImageTiles& tiles = work.tiles;
+  const StemTiles& tiles = work.tiles;
   auto* const gradients = reinterpret_cast<std::uint16_t*>(shared);
   uint2* const tile = reinterpret_cast<uint2*>(gradients + 2 * kBuffer);
   auto* const window_pixels = reinterpret_cast<std::int32_t*>(tile + tile_words(tiles));
@@ -165,10 +165,10 @@ struct WeightPlace {
 
 }  // namespace
 
-void image_weight_gradient(const StemConvolutionShape& shape, const void* output_gradient,
-                           const void* images, float* scratch, float* weight_gradient,
-                           cudaStream_t stream) {
-  constexpr std::string_view who = "image_weight_gradient";
+void stem_weight_gradient(const StemConvolutionShape& shape, const void* output_gradient,
+                          const void* images, float* scratch, float* weight_gradient,
+                          cudaStream_t stream) {
+  constexpr std::string_view who = "stem_weight_gradient";
   const ImageGradientWork work = image_gradient_work(shape, tiles_of(who, shape));
   const ImageWork of_images(shape, work.tiles);
   const auto tap_groups = static_cast<std::int32_t>(work.tap_groups);

@@ -37,7 +37,7 @@ inline constexpr int kGroupTaps = 8;      // of the weight gradient: the columns
 
 /// Tiles of windows, which cover the output of every image; those at its lower and right ends may
 /// reach beyond it.
-struct ImageTiles {
+struct StemTiles {
   std::int32_t rows, columns;            // windows of a tile
   std::int32_t row_tiles, column_tiles;  // of an image
   std::int32_t seen_rows, seen_columns;  // pixels that a tile sees
@@ -49,16 +49,16 @@ struct ImageTiles {
 
 /// Empty where a tile would hold less than one matrix of windows, or taps and channels are too
 /// many.
-constexpr std::optional<ImageTiles> cut_image_tiles(const StemConvolutionShape& shape) {
+constexpr std::optional<StemTiles> cut_stem_tiles(const StemConvolutionShape& shape) {
   constexpr std::int64_t least_windows = 16, banks = 16;  // banks of eight bytes
   const WindowAxis &rows = shape.rows, &columns = shape.columns;
-  if (image_taps(shape) > kMostImageTaps || shape.channels > kMostImageChannels ||
+  if (image_taps(shape) > kMaxStemTaps || shape.channels > kMaxStemChannels ||
       shape.filters % 8 != 0)
     return {};
   const auto even = [](std::int64_t count, std::int64_t size) {  // parts of about equal size
     return divide_up(count, divide_up(count, size));
   };
-  std::optional<ImageTiles> best;
+  std::optional<StemTiles> best;
   std::int64_t least_cost = 0;
   for (std::int64_t most = 1; most <= std::min<std::int64_t>(columns.output, kTileWindows);
        ++most) {
@@ -80,21 +80,21 @@ constexpr std::optional<ImageTiles> cut_image_tiles(const StemConvolutionShape& 
     const std::int64_t cost = row_tiles * column_tiles * (kTileWindows + seen_rows * seen_columns);
     if (best && cost >= least_cost) continue;
     least_cost = cost;
-    best = ImageTiles{.rows = static_cast<std::int32_t>(height),
-                      .columns = static_cast<std::int32_t>(width),
-                      .row_tiles = static_cast<std::int32_t>(row_tiles),
-                      .column_tiles = static_cast<std::int32_t>(column_tiles),
-                      .seen_rows = static_cast<std::int32_t>(seen_rows),
-                      .seen_columns = static_cast<std::int32_t>(seen_columns),
-                      .pitch = static_cast<std::int32_t>(pitch),
-                      .count = shape.images * row_tiles * column_tiles};
+    best = StemTiles{.rows = static_cast<std::int32_t>(height),
+                     .columns = static_cast<std::int32_t>(width),
+                     .row_tiles = static_cast<std::int32_t>(row_tiles),
+                     .column_tiles = static_cast<std::int32_t>(column_tiles),
+                     .seen_rows = static_cast<std::int32_t>(seen_rows),
+                     .seen_columns = static_cast<std::int32_t>(seen_columns),
+                     .pitch = static_cast<std::int32_t>(pitch),
+                     .count = shape.images * row_tiles * column_tiles};
   }
   return best;
 }
 
 /// Where the pixels of a window begin in a tile. Windows are numbered row by row; those beyond the
 /// last, which fill up a matrix, see what the last one sees.
-TRIACCEL_HOST_DEVICE constexpr std::int32_t window_pixel(const ImageTiles& tiles,
+TRIACCEL_HOST_DEVICE constexpr std::int32_t window_pixel(const StemTiles& tiles,
                                                          std::int32_t row_stride,
                                                          std::int32_t column_stride,
                                                          std::int32_t window) {
@@ -103,7 +103,7 @@ TRIACCEL_HOST_DEVICE constexpr std::int32_t window_pixel(const ImageTiles& tiles
 }
 
 /// Where the pixel of a tap lies, from its window's first. Taps beyond the last are the last one.
-TRIACCEL_HOST_DEVICE constexpr std::int32_t tap_pixel(const ImageTiles& tiles, std::int32_t taps,
+TRIACCEL_HOST_DEVICE constexpr std::int32_t tap_pixel(const StemTiles& tiles, std::int32_t taps,
                                                       std::int32_t tap_columns, std::int32_t tap) {
   const std::int32_t live = tap < taps ? tap : taps - 1;
   return live / tap_columns * tiles.pitch + live % tap_columns;
@@ -147,7 +147,7 @@ TRIACCEL_HOST_DEVICE constexpr std::int32_t weight_pair(std::int32_t filters, st
 
 /// Weight gradient: each block adds up many tiles for one group of filters, and leaves its sums.
 struct ImageGradientWork {
-  ImageTiles tiles;
+  StemTiles tiles;
   FilterGroups groups;
   std::int64_t blocks;  // for each group of filters
   std::int64_t tap_groups;
@@ -163,7 +163,7 @@ TRIACCEL_HOST_DEVICE constexpr std::int32_t window_of(std::int32_t inner) {
 }
 
 constexpr ImageGradientWork image_gradient_work(const StemConvolutionShape& shape,
-                                                const ImageTiles& tiles) {
+                                                const StemTiles& tiles) {
   constexpr std::int64_t most_blocks = 264, least_tiles = 4;  // two blocks a multiprocessor
   const FilterGroups groups = group_filters(shape.filters);
   const std::int64_t tap_groups = divide_up(image_taps(shape), kGroupTaps);
@@ -205,9 +205,9 @@ TRIACCEL_HOST_DEVICE constexpr GradientPlace gradient_place(std::int32_t index,
           .channel = channel};
 }
 
-/// FP32 numbers of scratch that cuda::image_weight_gradient needs, where tiles can be cut.
-constexpr std::int64_t image_scratch(const StemConvolutionShape& shape) {
-  const ImageGradientWork work = image_gradient_work(shape, cut_image_tiles(shape).value());
+/// FP32 numbers of scratch that cuda::stem_weight_gradient needs, where tiles can be cut.
+constexpr std::int64_t stem_scratch(const StemConvolutionShape& shape) {
+  const ImageGradientWork work = image_gradient_work(shape, cut_stem_tiles(shape).value());
   return work.blocks * work.partial;
 }
 

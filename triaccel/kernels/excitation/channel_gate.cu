@@ -1,23 +1,11 @@
 #include "triaccel/kernels/excitation/channel_gate.h"
 
-#include <type_traits>
-
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/float_type_math.h"
+#include "triaccel/kernels/common/channel_pack.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
-
-/// Neighbouring channels of one pixel that a thread moves at once: 16 bytes, or one channel where
-/// the count of channels or an address does not allow it.
-template <typename Stored, int count>
-struct alignas(count * sizeof(typename Stored::Word)) ChannelPack {
-  typename Stored::Word words[count];
-};
-
-template <typename Stored>
-inline constexpr int kWide = 16 / sizeof(typename Stored::Word);
 
 /// How a grid covers the maps: a block is `lanes` threads along the packs of a pixel times `rows`
 /// along the pixels.
@@ -86,7 +74,7 @@ __device__ Place locate(const MapGrid& grid) {
 template <typename Stored, int count, bool product>
 __global__ void __launch_bounds__(kSumThreads)
     sum_kernel(PixelSum sum, const __grid_constant__ MapGrid grid) {
-  using Pack = ChannelPack<Stored, count>;
+  using Pack = WordPack<typename Stored::Word, count>;
   const Place place = locate(grid);
   const bool real = place.pack < grid.packs;
   wait_for_previous_kernel();
@@ -134,7 +122,7 @@ __global__ void __launch_bounds__(kSumThreads)
 template <typename Stored, int count>
 __global__ void __launch_bounds__(kGateThreads)
     gate_kernel(ChannelGate gate, const __grid_constant__ MapGrid grid) {
-  using Pack = ChannelPack<Stored, count>;
+  using Pack = WordPack<typename Stored::Word, count>;
   const Place place = locate(grid);
   wait_for_previous_kernel();
   if (place.pack >= grid.packs) return;
@@ -171,23 +159,6 @@ __global__ void __launch_bounds__(kGateThreads)
   }
 }
 
-bool aligned(std::initializer_list<const void*> pointers) {
-  return std::all_of(pointers.begin(), pointers.end(), [](const void* pointer) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;  // so is null
-  });
-}
-
-/// Calls body(Stored, channels of a pack as a constant) with the widest pack that fits.
-template <typename Body>
-void with_pack(const ChannelMaps& maps, bool can_be_wide, Body body) {
-  with_stored_type(maps.type, [&]<typename Stored>(Stored stored) {
-    if (can_be_wide && maps.channels % kWide<Stored> == 0)
-      body(stored, std::integral_constant<int, kWide<Stored>>{});
-    else
-      body(stored, std::integral_constant<int, 1>{});
-  });
-}
-
 LaunchShape shape_of(const MapGrid& grid) {
   return {.grid = unsigned(grid.blocks), .threads = {unsigned(grid.lanes), unsigned(grid.rows)}};
 }
@@ -197,24 +168,25 @@ LaunchShape shape_of(const MapGrid& grid) {
 void pixel_sum(const ChannelMaps& maps, const PixelSum& sum, cudaStream_t stream) {
   if (maps.images * maps.channels == 0) return;
   ensure(maps.pixels > 0, "a map has pixels");
-  with_pack(maps, aligned({sum.map, sum.factor, sum.result}),
-            [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
-              const MapGrid grid = sum_grid(maps, count);
-              launch_overlapped("pixel_sum",
-                                sum.factor != nullptr ? sum_kernel<Stored, count, true>
-                                                      : sum_kernel<Stored, count, false>,
-                                shape_of(grid), stream, sum, grid);
-            });
+  with_channel_pack(maps.type, maps.channels, aligned_for_vectors(sum.map, sum.factor, sum.result),
+                    [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
+                      const MapGrid grid = sum_grid(maps, count);
+                      launch_overlapped("pixel_sum",
+                                        sum.factor != nullptr ? sum_kernel<Stored, count, true>
+                                                              : sum_kernel<Stored, count, false>,
+                                        shape_of(grid), stream, sum, grid);
+                    });
 }
 
 void channel_gate(const ChannelMaps& maps, const ChannelGate& gate, cudaStream_t stream) {
   if (maps.images * maps.channels * maps.pixels == 0) return;
-  with_pack(maps, aligned({gate.map, gate.gate, gate.offset, gate.result}),
-            [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
-              const MapGrid grid = gate_grid(maps, count);
-              launch_overlapped("channel_gate", gate_kernel<Stored, count>, shape_of(grid), stream,
-                                gate, grid);
-            });
+  with_channel_pack(maps.type, maps.channels,
+                    aligned_for_vectors(gate.map, gate.gate, gate.offset, gate.result),
+                    [&]<typename Stored, int count>(Stored, std::integral_constant<int, count>) {
+                      const MapGrid grid = gate_grid(maps, count);
+                      launch_overlapped("channel_gate", gate_kernel<Stored, count>, shape_of(grid),
+                                        stream, gate, grid);
+                    });
 }
 
 }  // namespace triaccel::kernels::cuda

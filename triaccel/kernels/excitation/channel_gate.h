@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -26,7 +26,7 @@ struct PixelSum {
 };
 
 /// result[image][pixel][channel] = map * gate + offset / divisor, gate and offset being
-/// [image][channel]. Either half may be left out: map and gate null, or offset null. Reads the map
+/// [image][channel]. Either half is optional: map and gate null, or offset null. Reads the map
 /// once and writes the result.
 struct ChannelGate {
   const void* map = nullptr;

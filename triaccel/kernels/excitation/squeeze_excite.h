@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -13,6 +13,11 @@ namespace triaccel::kernels {
 //   gates  = sigmoid(excite * silu(hidden) + excite_bias)
 // Arithmetic is FP32 whatever the types, and every sum is added in an order that depends on the
 // shape alone.
+
+/// The gradient of a sigmoid's input, from its output and the gradient of that.
+TRIACCEL_HOST_DEVICE inline float sigmoid_gradient(float gate, float gradient) {
+  return gradient * gate * (1.0f - gate);
+}
 
 struct ExciteShape {
   std::int64_t samples = 0;
@@ -63,21 +68,23 @@ struct ExciteParameters {
 };
 
 namespace cpu {
-void excite_forward(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how);
+void excite_forward(const ExciteShape& shape, const ExciteLayers& layers,
+                    const ExciteForward& params);
 void excite_backward(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how);
-void excite_parameters(const ExciteShape& shape, const ExciteParameters& how);
+                     const ExciteBackward& params);
+void excite_parameters(const ExciteShape& shape, const ExciteParameters& params);
 }  // namespace cpu
 namespace cuda {
 /// Whether the current device keeps both weights, cut into the pieces of a cluster's blocks, in
 /// shared memory; the functions below are for such layers. Where they do not fit, products by the
 /// whole chip are faster.
 bool excite_fits(const ExciteShape& shape);
-void excite_forward(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how,
-                    cudaStream_t stream);
+void excite_forward(const ExciteShape& shape, const ExciteLayers& layers,
+                    const ExciteForward& params, cudaStream_t stream);
 void excite_backward(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how, cudaStream_t stream);
-void excite_parameters(const ExciteShape& shape, const ExciteParameters& how, cudaStream_t stream);
+                     const ExciteBackward& params, cudaStream_t stream);
+void excite_parameters(const ExciteShape& shape, const ExciteParameters& params,
+                       cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

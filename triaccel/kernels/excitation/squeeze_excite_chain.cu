@@ -5,7 +5,7 @@
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 #include "triaccel/kernels/excitation/squeeze_excite.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 // Forward and backward are one chain: numbers by channel times one weight give numbers by hidden
 // unit, which, each changed by itself, times the other weight give numbers by channel again. A
@@ -16,10 +16,10 @@
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kMostBlocks = 8;          // of a cluster: what every chip with clusters takes
+constexpr int kMaxBlocks = 8;           // of a cluster: what every chip with clusters takes
 constexpr int kRunChannels = 144;       // of a block, where clusters are large enough
-constexpr int kMostSamples = 8;         // of a cluster
-constexpr int kMostHidden = 128;        // what the kernel of the parameters takes
+constexpr int kMaxSamples = 8;          // of a cluster
+constexpr int kMaxHidden = 128;         // what the kernel of the parameters takes
 constexpr int kPlainShared = 48 << 10;  // bytes that a kernel may have without asking
 
 struct ChainPlan {
@@ -55,10 +55,10 @@ ChainPlan plan_chain(const ExciteShape& shape) {
       code_is_for_sm_90() && device_attribute("squeeze_excite", cudaDevAttrClusterLaunch) != 0;
   ChainPlan plan;
   const std::int64_t wanted = divide_up(shape.channels, kRunChannels);
-  const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMostBlocks : 1);
+  const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, clusters ? kMaxBlocks : 1);
   plan.run = static_cast<int>(divide_up(shape.channels, blocks));
   plan.blocks = static_cast<int>(divide_up(shape.channels, plan.run));
-  plan.samples = kMostSamples;
+  plan.samples = kMaxSamples;
   const int multiprocessors = device_attribute("squeeze_excite", cudaDevAttrMultiProcessorCount);
   while (plan.samples > 1 &&
          2 * divide_up(shape.samples, plan.samples) * plan.blocks < multiprocessors)
@@ -122,8 +122,9 @@ struct BackwardChain {
 
   __device__ float value(std::int64_t element) const {
     using Word = typename Stored::Word;
-    return before_gate(Stored::value(static_cast<const Word*>(arrays.gates)[element]),
-                       Stored::value(static_cast<const Word*>(arrays.gates_gradient)[element]));
+    return sigmoid_gradient(
+        Stored::value(static_cast<const Word*>(arrays.gates)[element]),
+        Stored::value(static_cast<const Word*>(arrays.gates_gradient)[element]));
   }
   __device__ float given(std::int64_t element, int) const { return arrays.hidden[element]; }
   __device__ float2 hidden(float before, float sum) const {
@@ -137,7 +138,7 @@ struct BackwardChain {
   }
 };
 
-/// A warp a row. Everything is under way when it returns.
+/// A warp per row. Everything is under way when it returns.
 __device__ void begin_loading(float* to, int pitch, const float* from, std::int64_t from_pitch,
                               int rows, int columns) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -280,26 +281,26 @@ void run_chain(std::string_view who, const ExciteShape& shape, const Chain& chai
 }  // namespace
 
 bool excite_fits(const ExciteShape& shape) {
-  if (shape.channels < 1 || shape.hidden < 1 || shape.hidden > kMostHidden) return false;
+  if (shape.channels < 1 || shape.hidden < 1 || shape.hidden > kMaxHidden) return false;
   ChainPlan plan = plan_chain(shape);
-  plan.samples = kMostSamples;                     // the answer is the same for all batches
+  plan.samples = kMaxSamples;                      // the answer is the same for all batches
   constexpr std::int64_t most_channels = 1 << 16;  // no overflow in what is counted in int
   return shape.channels <= most_channels &&
          shared_bytes(plan, shape) + static_cast<int>(sizeof(ClusterMailbox)) <=
              device_attribute("squeeze_excite", cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-void excite_forward(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how,
-                    cudaStream_t stream) {
+void excite_forward(const ExciteShape& shape, const ExciteLayers& layers,
+                    const ExciteForward& params, cudaStream_t stream) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    run_chain("excite_forward", shape, ForwardChain<Stored>{layers, how}, stream);
+    run_chain("excite_forward", shape, ForwardChain<Stored>{layers, params}, stream);
   });
 }
 
 void excite_backward(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how, cudaStream_t stream) {
+                     const ExciteBackward& params, cudaStream_t stream) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    run_chain("excite_backward", shape, BackwardChain<Stored>{layers, how}, stream);
+    run_chain("excite_backward", shape, BackwardChain<Stored>{layers, params}, stream);
   });
 }
 

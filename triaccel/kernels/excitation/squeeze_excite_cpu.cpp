@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -23,11 +23,11 @@ auto* row(void* array, const ExciteShape& shape, std::int64_t sample) {
 }
 
 template <typename Stored>
-void forward_sample(const ExciteShape& shape, const ExciteLayers& layers, const ExciteForward& how,
-                    std::int64_t sample) {
-  const auto* means = row<Stored>(how.means, shape, sample);
-  auto* gates = row<Stored>(how.gates, shape, sample);
-  float* hidden = how.hidden + sample * shape.hidden;
+void forward_sample(const ExciteShape& shape, const ExciteLayers& layers,
+                    const ExciteForward& params, std::int64_t sample) {
+  const auto* means = row<Stored>(params.means, shape, sample);
+  auto* gates = row<Stored>(params.gates, shape, sample);
+  float* hidden = params.hidden + sample * shape.hidden;
   for (std::int64_t r = 0; r < shape.hidden; ++r) {
     hidden[r] = layers.squeeze_bias[r];
     for (std::int64_t c = 0; c < shape.channels; ++c)
@@ -43,17 +43,17 @@ void forward_sample(const ExciteShape& shape, const ExciteLayers& layers, const 
 
 template <typename Stored>
 void backward_sample(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how, std::int64_t sample) {
-  const auto* gates = row<Stored>(how.gates, shape, sample);
-  const auto* gradients = row<Stored>(how.gates_gradient, shape, sample);
-  auto* of_means = row<Stored>(how.means_gradient, shape, sample);
-  const float* hidden = how.hidden + sample * shape.hidden;
-  float* of_hidden = how.hidden_gradient + sample * shape.hidden;
+                     const ExciteBackward& params, std::int64_t sample) {
+  const auto* gates = row<Stored>(params.gates, shape, sample);
+  const auto* gradients = row<Stored>(params.gates_gradient, shape, sample);
+  auto* of_means = row<Stored>(params.means_gradient, shape, sample);
+  const float* hidden = params.hidden + sample * shape.hidden;
+  float* of_hidden = params.hidden_gradient + sample * shape.hidden;
   for (std::int64_t r = 0; r < shape.hidden; ++r) {
     float sum = 0;
     for (std::int64_t c = 0; c < shape.channels; ++c)
       sum += layers.excite[c * shape.hidden + r] *
-             before_gate(Stored::value(gates[c]), Stored::value(gradients[c]));
+             sigmoid_gradient(Stored::value(gates[c]), Stored::value(gradients[c]));
     of_hidden[r] = sum * silu_slope(hidden[r]);
   }
   for (std::int64_t c = 0; c < shape.channels; ++c) {
@@ -72,52 +72,54 @@ void store(const std::vector<float>& values, const ExciteGradient& into) {
 }
 
 template <typename Stored>
-void sum_parameters(const ExciteShape& shape, const ExciteParameters& how) {
+void sum_parameters(const ExciteShape& shape, const ExciteParameters& params) {
   const std::int64_t channels = shape.channels, hidden = shape.hidden;
   std::vector<float> squeeze = floats(hidden * channels), excite = floats(channels * hidden);
   std::vector<float> squeeze_bias = floats(hidden), excite_bias = floats(channels);
   for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
-    const auto* means = row<Stored>(how.means, shape, sample);
-    const auto* gates = row<Stored>(how.gates, shape, sample);
-    const auto* gradients = row<Stored>(how.gates_gradient, shape, sample);
+    const auto* means = row<Stored>(params.means, shape, sample);
+    const auto* gates = row<Stored>(params.gates, shape, sample);
+    const auto* gradients = row<Stored>(params.gates_gradient, shape, sample);
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float of_gate = before_gate(Stored::value(gates[c]), Stored::value(gradients[c]));
+      const float of_gate = sigmoid_gradient(Stored::value(gates[c]), Stored::value(gradients[c]));
       excite_bias[static_cast<std::size_t>(c)] += of_gate;
       for (std::int64_t r = 0; r < hidden; ++r) {
         const std::int64_t at = sample * hidden + r;
-        excite[static_cast<std::size_t>(c * hidden + r)] += of_gate * silu(how.hidden[at]);
+        excite[static_cast<std::size_t>(c * hidden + r)] += of_gate * silu(params.hidden[at]);
         squeeze[static_cast<std::size_t>(r * channels + c)] +=
-            how.hidden_gradient[at] * Stored::value(means[c]);
+            params.hidden_gradient[at] * Stored::value(means[c]);
       }
     }
     for (std::int64_t r = 0; r < hidden; ++r)
-      squeeze_bias[static_cast<std::size_t>(r)] += how.hidden_gradient[sample * hidden + r];
+      squeeze_bias[static_cast<std::size_t>(r)] += params.hidden_gradient[sample * hidden + r];
   }
-  store(squeeze, how.squeeze);
-  store(excite, how.excite);
-  store(squeeze_bias, {how.squeeze_bias});
-  store(excite_bias, {how.excite_bias});
+  store(squeeze, params.squeeze);
+  store(excite, params.excite);
+  store(squeeze_bias, {params.squeeze_bias});
+  store(excite_bias, {params.excite_bias});
 }
 
 }  // namespace
 
 void excite_forward(const ExciteShape& shape, const ExciteLayers& layers,
-                    const ExciteForward& how) {
+                    const ExciteForward& params) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    for (std::int64_t i = 0; i < shape.samples; ++i) forward_sample<Stored>(shape, layers, how, i);
+    for (std::int64_t i = 0; i < shape.samples; ++i)
+      forward_sample<Stored>(shape, layers, params, i);
   });
 }
 
 void excite_backward(const ExciteShape& shape, const ExciteLayers& layers,
-                     const ExciteBackward& how) {
+                     const ExciteBackward& params) {
   with_stored_type(shape.type, [&]<typename Stored>(Stored) {
-    for (std::int64_t i = 0; i < shape.samples; ++i) backward_sample<Stored>(shape, layers, how, i);
+    for (std::int64_t i = 0; i < shape.samples; ++i)
+      backward_sample<Stored>(shape, layers, params, i);
   });
 }
 
-void excite_parameters(const ExciteShape& shape, const ExciteParameters& how) {
+void excite_parameters(const ExciteShape& shape, const ExciteParameters& params) {
   with_stored_type(shape.type,
-                   [&]<typename Stored>(Stored) { sum_parameters<Stored>(shape, how); });
+                   [&]<typename Stored>(Stored) { sum_parameters<Stored>(shape, params); });
 }
 
 }  // namespace triaccel::kernels::cpu

@@ -2,7 +2,7 @@
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
 #include "triaccel/kernels/excitation/squeeze_excite.h"
-#include "triaccel/kernels/excitation/squeeze_excite_math.h"
+#include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -37,7 +37,7 @@ __device__ void store(const ExciteGradient& into, std::int64_t element, float va
 template <typename Stored>
 __global__ void __launch_bounds__(kThreads)
     excite_parameters_kernel(const __grid_constant__ ExciteShape shape,
-                             const __grid_constant__ ExciteParameters how, int at_once) {
+                             const __grid_constant__ ExciteParameters params, int at_once) {
   using Word = typename Stored::Word;
   extern __shared__ float4 shared_memory[];
   auto* shared = reinterpret_cast<float*>(shared_memory);
@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(kThreads)
       const auto read = [&](const void* array) {
         return real ? Stored::value(static_cast<const Word*>(array)[element]) : 0.0f;
       };
-      of_gates[i] = before_gate(read(how.gates), read(how.gates_gradient));
-      means[i] = read(how.means);
+      of_gates[i] = sigmoid_gradient(read(params.gates), read(params.gates_gradient));
+      means[i] = read(params.means);
     }
     for (int i = thread; i < count * units; i += kThreads) {
-      activated[i] = silu(how.hidden[first * units + i]);
-      of_hidden[i] = how.hidden_gradient[first * units + i];
+      activated[i] = silu(params.hidden[first * units + i]);
+      of_hidden[i] = params.hidden_gradient[first * units + i];
     }
     __syncthreads();
     if (slice >= slices) continue;
@@ -103,16 +103,17 @@ __global__ void __launch_bounds__(kThreads)
   for (int k = 0; k < kQuad; ++k) {
     const std::int64_t channel = first_channel + quad + k;
     if (channel >= shape.channels) break;
-    store(how.squeeze, unit * shape.channels + channel, sums.squeeze[k]);
-    store(how.excite, channel * units + unit, sums.excite[k]);
-    if (unit == 0) how.excite_bias[channel] = sums.excite_bias[k];
+    store(params.squeeze, unit * shape.channels + channel, sums.squeeze[k]);
+    store(params.excite, channel * units + unit, sums.excite[k]);
+    if (unit == 0) params.excite_bias[channel] = sums.excite_bias[k];
   }
-  if (first_channel == 0 && quad == 0) how.squeeze_bias[unit] = sums.squeeze_bias;
+  if (first_channel == 0 && quad == 0) params.squeeze_bias[unit] = sums.squeeze_bias;
 }
 
 }  // namespace
 
-void excite_parameters(const ExciteShape& shape, const ExciteParameters& how, cudaStream_t stream) {
+void excite_parameters(const ExciteShape& shape, const ExciteParameters& params,
+                       cudaStream_t stream) {
   ensure(excite_fits(shape), "every hidden unit has a thread");
   const int at_once = samples_at_once(shape);
   const std::int64_t floats = std::max<std::int64_t>(at_once * (2 * shape.hidden + 2 * kChannels),
@@ -122,7 +123,7 @@ void excite_parameters(const ExciteShape& shape, const ExciteParameters& how, cu
                       {.grid = blocks_for(shape.channels, kChannels),
                        .threads = unsigned(kThreads),
                        .shared_bytes = unsigned(floats * std::int64_t{sizeof(float)})},
-                      stream, shape, how, at_once);
+                      stream, shape, params, at_once);
   });
 }
 

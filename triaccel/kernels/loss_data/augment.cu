@@ -3,7 +3,6 @@
 #include "triaccel/base/divide_up.h"
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/loss_data/augment_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -30,7 +29,7 @@ struct Lines {
 /// blockIdx.x = position in the batch, blockIdx.y = group of lines, blockIdx.z = part of a line.
 template <bool kChannelsLast>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    augment_kernel(const __grid_constant__ ImageBatch batch, Augmentation how,
+    augment_kernel(const __grid_constant__ ImageBatch batch, Augmentation params,
                    const __grid_constant__ Lines lines, float* output) {
   const std::uint32_t place = blockIdx.z * blockDim.x + threadIdx.x;
   const std::uint32_t first = blockIdx.y * blockDim.y * kLinesOfThread + threadIdx.y;
@@ -38,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   wait_for_previous_kernel();
   if (place >= lines.size || first >= lines.count) return;
   const std::int64_t id = batch.sample_ids[blockIdx.x];
-  const CropFlip draw = draw_crop_flip(how, *batch.epoch, id);
+  const CropFlip draw = draw_crop_flip(params, *batch.epoch, id);
   const bool known = id >= 0 && id < batch.image_count;
   const auto height = static_cast<std::uint32_t>(known ? batch.height : 0);  // else none is read
   const auto width = static_cast<std::uint32_t>(batch.width);
@@ -78,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void augment(const ImageBatch& batch, Augmentation how, bool channels_last, float* output,
+void augment(const ImageBatch& batch, Augmentation params, bool channels_last, float* output,
              cudaStream_t stream) {
   const std::int64_t image_size = batch.channels * batch.height * batch.width;
   if (batch.batch == 0 || image_size == 0) return;
@@ -92,7 +91,7 @@ void augment(const ImageBatch& batch, Augmentation how, bool channels_last, floa
                     {.grid = {static_cast<unsigned>(batch.batch),
                               blocks_for(lines.count, high * kLinesOfThread), parts},
                      .threads = {wide, high}},
-                    stream, batch, how, lines, output);
+                    stream, batch, params, lines, output);
 }
 
 void gather_labels(const std::uint8_t* labels, std::int64_t label_count,

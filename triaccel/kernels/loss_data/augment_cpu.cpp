@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "triaccel/kernels/loss_data/augment_math.h"
-
 namespace triaccel::kernels::cpu {
 namespace {
 
@@ -28,7 +26,7 @@ void augment_sample(const ImageBatch& batch, const std::uint8_t* image, CropFlip
 
 }  // namespace
 
-void augment(const ImageBatch& batch, Augmentation how, bool channels_last, float* output) {
+void augment(const ImageBatch& batch, Augmentation params, bool channels_last, float* output) {
   const std::int64_t image_size = batch.channels * batch.height * batch.width;
 #pragma omp parallel for schedule(static)
   for (std::int64_t i = 0; i < batch.batch; ++i) {
@@ -38,7 +36,7 @@ void augment(const ImageBatch& batch, Augmentation how, bool channels_last, floa
       std::fill_n(sample, image_size, std::numeric_limits<float>::quiet_NaN());
       continue;
     }
-    augment_sample(batch, batch.images + id * image_size, draw_crop_flip(how, *batch.epoch, id),
+    augment_sample(batch, batch.images + id * image_size, draw_crop_flip(params, *batch.epoch, id),
                    channels_last, sample);
   }
 }

@@ -2,6 +2,7 @@
 
 #include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/loss_data/cross_entropy_math.h"
 
 namespace triaccel::kernels::cuda {
@@ -12,12 +13,6 @@ namespace {
 constexpr std::int64_t kClassesOfASmallBlock = 8192;
 constexpr int kLargeBlock = 1024;
 static_assert(kThreads / 32 == kRowsOfABlock);
-
-template <typename Word>
-struct alignas(16) Pack {
-  static constexpr int kWords = 16 / sizeof(Word);
-  Word words[kWords];
-};
 
 __device__ RowSums from_lane_0(const RowSums& sums) {
   RowSums first = sums;
@@ -50,7 +45,7 @@ __device__ RowSums team_sums(RowSums mine) {
 template <typename Word, int kTeam, typename PackBody, typename ElementBody>
 __device__ void for_each_class(const Word* row, std::int64_t classes, int rank, bool packed,
                                PackBody pack_body, ElementBody element_body) {
-  constexpr int kPack = Pack<Word>::kWords;
+  constexpr int kPack = WordPack<Word>::kWords;
   std::int64_t head = classes;
   if (packed) {
     const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(Word));
@@ -68,7 +63,7 @@ template <typename Stored, int kTeam>
 __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradient& all,
                                   std::int64_t r, int rank) {
   using Word = typename Stored::Word;
-  using Words = Pack<Word>;
+  using Words = WordPack<Word>;
   const Word* row = static_cast<const Word*>(batch.logits) + r * batch.classes;
   Word* gradient = static_cast<Word*>(batch.gradient) + r * batch.classes;
   const bool packed = kTeam > 32 && (batch.gradient == nullptr ||
@@ -89,7 +84,7 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradi
       [&](std::int64_t k) { add_logit(sums, Stored::value(row[k]), k); });
   sums = team_sums<kTeam>(sums);
   if (batch.gradient != nullptr) {
-    const RowGradient how = row_gradient(all, loss_scale_of(batch), sums, valid);
+    const RowGradient params = row_gradient(all, loss_scale_of(batch), sums, valid);
     for_each_class<Word, kTeam>(
         row, batch.classes, rank, packed,
         [&](std::int64_t k) {
@@ -98,11 +93,11 @@ __device__ PartialScore score_row(const ClassifiedBatch& batch, const BatchGradi
 #pragma unroll
           for (int i = 0; i < Words::kWords; ++i)
             out.words[i] =
-                Stored::word(gradient_of(Stored::value(words.words[i]), k + i == label, how));
+                Stored::word(gradient_of(Stored::value(words.words[i]), k + i == label, params));
           *reinterpret_cast<Words*>(gradient + k) = out;
         },
         [&](std::int64_t k) {
-          gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, how));
+          gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), k == label, params));
         });
   }
   return rank == 0 ? row_score(batch, sums, label, label_logit) : PartialScore{};
@@ -141,11 +136,11 @@ __device__ PartialScore score_short_row(const ClassifiedBatch& batch, const Batc
   for (int k = 0; k < kMost; ++k) sums.exponentials += exp_of_negative(x[k] - sums.shift);
 
   if (batch.gradient != nullptr) {
-    const RowGradient how = row_gradient(all, scale, sums, valid);
+    const RowGradient params = row_gradient(all, scale, sums, valid);
     Word* gradient = static_cast<Word*>(batch.gradient) + r * classes;
 #pragma unroll
     for (int k = 0; k < kMost; ++k)
-      if (k < classes) gradient[k] = Stored::word(gradient_of(x[k], k == target, how));
+      if (k < classes) gradient[k] = Stored::word(gradient_of(x[k], k == target, params));
   }
   return row_score(batch, sums, label, label_logit);
 }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/loss_data/running_score.h"
 

@@ -11,7 +11,7 @@ std::int64_t cross_entropy_parts(std::int64_t rows, std::int64_t classes) {
   const std::int64_t rows_of_a_part = classes <= kClassesOfAThread ? kShortRowsOfABlock
                                       : classes <= kClassesOfAWarp ? kRowsOfABlock
                                                                    : 1;
-  return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMostParts);
+  return std::clamp(divide_up(rows, rows_of_a_part), std::int64_t{1}, kMaxParts);
 }
 
 namespace cpu {
@@ -66,9 +66,9 @@ RowSums sums_of(const typename Stored::Word* row, std::int64_t classes) {
 
 template <typename Stored>
 void write_gradient(const typename Stored::Word* __restrict row, std::int64_t classes,
-                    std::int64_t label, const RowGradient& how,
+                    std::int64_t label, const RowGradient& params,
                     typename Stored::Word* __restrict gradient) {
-  const RowGradient g = how;
+  const RowGradient g = params;
 #pragma omp simd
   for (std::int64_t k = 0; k < classes; ++k)
     gradient[k] = Stored::word(gradient_of(Stored::value(row[k]), false, g));

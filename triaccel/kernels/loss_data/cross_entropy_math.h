@@ -7,7 +7,7 @@
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/loss_data/cross_entropy.h"
-#include "triaccel/kernels/loss_data/running_score_math.h"
+#include "triaccel/kernels/loss_data/running_score.h"
 
 namespace triaccel::kernels {
 
@@ -17,7 +17,7 @@ inline constexpr std::int64_t kShortRowsOfABlock = 128;  // of threads
 /// Up to this many classes one warp takes a row, beyond it a whole block.
 inline constexpr std::int64_t kClassesOfAWarp = 256;
 inline constexpr std::int64_t kRowsOfABlock = 8;  // of warps
-inline constexpr std::int64_t kMostParts = 1024;
+inline constexpr std::int64_t kMaxParts = 1024;
 
 /// e^x for x <= 0, within a few units of FP32's last place; NaN stays NaN. Free of branches, so
 /// that loops over it vectorise; CUDA has an instruction.

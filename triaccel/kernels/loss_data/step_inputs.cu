@@ -1,7 +1,6 @@
 #include "triaccel/kernels/loss_data/step_inputs.h"
 
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/loss_data/step_inputs_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

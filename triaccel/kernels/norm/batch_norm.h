@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/even_pixels.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
@@ -18,16 +18,16 @@ struct NormMap {
   FloatType type = FloatType::F32;
 };
 
-/// Channels whose ReLU gates share a byte, the first one's in its lowest bit: as many as lie in 16
-/// bytes, so that who reads 16 bytes of a map reads one byte of gates. 1 where a row does not
-/// divide so.
-constexpr std::int64_t gates_in_byte(const NormMap& map) {
+/// Channels whose ReLU mask bits share a byte, the first one's in its lowest bit: as many as lie in
+/// 16 bytes, so that whoever reads 16 bytes of a map reads one byte of its mask. 1 where a row does
+/// not divide so.
+constexpr std::int64_t mask_bits_per_byte(const NormMap& map) {
   const std::int64_t wide = map.type == FloatType::F32 ? 4 : 8;
   return map.channels % wide == 0 ? wide : 1;
 }
-/// Bytes of a map's gates.
-constexpr std::int64_t gate_bytes(const NormMap& map) {
-  return map.rows * map.channels / gates_in_byte(map);
+/// Bytes of a map's ReLU mask.
+constexpr std::int64_t relu_mask_bytes(const NormMap& map) {
+  return map.rows * map.channels / mask_bits_per_byte(map);
 }
 
 /// What makes another norm's output of that norm's input, so that it need not be stored to be
@@ -48,7 +48,7 @@ struct SampleFactors {
 
 /// output = activation(((input - mean) * inverse_deviation * weight + bias) * factor + residual),
 /// rounded once. Maps are of one type and do not overlap; a row of parameters is F32 [channels].
-/// Where gates are written or read, maps start at multiples of 16 bytes.
+/// Where a ReLU mask is written or read, maps start at multiples of 16 bytes.
 struct NormForward {
   NormMap map = {};
   void* output = nullptr;  // null: only statistics are wanted
@@ -60,7 +60,8 @@ struct NormForward {
   const float* bias = nullptr;    // null: 0
   Activation activation = Activation::None;
   float eps = 1e-5f;
-  std::uint8_t* gates = nullptr;  // null: not kept; else where the stored output is > 0; with ReLU
+  std::uint8_t* relu_mask =
+      nullptr;  // null: not kept; else where the stored output is > 0; with ReLU
 };
 
 /// What training writes besides the output. The variance inside inverse_deviation is divided by
@@ -78,12 +79,12 @@ struct NormBatchStatistics {
 struct NormKnownStatistics {
   const float* mean = nullptr;
   const float* variance = nullptr;           // null: inverse_deviation is given
-  const float* inverse_deviation = nullptr;  // looked at only then
+  const float* inverse_deviation = nullptr;  // used only then
 };
 
 /// Gradients of training. The output's gradient is output_gradient + added_gradient, added in F32
 /// and rounded to the map's type, as a separate addition leaves it. The normalised value and the
-/// activation's derivative are recomputed from `input`, but for a ReLU's whose gates were kept, as
+/// activation's derivative are recomputed from `input`, but for a ReLU whose mask was kept, as
 /// they must be after a residual or factors. Behind those the gradient is rounded to the map's type
 /// again, as a separate product leaves it. Every result may be null: not wanted.
 struct NormBackward {
@@ -92,16 +93,16 @@ struct NormBackward {
   const void* added_gradient = nullptr;  // null: none
   EvenPixels added_pixels = {};          // height > 0: added_gradient has the map's even ones alone
   const void* input = nullptr;
-  SampleFactors factors = {};           // not with SiLU, with ReLU only if `gates` are given
-  const std::uint8_t* gates = nullptr;  // null: no ReLU, or one right behind the norm
+  SampleFactors factors = {};               // not with SiLU, with ReLU only if `relu_mask` is given
+  const std::uint8_t* relu_mask = nullptr;  // null: no ReLU, or one right behind the norm
   const float* mean = nullptr;
   const float* inverse_deviation = nullptr;
   const float* weight = nullptr;  // null: 1
   const float* bias = nullptr;    // null: 0
   Activation activation = Activation::None;
   void* input_gradient = nullptr;
-  void* residual_gradient = nullptr;  // the output's gradient, after ReLU where its gate is open;
-                                      // not with SiLU, with ReLU only if `gates` are given
+  void* residual_gradient = nullptr;  // the output's gradient, after ReLU where its mask is set;
+                                      // not with SiLU, with ReLU only if `relu_mask` is given
   float* weight_gradient = nullptr;
   float* bias_gradient = nullptr;
 };
@@ -117,18 +118,19 @@ struct NormBackward {
 ///   A residual that another norm makes on the way saves the 2 of storing it first. Inference: 2,
 ///   with residual 3. Gates take a sixteenth each time they are written or read.
 namespace cpu {
-void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics);
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics);
-void batch_norm_backward(const NormBackward& how);
+void batch_norm_train(const NormForward& params, const NormBatchStatistics& statistics);
+void batch_norm_infer(const NormForward& params, NormKnownStatistics statistics);
+void batch_norm_backward(const NormBackward& params);
 }  // namespace cpu
 namespace cuda {
 /// Bytes of `scratch` for training and backward on the current device; its contents matter neither
 /// before nor after, and it need only be aligned as a float2.
 std::int64_t batch_norm_scratch_bytes(const NormMap& map);
-void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics, void* scratch,
+void batch_norm_train(const NormForward& params, const NormBatchStatistics& statistics,
+                      void* scratch, cudaStream_t stream);
+void batch_norm_infer(const NormForward& params, NormKnownStatistics statistics,
                       cudaStream_t stream);
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics, cudaStream_t stream);
-void batch_norm_backward(const NormBackward& how, void* scratch, cudaStream_t stream);
+void batch_norm_backward(const NormBackward& params, void* scratch, cudaStream_t stream);
 }  // namespace cuda
 
 }  // namespace triaccel::kernels

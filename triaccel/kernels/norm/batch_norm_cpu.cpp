@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/even_pixels_math.h"
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
+#include "triaccel/kernels/common/even_pixels.h"
 #include "triaccel/kernels/norm/batch_norm_math.h"
 
 namespace triaccel::kernels::cpu {
@@ -151,36 +151,36 @@ TRIACCEL_WIDE_VECTORS void end_turn(const Turn& turn, const float* residual, Act
     for (std::int64_t i = 0; i < count; ++i) y[i] = silu(y[i]);
 }
 
-/// A turn's gates, from the output as it is stored.
-void write_gates(const NormForward& how, const Turn& turn, float* buffer) {
-  const float* const y = read_turn(turn, how.output, how.map.type, buffer);
-  const std::int64_t wide = gates_in_byte(how.map);
-  std::uint8_t* const to = how.gates + turn.first / wide;
+/// A turn's ReLU mask, from the output as it is stored.
+void write_relu_mask(const NormForward& params, const Turn& turn, float* buffer) {
+  const float* const y = read_turn(turn, params.output, params.map.type, buffer);
+  const std::int64_t wide = mask_bits_per_byte(params.map);
+  std::uint8_t* const to = params.relu_mask + turn.first / wide;
   for (std::int64_t i = 0; i < turn.count() / wide; ++i) {
-    unsigned gates = 0;
-    for (std::int64_t k = 0; k < wide; ++k) gates |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
-    to[i] = static_cast<std::uint8_t>(gates);
+    unsigned relu_mask = 0;
+    for (std::int64_t k = 0; k < wide; ++k) relu_mask |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
+    to[i] = static_cast<std::uint8_t>(relu_mask);
   }
 }
 
-void normalise(const NormForward& how, const ChannelCoefficients& channels) {
-  const bool norms_residual = how.residual_norm.mean != nullptr;
-  ChannelCoefficients of_residual(norms_residual ? how.map.channels : 0);
+void normalise(const NormForward& params, const ChannelCoefficients& channels) {
+  const bool norms_residual = params.residual_norm.mean != nullptr;
+  ChannelCoefficients of_residual(norms_residual ? params.map.channels : 0);
   if (norms_residual)
-    for (std::int64_t c = 0; c < how.map.channels; ++c)
-      of_residual.set(c, norm_coefficients(how.residual_norm, c));
-  for_each_turn(how.map, [&](const Turn& turn, float* const* buffers) {
-    const float* const x = read_turn(turn, how.input, how.map.type, buffers[0]);
-    const float* residual = read_turn(turn, how.residual, how.map.type, buffers[1]);
+    for (std::int64_t c = 0; c < params.map.channels; ++c)
+      of_residual.set(c, norm_coefficients(params.residual_norm, c));
+  for_each_turn(params.map, [&](const Turn& turn, float* const* buffers) {
+    const float* const x = read_turn(turn, params.input, params.map.type, buffers[0]);
+    const float* residual = read_turn(turn, params.residual, params.map.type, buffers[1]);
     if (norms_residual) {
       normalise_turn(turn, of_residual, residual, buffers[3]);
       residual = buffers[3];
     }
     normalise_turn(turn, channels, x, buffers[2]);
-    scale_turn(turn, how.factors, how.map.type, buffers[2]);
-    end_turn(turn, residual, how.activation, buffers[2]);
-    write_turn(turn, buffers[2], how.output, how.map.type);
-    if (how.gates != nullptr) write_gates(how, turn, buffers[0]);
+    scale_turn(turn, params.factors, params.map.type, buffers[2]);
+    end_turn(turn, residual, params.activation, buffers[2]);
+    write_turn(turn, buffers[2], params.output, params.map.type);
+    if (params.relu_mask != nullptr) write_relu_mask(params, turn, buffers[0]);
   });
 }
 
@@ -193,10 +193,10 @@ TRIACCEL_WIDE_VECTORS void add_rounded(const float* first, const float* second, 
 }
 
 /// The added gradient of a turn, zero where it has no pixel. Null: none.
-const float* read_added(const NormBackward& how, const Turn& turn, float* buffer) {
-  if (how.added_gradient == nullptr || how.added_pixels.height == 0)
-    return read_turn(turn, how.added_gradient, how.map.type, buffer);
-  const EvenPixelIndex<std::int64_t, PlainDivide> index(how.added_pixels);
+const float* read_added(const NormBackward& params, const Turn& turn, float* buffer) {
+  if (params.added_gradient == nullptr || params.added_pixels.height == 0)
+    return read_turn(turn, params.added_gradient, params.map.type, buffer);
+  const EvenPixelIndex<std::int64_t, PlainDivide> index(params.added_pixels);
   const std::int64_t first_row = turn.first / turn.channels;
   for (std::int64_t row = 0; row < turn.rows; ++row) {
     float* const to = buffer + row * turn.channels;
@@ -205,25 +205,25 @@ const float* read_added(const NormBackward& how, const Turn& turn, float* buffer
       std::fill_n(to, turn.channels, 0.0f);
       continue;
     }
-    with_stored_type(how.map.type, [&]<typename Stored>(Stored) {
+    with_stored_type(params.map.type, [&]<typename Stored>(Stored) {
       read<Stored>(
-          static_cast<const typename Stored::Word*>(how.added_gradient) + even * turn.channels,
+          static_cast<const typename Stored::Word*>(params.added_gradient) + even * turn.channels,
           turn.channels, to);
     });
   }
   return buffer;
 }
 
-/// What a turn's gates let through; `gates` are the map's.
-void gate_turn(const Turn& turn, const std::uint8_t* gates, std::int64_t wide,
+/// A turn's gradient under the map's `relu_mask`.
+void mask_turn(const Turn& turn, const std::uint8_t* relu_mask, std::int64_t wide,
                const float* output_gradient, float* __restrict gradient) {
   for (std::int64_t i = 0; i < turn.count(); ++i) {
-    const unsigned byte = gates[(turn.first + i) / wide];
-    gradient[i] = gate_is_open(byte, static_cast<int>(i % wide)) ? output_gradient[i] : 0.0f;
+    const unsigned byte = relu_mask[(turn.first + i) / wide];
+    gradient[i] = mask_bit(byte, static_cast<int>(i % wide)) ? output_gradient[i] : 0.0f;
   }
 }
 
-/// The output's gradient into the one behind an activation without kept gates.
+/// The output's gradient into the one behind an activation without a kept mask.
 TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficients& channels,
                                       const float* x, const float* output_gradient,
                                       Activation activation, float* __restrict gradient) {
@@ -249,35 +249,35 @@ TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficient
 }
 
 /// The gradient behind the activation into the one behind the factors, as the map's type holds it.
-void scale_gradient(const NormBackward& how, const Turn& turn, float* gradient) {
-  if (how.factors.values == nullptr) return;
-  for_each_factor(turn, how.factors, how.map.type, gradient,
+void scale_gradient(const NormBackward& params, const Turn& turn, float* gradient) {
+  if (params.factors.values == nullptr) return;
+  for_each_factor(turn, params.factors, params.map.type, gradient,
                   [&]<typename Stored>(Stored, float* row, float factor) {
                     for (std::int64_t c = 0; c < turn.channels; ++c)
                       row[c] = Stored::value(Stored::word(row[c] * factor));
                   });
 }
 
-struct GatedTurn {
+struct MaskedTurn {
   const float* x;   // the input
   float* gradient;  // behind the activation
 };
 
-GatedTurn read_gated(const NormBackward& how, const ChannelCoefficients& channels, const Turn& turn,
-                     float* const* buffers) {
-  const FloatType type = how.map.type;
-  const float* const x = read_turn(turn, how.input, type, buffers[0]);
-  const float* incoming = read_turn(turn, how.output_gradient, type, buffers[1]);
-  if (const float* const added = read_added(how, turn, buffers[2])) {
+MaskedTurn read_masked(const NormBackward& params, const ChannelCoefficients& channels,
+                       const Turn& turn, float* const* buffers) {
+  const FloatType type = params.map.type;
+  const float* const x = read_turn(turn, params.input, type, buffers[0]);
+  const float* incoming = read_turn(turn, params.output_gradient, type, buffers[1]);
+  if (const float* const added = read_added(params, turn, buffers[2])) {
     with_stored_type(type, [&]<typename Stored>(Stored) {
       add_rounded<Stored>(incoming, added, turn.count(), buffers[1]);
     });
     incoming = buffers[1];
   }
-  if (how.gates != nullptr)
-    gate_turn(turn, how.gates, gates_in_byte(how.map), incoming, buffers[3]);
+  if (params.relu_mask != nullptr)
+    mask_turn(turn, params.relu_mask, mask_bits_per_byte(params.map), incoming, buffers[3]);
   else
-    slope_turn(turn, channels, x, incoming, how.activation, buffers[3]);
+    slope_turn(turn, channels, x, incoming, params.activation, buffers[3]);
   return {x, buffers[3]};
 }
 
@@ -307,7 +307,7 @@ TRIACCEL_WIDE_VECTORS void differentiate_turn(const Turn& turn, const ChannelCoe
     }
 }
 
-/// Two numbers a channel from every turn.
+/// Two numbers per channel from every turn.
 struct TurnSums {
   explicit TurnSums(const NormMap& map)
       : channels(map.channels),
@@ -323,11 +323,11 @@ struct TurnSums {
 
 }  // namespace
 
-void batch_norm_train(const NormForward& how, const NormBatchStatistics& statistics) {
-  const NormMap& map = how.map;
+void batch_norm_train(const NormForward& params, const NormBatchStatistics& statistics) {
+  const NormMap& map = params.map;
   TurnSums sums(map);
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
-    const float* const x = read_turn(turn, how.input, map.type, buffers[0]);
+    const float* const x = read_turn(turn, params.input, map.type, buffers[0]);
     turn_moments(turn, x, sums.first_of(turn.index), sums.second_of(turn.index));
   });
   ChannelCoefficients coefficients(map.channels);
@@ -339,37 +339,37 @@ void batch_norm_train(const NormForward& how, const NormBatchStatistics& statist
                      sums.second_of(i)[c]};
     });
     statistics.mean[c] = all.mean;
-    statistics.inverse_deviation[c] = inverse_deviation_of(all.squares / rows, how.eps);
+    statistics.inverse_deviation[c] = inverse_deviation_of(all.squares / rows, params.eps);
     if (float* running = statistics.running_mean)
       running[c] = moved_average(running[c], all.mean, statistics.momentum);
     if (float* running = statistics.running_variance)
       running[c] = moved_average(running[c], all.squares / (rows - 1), statistics.momentum);
-    coefficients.set(
-        c, norm_coefficients(all.mean, statistics.inverse_deviation[c], how.weight, how.bias, c));
+    coefficients.set(c, norm_coefficients(all.mean, statistics.inverse_deviation[c], params.weight,
+                                          params.bias, c));
   }
-  if (how.output != nullptr) normalise(how, coefficients);
+  if (params.output != nullptr) normalise(params, coefficients);
 }
 
-void batch_norm_infer(const NormForward& how, NormKnownStatistics statistics) {
-  ChannelCoefficients coefficients(how.map.channels);
-  for (std::int64_t c = 0; c < how.map.channels; ++c)
-    coefficients.set(c, norm_coefficients(how, statistics, c));
-  normalise(how, coefficients);
+void batch_norm_infer(const NormForward& params, NormKnownStatistics statistics) {
+  ChannelCoefficients coefficients(params.map.channels);
+  for (std::int64_t c = 0; c < params.map.channels; ++c)
+    coefficients.set(c, norm_coefficients(params, statistics, c));
+  normalise(params, coefficients);
 }
 
-void batch_norm_backward(const NormBackward& how) {
-  const NormMap& map = how.map;
+void batch_norm_backward(const NormBackward& params) {
+  const NormMap& map = params.map;
   ChannelCoefficients coefficients(map.channels);
   for (std::int64_t c = 0; c < map.channels; ++c)
-    coefficients.set(
-        c, norm_coefficients(how.mean[c], how.inverse_deviation[c], how.weight, how.bias, c));
+    coefficients.set(c, norm_coefficients(params.mean[c], params.inverse_deviation[c],
+                                          params.weight, params.bias, c));
   TurnSums sums(map);
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
-    const GatedTurn gated = read_gated(how, coefficients, turn, buffers);
-    if (how.residual_gradient != nullptr)
-      write_turn(turn, gated.gradient, how.residual_gradient, map.type);
-    scale_gradient(how, turn, gated.gradient);
-    turn_sums(turn, how.mean, gated.x, gated.gradient, sums.first_of(turn.index),
+    const MaskedTurn masked = read_masked(params, coefficients, turn, buffers);
+    if (params.residual_gradient != nullptr)
+      write_turn(turn, masked.gradient, params.residual_gradient, map.type);
+    scale_gradient(params, turn, masked.gradient);
+    turn_sums(turn, params.mean, masked.x, masked.gradient, sums.first_of(turn.index),
               sums.second_of(turn.index));
   });
   std::vector<float> gradient_mean(static_cast<std::size_t>(map.channels));
@@ -380,23 +380,23 @@ void batch_norm_backward(const NormBackward& how) {
       sum += double{sums.first_of(i)[c]};
       product += double{sums.second_of(i)[c]};
     }
-    const float inverse = how.inverse_deviation[c];
-    if (how.bias_gradient != nullptr) how.bias_gradient[c] = static_cast<float>(sum);
-    if (how.weight_gradient != nullptr)
-      how.weight_gradient[c] = static_cast<float>(product) * inverse;
+    const float inverse = params.inverse_deviation[c];
+    if (params.bias_gradient != nullptr) params.bias_gradient[c] = static_cast<float>(sum);
+    if (params.weight_gradient != nullptr)
+      params.weight_gradient[c] = static_cast<float>(product) * inverse;
     const NormGradientCoefficients one =
         gradient_coefficients(static_cast<float>(sum), static_cast<float>(product), inverse,
                               static_cast<float>(map.rows));
     gradient_mean[static_cast<std::size_t>(c)] = one.gradient_mean;
     slope[static_cast<std::size_t>(c)] = one.slope;
   }
-  if (how.input_gradient == nullptr) return;
+  if (params.input_gradient == nullptr) return;
   for_each_turn(map, [&](const Turn& turn, float* const* buffers) {
-    const GatedTurn gated = read_gated(how, coefficients, turn, buffers);
-    scale_gradient(how, turn, gated.gradient);
-    differentiate_turn(turn, coefficients, gradient_mean.data(), slope.data(), gated.x,
-                       gated.gradient);
-    write_turn(turn, gated.gradient, how.input_gradient, map.type);
+    const MaskedTurn masked = read_masked(params, coefficients, turn, buffers);
+    scale_gradient(params, turn, masked.gradient);
+    differentiate_turn(turn, coefficients, gradient_mean.data(), slope.data(), masked.x,
+                       masked.gradient);
+    write_turn(turn, masked.gradient, params.input_gradient, map.type);
   });
 }
 

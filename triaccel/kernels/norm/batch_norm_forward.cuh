@@ -9,10 +9,12 @@ namespace triaccel::kernels::cuda {
 /// A pack of the output. `factor` counts only where there are factors, `residual` where there is
 /// one, `of_residual` where it is normalised.
 template <typename Factors, bool kNormsResidual, typename Stored, int kPack>
-__device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<Stored, kPack>& input,
-                                           float factor, const Pack<Stored, kPack>& residual,
-                                           const Channels<kPack>& channels,
-                                           const Channels<kPack>& of_residual) {
+__device__ ChannelPack<Stored, kPack> output_pack(const NormForward& params,
+                                                  const ChannelPack<Stored, kPack>& input,
+                                                  float factor,
+                                                  const ChannelPack<Stored, kPack>& residual,
+                                                  const Channels<kPack>& channels,
+                                                  const Channels<kPack>& of_residual) {
   float y[kPack];
 #pragma unroll
   for (int k = 0; k < kPack; ++k) y[k] = channels.normalised(k, input.value(k));
@@ -23,18 +25,18 @@ __device__ Pack<Stored, kPack> output_pack(const NormForward& how, const Pack<St
   if constexpr (kNormsResidual) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] += of_residual.normalised(k, residual.value(k));
-  } else if (how.residual != nullptr) {
+  } else if (params.residual != nullptr) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] += residual.value(k);
   }
-  if (how.activation == Activation::Relu) {
+  if (params.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] = relu(y[k]);
-  } else if (how.activation == Activation::Silu) {
+  } else if (params.activation == Activation::Silu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) y[k] = silu(y[k]);
   }
-  return packed<Stored>(y);
+  return pack_channels<Stored>(y);
 }
 
 /// What a channel has besides its sums, read before it is needed.
@@ -43,12 +45,12 @@ struct OwnParameters {
   float weight = 1, bias = 0, running_mean = 0, running_variance = 0;
 
   /// A thread with no channel of the map reads nothing.
-  __device__ OwnParameters(const NormForward& how, const NormBatchStatistics& statistics,
+  __device__ OwnParameters(const NormForward& params, const NormBatchStatistics& statistics,
                            std::int64_t own, bool is_channel)
       : channel(own) {
     if (!is_channel) return;
-    if (how.weight != nullptr) weight = how.weight[channel];
-    if (how.bias != nullptr) bias = how.bias[channel];
+    if (params.weight != nullptr) weight = params.weight[channel];
+    if (params.bias != nullptr) bias = params.bias[channel];
     if (statistics.running_mean != nullptr) running_mean = statistics.running_mean[channel];
     if (statistics.running_variance != nullptr)
       running_variance = statistics.running_variance[channel];
@@ -59,11 +61,11 @@ struct OwnParameters {
   }
 
   /// Leaves what training keeps of the channel. `squares`: the sum of squared distances.
-  __device__ void record(const NormForward& how, const NormBatchStatistics& statistics, float mean,
-                         float squares) const {
-    const auto rows = static_cast<float>(how.map.rows);
+  __device__ void record(const NormForward& params, const NormBatchStatistics& statistics,
+                         float mean, float squares) const {
+    const auto rows = static_cast<float>(params.map.rows);
     statistics.mean[channel] = mean;
-    statistics.inverse_deviation[channel] = inverse_deviation_of(squares / rows, how.eps);
+    statistics.inverse_deviation[channel] = inverse_deviation_of(squares / rows, params.eps);
     if (float* running = statistics.running_mean)
       running[channel] = moved_average(running_mean, mean, statistics.momentum);
     if (float* running = statistics.running_variance)
@@ -72,7 +74,7 @@ struct OwnParameters {
 };
 
 /// The one-kernel path of batch_norm_train.
-void train_resident(const NormForward& how, const NormBatchStatistics& statistics,
+void train_resident(const NormForward& params, const NormBatchStatistics& statistics,
                     const ResidentNormPlan& plan, cudaStream_t stream);
 
 }  // namespace triaccel::kernels::cuda

@@ -24,7 +24,8 @@ struct SharedCoefficients {
 /// A block's mean and squared distances from it, in two passes over the registers: no digit is lost
 /// to a mean far from zero.
 template <typename Stored, int kPack, int kTurns>
-__device__ float2 block_moments(Pack<Stored, kPack> (&packs)[kTurns], int count, int block_count) {
+__device__ float2 block_moments(ChannelPack<Stored, kPack> (&packs)[kTurns], int count,
+                                int block_count) {
   __shared__ WarpSums<kPack> sum_places[1], square_places[1];
   const float share = block_count > 0 ? 1.0f / static_cast<float>(block_count) : 0.0f;
   float values[1][kPack] = {}, total[1], mean[kPack];
@@ -70,66 +71,67 @@ __device__ float2 cluster_moments(const ClusterParts<kPack>& moments, const Norm
 
 template <typename Stored, int kTurns, bool kNormsResidual, typename Factors>
 __global__ void __launch_bounds__(kResidentThreads)
-    resident_train_kernel(NormForward how, NormBatchStatistics statistics, Factors factors,
+    resident_train_kernel(NormForward params, NormBatchStatistics statistics, Factors factors,
                           int block_rows) {
   constexpr int kPack = 16 / sizeof(typename Stored::Word);
   __shared__ ClusterParts<kPack> moments;
   __shared__ SharedCoefficients<kPack> shared, of_residual;
   moments.open();
-  const ResidentRows<kPack> rows(how.map, block_rows);
-  Pack<Stored, kPack> input[kTurns], residual[kTurns];
+  const ResidentRows<kPack> rows(params.map, block_rows);
+  ChannelPack<Stored, kPack> input[kTurns], residual[kTurns];
   wait_for_previous_kernel();
-  rows.load(how.input, input);
+  rows.load(params.input, input);
   const int channel = static_cast<int>(threadIdx.x);
-  const OwnParameters own(how, statistics, std::int64_t{blockIdx.y} * kPack + channel,
+  const OwnParameters own(params, statistics, std::int64_t{blockIdx.y} * kPack + channel,
                           channel < kPack);
-  if (how.residual != nullptr) rows.load(how.residual, residual);
+  if (params.residual != nullptr) rows.load(params.residual, residual);
 
-  const int block_count = rows.rows_of(how.map, static_cast<int>(blockIdx.x));
+  const int block_count = rows.rows_of(params.map, static_cast<int>(blockIdx.x));
   const float2 own_moments = block_moments(input, rows.count, block_count);
   float factor[kTurns];  // not sooner: the sums need the registers, and the blocks now meet
   rows.template load_factors<Stored>(factors, factor);
   moments.exchange(own_moments);
   if (warp_id() == 0) {
-    const float2 all = cluster_moments(moments, how.map, rows);
+    const float2 all = cluster_moments(moments, params.map, rows);
     if (channel < kPack) {
-      const float variance = all.y / static_cast<float>(how.map.rows);
-      shared.set(channel, own.coefficients(all.x, inverse_deviation_of(variance, how.eps)));
+      const float variance = all.y / static_cast<float>(params.map.rows);
+      shared.set(channel, own.coefficients(all.x, inverse_deviation_of(variance, params.eps)));
       if (kNormsResidual)
-        of_residual.set(channel, norm_coefficients(how.residual_norm, own.channel));
-      if (blockIdx.x == 0) own.record(how, statistics, all.x, all.y);
+        of_residual.set(channel, norm_coefficients(params.residual_norm, own.channel));
+      if (blockIdx.x == 0) own.record(params, statistics, all.x, all.y);
     }
   }
-  if (how.output == nullptr) return;
+  if (params.output == nullptr) return;
   __syncthreads();
   Channels<kPack> channels, residual_channels;
   shared.read(channels);
   if constexpr (kNormsResidual) of_residual.read(residual_channels);
-  rows.template store<kTurns>(how.output, [&](int i) {
-    const Pack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
-        how, input[i], factor[i], residual[i], channels, residual_channels);
-    if (how.gates != nullptr) how.gates[rows.element(i) / kPack] = gates_of(output);
+  rows.template store<kTurns>(params.output, [&](int i) {
+    const ChannelPack<Stored, kPack> output = output_pack<Factors, kNormsResidual>(
+        params, input[i], factor[i], residual[i], channels, residual_channels);
+    if (params.relu_mask != nullptr)
+      params.relu_mask[rows.element(i) / kPack] = relu_mask_of(output);
     return output;
   });
 }
 
 }  // namespace
 
-void train_resident(const NormForward& how, const NormBatchStatistics& statistics,
+void train_resident(const NormForward& params, const NormBatchStatistics& statistics,
                     const ResidentNormPlan& plan, cudaStream_t stream) {
   const auto launch = [&](auto kernel, const auto& factors) {
-    launch_overlapped("batch_norm_train", kernel, plan.shape(), stream, how, statistics, factors,
+    launch_overlapped("batch_norm_train", kernel, plan.shape(), stream, params, statistics, factors,
                       plan.block_rows);
   };
-  with_resident_type(how.map.type, plan.turns,
-                     [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
-                       if (how.residual_norm.mean != nullptr)
-                         return launch(resident_train_kernel<Stored, turns, true, NoFactors>,
-                                       NoFactors{});
-                       with_factors(how.factors, how.map, [&]<typename Factors>(Factors factors) {
-                         launch(resident_train_kernel<Stored, turns, false, Factors>, factors);
-                       });
-                     });
+  with_resident_type(
+      params.map.type, plan.turns,
+      [&]<typename Stored, int turns>(Stored, std::integral_constant<int, turns>) {
+        if (params.residual_norm.mean != nullptr)
+          return launch(resident_train_kernel<Stored, turns, true, NoFactors>, NoFactors{});
+        with_factors(params.factors, params.map, [&]<typename Factors>(Factors factors) {
+          launch(resident_train_kernel<Stored, turns, false, Factors>, factors);
+        });
+      });
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -80,11 +80,12 @@ TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(const ResidualNor
 }
 
 TRIACCEL_HOST_DEVICE inline NormCoefficients norm_coefficients(
-    const NormForward& how, const NormKnownStatistics& statistics, std::int64_t channel) {
-  const float inverse_deviation = statistics.variance != nullptr
-                                      ? inverse_deviation_of(statistics.variance[channel], how.eps)
-                                      : statistics.inverse_deviation[channel];
-  return norm_coefficients(statistics.mean[channel], inverse_deviation, how.weight, how.bias,
+    const NormForward& params, const NormKnownStatistics& statistics, std::int64_t channel) {
+  const float inverse_deviation =
+      statistics.variance != nullptr
+          ? inverse_deviation_of(statistics.variance[channel], params.eps)
+          : statistics.inverse_deviation[channel];
+  return norm_coefficients(statistics.mean[channel], inverse_deviation, params.weight, params.bias,
                            channel);
 }
 
@@ -146,8 +147,8 @@ TRIACCEL_HOST_DEVICE inline float silu_slope(float x) {
 /// A NaN stays one, as in torch.
 TRIACCEL_HOST_DEVICE inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
-TRIACCEL_HOST_DEVICE inline bool gate_is_open(unsigned gates, int k) {
-  return ((gates >> k) & 1u) != 0;
+TRIACCEL_HOST_DEVICE inline bool mask_bit(unsigned relu_mask, int k) {
+  return ((relu_mask >> k) & 1u) != 0;
 }
 
 /// One channel of the backward pass: dx = (g - gradient_mean - (x - mean) * slope) * scale, where g

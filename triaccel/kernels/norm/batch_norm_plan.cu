@@ -6,21 +6,21 @@ namespace triaccel::kernels::cuda {
 namespace {
 
 constexpr std::int64_t kShortRows = 512;  // of a block, before a wider cluster pays
-constexpr std::int64_t kFewestThreads = 128;
-constexpr std::int64_t kMostRowBlocks = 256;
+constexpr std::int64_t kMinThreads = 128;
+constexpr std::int64_t kMaxRowBlocks = 256;
 constexpr std::int64_t kLongBytes = 16 << 20;  // of a map
 constexpr int kSumTurns = 4;  // packs a thread has at least to sum before a block pays
 
 int largest_cluster() {
   return device_attribute("batch_norm", cudaDevAttrClusterLaunch) != 0 && code_is_for_sm_90()
-             ? kMostCluster
+             ? kMaxCluster
              : 1;
 }
 
 int element_bytes(FloatType type) { return type == FloatType::F32 ? 4 : 2; }
 
 int pack_of(const NormMap& map, bool aligned) {
-  return aligned ? static_cast<int>(gates_in_byte(map)) : 1;
+  return aligned ? static_cast<int>(mask_bits_per_byte(map)) : 1;
 }
 
 NormPlan unplanned(const NormMap& map, bool aligned) {
@@ -44,7 +44,7 @@ void plan_two_kernels(NormPlan& plan, std::int64_t row_packs, int most_blocks) {
   // Two blocks fit every multiprocessor; an eighth of the room stays free, since a cluster needs
   // its blocks' room in one part of the chip and a second wave would double the time.
   const std::int64_t room = std::max(1, 2 * plan.multiprocessors * 7 / 8 / plan.groups);
-  const auto blocks = static_cast<int>(std::min({useful, room, kMostRowBlocks}));
+  const auto blocks = static_cast<int>(std::min({useful, room, kMaxRowBlocks}));
   plan.cluster = most_blocks;
   while (plan.cluster > 1 && blocks < 4 * plan.cluster) plan.cluster /= 2;
   plan.row_blocks = blocks / plan.cluster * plan.cluster;
@@ -76,11 +76,11 @@ std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool alig
   const int most_blocks = largest_cluster();
   while (plan.blocks < most_blocks && map.rows > plan.blocks * kShortRows) plan.blocks *= 2;
   const std::int64_t block_rows = divide_up(map.rows, plan.blocks);
-  if (block_rows > kMostTurns * kResidentThreads) return std::nullopt;
+  if (block_rows > kMaxTurns * kResidentThreads) return std::nullopt;
   plan.groups = static_cast<int>(map.channels / pack);
   plan.block_rows = static_cast<int>(block_rows);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(
-      round_up(divide_up(block_rows, kFewTurns), 32), kFewestThreads, kResidentThreads));
+      round_up(divide_up(block_rows, kFewTurns), 32), kMinThreads, kResidentThreads));
   plan.turns = static_cast<int>(divide_up(block_rows, plan.threads));
   return plan;
 }

@@ -4,14 +4,14 @@
 #include <string_view>
 #include <type_traits>
 
-#include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/common/overlapped_launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/norm/batch_norm.h"
 
 namespace triaccel::kernels::cuda {
 
 inline constexpr int kNormSumThreads = 256;
-inline constexpr int kMostGroupChannels = 128;
+inline constexpr int kMaxGroupChannels = 128;
 
 /// How a map is cut for two kernels. Grids are (row blocks, channel groups): a block takes every
 /// row_blocks-th turn of rows of one group. A pack is what a thread reads at once.
@@ -44,9 +44,9 @@ NormPlan plan_norm(const NormMap& map, bool aligned);
 NormPlan plan_elementwise_norm(const NormMap& map, bool aligned);
 
 inline constexpr int kResidentThreads = 512;  // at most
-inline constexpr int kMostCluster = 8;        // what every chip with clusters takes
+inline constexpr int kMaxCluster = 8;         // what every chip with clusters takes
 inline constexpr int kFewTurns = 2;           // packs of a thread: one of these two at most
-inline constexpr int kMostTurns = 6;
+inline constexpr int kMaxTurns = 6;
 
 /// How a map is cut for one kernel, which keeps it in registers: a cluster of `blocks` takes one
 /// pack of channels, each of its blocks block_rows rows.
@@ -67,11 +67,6 @@ struct ResidentNormPlan {
 /// None: the map does not fit, or two kernels on the whole chip are faster.
 std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned,
                                                    std::int64_t most_bytes);
-
-template <typename... Pointers>
-bool norm_aligned(Pointers... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
-}
 
 /// body(stored type, pack size as a constant).
 template <typename Body>

@@ -45,11 +45,11 @@ struct ResidentRows {
 
   /// Packs past the last row are zero.
   template <typename Stored, int kTurns>
-  __device__ void load(const void* map, Pack<Stored, kPack> (&packs)[kTurns]) const {
+  __device__ void load(const void* map, ChannelPack<Stored, kPack> (&packs)[kTurns]) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       packs[i] = {};
-      if (i < count) packs[i] = load_pack<Stored, kPack>(map, element(i));
+      if (i < count) packs[i] = load_channels<Stored, kPack>(map, element(i));
     }
   }
 
@@ -65,14 +65,14 @@ struct ResidentRows {
   __device__ void store(void* map, Made made) const {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i)
-      if (i < count) store_pack(map, element(i), made(i));
+      if (i < count) store_channels(map, element(i), made(i));
   }
 };
 
 /// Keeps the compiler from holding numbers that it has unpacked until their next use: as halves
 /// they take half the registers.
 template <typename Stored, int kPack, int kTurns>
-__device__ void stay_packed(Pack<Stored, kPack> (&packs)[kTurns]) {
+__device__ void stay_packed(ChannelPack<Stored, kPack> (&packs)[kTurns]) {
 #pragma unroll
   for (auto& pack : packs)
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ float sum_over_warp(float (&values)[kPack]) {
   return sum_over_lanes<kPack>(values[0]);
 }
 
-/// Where the warps of a block leave their sums; used once a kernel.
+/// Where the warps of a block leave their sums; used once per kernel.
 template <int kPack>
 using WarpSums = float[kResidentThreads / kWarp * kPack];
 
@@ -146,7 +146,7 @@ __device__ void spread(float value, float (&all)[kPack]) {
   for (int k = 0; k < kPack; ++k) all[k] = __shfl_sync(kAllLanes, value, k);
 }
 
-/// Two numbers a channel of each block of the cluster, in every block.
+/// Two numbers per channel of each block of the cluster, in every block.
 template <int kPack>
 class ClusterParts {
  public:
@@ -179,7 +179,7 @@ class ClusterParts {
   __device__ float sum(Value value) const {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kMostCluster; i += kWarp / kPack)
+    for (int i = 0; i < kMaxCluster; i += kWarp / kPack)
       if (i + lane_id() / kPack < blocks()) sum += value(i + lane_id() / kPack);
     return sum_over_lanes<kPack>(sum);
   }
@@ -188,7 +188,7 @@ class ClusterParts {
   __device__ static int blocks() { return static_cast<int>(gridDim.x); }
 
   ClusterMailbox mailbox_;
-  float2 parts_[kMostCluster][kPack];
+  float2 parts_[kMaxCluster][kPack];
 };
 
 /// body(stored type, turns as a constant no smaller than `turns`).
@@ -198,7 +198,7 @@ void with_resident_type(FloatType type, int turns, Body body) {
     if (turns <= kFewTurns)
       body(stored, std::integral_constant<int, kFewTurns>{});
     else
-      body(stored, std::integral_constant<int, kMostTurns>{});
+      body(stored, std::integral_constant<int, kMaxTurns>{});
   });
 }
 

@@ -1,100 +1,19 @@
 #pragma once
 
-#include "triaccel/kernels/common/float_type_math.h"
+#include "triaccel/kernels/common/channel_pack.cuh"
 #include "triaccel/kernels/norm/batch_norm.h"
 #include "triaccel/kernels/norm/batch_norm_math.h"
 #include "triaccel/kernels/norm/batch_norm_plan.cuh"
 
 namespace triaccel::kernels::cuda {
 
-/// What a thread reads or writes at once: neighbouring channels of one row. Halves stay two to a
-/// register until they are used.
+/// The pack's ReLU mask, one bit per channel.
 template <typename Stored, int kPack>
-struct Pack {
-  using Word = typename Stored::Word;
-  using Raw = std::conditional_t<kPack == 1, Word, std::uint32_t>;
-  Raw raw[kPack * sizeof(Word) / sizeof(Raw)];
-
-  __device__ float value(int k) const {
-    if constexpr (kPack == 1)
-      return Stored::value(raw[0]);
-    else if constexpr (sizeof(Word) == 4)
-      return Stored::value(float_from_bits(raw[k]));
-    else
-      return Stored::value(static_cast<Word>(raw[k / 2] >> (k % 2 * 16)));
-  }
-};
-
-/// Whether what is read may leave the caches first: no kernel of the layer reads it again.
-enum class Reuse { Again, Last };
-
-template <typename Stored, int kPack, Reuse kReuse = Reuse::Again>
-__device__ Pack<Stored, kPack> load_pack(const void* map, std::int64_t element) {
-  const auto* from = static_cast<const typename Stored::Word*>(map) + element;
-  if constexpr (kPack == 1) {
-    return {*from};
-  } else {
-    const auto* wide = reinterpret_cast<const uint4*>(from);
-    const uint4 raw = kReuse == Reuse::Last ? __ldcs(wide) : *wide;
-    return {raw.x, raw.y, raw.z, raw.w};
-  }
-}
-
-template <typename Stored, int kPack>
-__device__ void unpack(const Pack<Stored, kPack>& pack, float (&values)[kPack]) {
+__device__ std::uint8_t relu_mask_of(const ChannelPack<Stored, kPack>& output) {
+  unsigned relu_mask = 0;
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) values[k] = pack.value(k);
-}
-
-/// Two numbers rounded to nearest even, the first one in the lower half.
-template <typename Stored>
-__device__ std::uint32_t packed_pair(float first, float second) {
-#if __CUDA_ARCH__ >= 800
-  std::uint32_t pair;
-  if constexpr (std::is_same_v<Stored, StoredAs<FloatType::Bf16>>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-  return pair;
-#else
-  return Stored::word(first) | (std::uint32_t{Stored::word(second)} << 16);
-#endif
-}
-
-template <typename Stored, int kPack>
-__device__ Pack<Stored, kPack> packed(const float (&values)[kPack]) {
-  Pack<Stored, kPack> pack;
-  if constexpr (kPack == 1) {
-    pack.raw[0] = Stored::word(values[0]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (sizeof(typename Stored::Word) == 4)
-        pack.raw[i] = bits_of_float(values[i]);
-      else
-        pack.raw[i] = packed_pair<Stored>(values[2 * i], values[2 * i + 1]);
-    }
-  }
-  return pack;
-}
-
-template <typename Stored, int kPack>
-__device__ void store_pack(void* map, std::int64_t element, const Pack<Stored, kPack>& pack) {
-  auto* to = static_cast<typename Stored::Word*>(map) + element;
-  if constexpr (kPack == 1)
-    *to = pack.raw[0];
-  else  // Said outright: the compiler takes an assignment apart into four stores.
-    __stwb(reinterpret_cast<uint4*>(to),
-           make_uint4(pack.raw[0], pack.raw[1], pack.raw[2], pack.raw[3]));
-}
-
-/// The pack's gates, one a bit.
-template <typename Stored, int kPack>
-__device__ std::uint8_t gates_of(const Pack<Stored, kPack>& output) {
-  unsigned gates = 0;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) gates |= (output.value(k) > 0.0f ? 1u : 0u) << k;
-  return static_cast<std::uint8_t>(gates);
+  for (int k = 0; k < kPack; ++k) relu_mask |= (output.value(k) > 0.0f ? 1u : 0u) << k;
+  return static_cast<std::uint8_t>(relu_mask);
 }
 
 /// One thread's share of a map: `count` packs of the same channels, row_blocks * slots rows apart.
@@ -160,8 +79,8 @@ struct Channels {
   }
 };
 
-/// One number a channel, shared by a block.
-using GroupRow = float[kMostGroupChannels];
+/// One number per channel, shared by a block.
+using GroupRow = float[kMaxGroupChannels];
 
 /// The thread's own channels of a row.
 template <int kPack>

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/precision/layer_scale.h"
 
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/precision/layer_scale_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

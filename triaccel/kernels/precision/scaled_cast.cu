@@ -1,35 +1,18 @@
+#include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/precision/scaled_cast.h"
-#include "triaccel/kernels/precision/scaled_cast_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
-constexpr int kPack = 8;                    // elements a thread takes at once: 16 bytes of FP16
-constexpr std::int64_t kMostBlocks = 2048;  // fills any chip; each adds one atomic at most
-
-template <typename Word>
-struct alignas(16) Pack {
-  Word words[kPack];
-};
+constexpr int kPack = 8;                   // elements a thread takes at once: 16 bytes of FP16
+constexpr std::int64_t kMaxBlocks = 2048;  // fills any chip; each adds one atomic at most
 
 /// Magnitudes order as the integers that hold them. Reading first spares nearly every atomic once
 /// the maximum is near its end.
 __device__ void raise_maximum(float* maximum, float candidate) {
   if (candidate > *static_cast<volatile float*>(maximum))
     atomicMax(reinterpret_cast<int*>(maximum), __float_as_int(candidate));
-}
-
-/// The largest of all threads, in thread 0.
-__device__ float block_maximum(float mine) {
-  __shared__ float warps[kThreads / 32];
-  for (int distance = 16; distance > 0; distance /= 2)
-    mine = fmaxf(mine, __shfl_down_sync(~0u, mine, distance));
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int warp = 1; warp < kThreads / 32; ++warp) mine = fmaxf(mine, warps[warp]);
-  return mine;
 }
 
 template <typename From, typename To>
@@ -44,17 +27,18 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t packs = aligned_for_vectors(from, to) ? count / kPack : 0;
   float maximum = 0;
   for (std::int64_t i = first; i < packs; i += step) {
-    const auto in = reinterpret_cast<const Pack<typename From::Word>*>(from)[i];
-    Pack<typename To::Word> out;
+    const auto in = reinterpret_cast<const WordPack<typename From::Word, kPack>*>(from)[i];
+    WordPack<typename To::Word, kPack> out;
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       out.words[k] = cast_element<From, To>(in.words[k], factor, divide, maximum);
-    reinterpret_cast<Pack<typename To::Word>*>(to)[i] = out;
+    reinterpret_cast<WordPack<typename To::Word, kPack>*>(to)[i] = out;
   }
   for (std::int64_t i = packs * kPack + first; i < count; i += step)
     to[i] = cast_element<From, To>(from[i], factor, divide, maximum);
   if (scale.absolute_maximum == nullptr) return;
-  maximum = block_maximum(maximum);
+  maximum = reduce_block<kThreads>(
+      maximum, [](float& largest, float other) { largest = fmaxf(largest, other); });
   if (threadIdx.x == 0) raise_maximum(scale.absolute_maximum, maximum);
 }
 
@@ -63,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
 void scaled_cast(const CastArrays& arrays, CastScale scale, cudaStream_t stream) {
   if (arrays.count == 0) return;
   const unsigned blocks =
-      blocks_for(std::min(arrays.count, kMostBlocks * kThreads * kPack), kThreads * kPack);
+      blocks_for(std::min(arrays.count, kMaxBlocks * kThreads * kPack), kThreads * kPack);
   with_stored_type(arrays.from_type, [&]<typename From>(From) {
     with_stored_type(arrays.to_type, [&]<typename To>(To) {
       launch_overlapped("scaled_cast", cast_kernel<From, To>, {.grid = blocks, .threads = kThreads},

@@ -1,10 +1,9 @@
-#include "triaccel/kernels/precision/scaled_cast.h"
-
 #include <algorithm>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/wide_vectors.h"
-#include "triaccel/kernels/precision/scaled_cast_math.h"
+#include "triaccel/base/host_device.h"
+#include "triaccel/kernels/precision/layer_scale.h"
+#include "triaccel/kernels/precision/scaled_cast.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -50,6 +49,10 @@ void scaled_cast(const CastArrays& arrays, CastScale scale) {
   });
   if (scale.absolute_maximum != nullptr)
     *scale.absolute_maximum = std::max(*scale.absolute_maximum, maximum);
+}
+
+void update_layer_scales(LayerScale* scales, const LayerMoments* layers, std::int64_t layer_count) {
+  for (std::int64_t i = 0; i < layer_count; ++i) update_layer_scale(scales[i], layers[i]);
 }
 
 }  // namespace triaccel::kernels::cpu

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/precision/weight_copy.h"
 
 #include "triaccel/kernels/common/chunk_loop.cuh"
-#include "triaccel/kernels/precision/weight_copy_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -45,13 +44,6 @@ __device__ WeightCopyEntry entry_of(const CopyList& list, int i) {
   return entry;
 }
 
-/// What one thread stores at once.
-template <typename Word>
-struct alignas(16) Pack {
-  static constexpr int kWords = 16 / sizeof(Word);
-  Word words[kWords];
-};
-
 /// Whether no pack crosses from one innermost row into another: rows are whole packs, or one.
 __device__ bool rows_are_packs(const std::int32_t (&extent)[4], int pack) {
   return extent[3] % pack == 0 || (extent[0] == 1 && extent[1] == 1 && extent[2] == 1);
@@ -76,7 +68,7 @@ __device__ void for_each_pack(std::int64_t begin, std::int64_t end, bool packed,
 }
 
 __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ CopyList list) {
-  using Out = Pack<std::uint16_t>;
+  using Out = WordPack<std::uint16_t>;
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const WeightCopyEntry entry = entry_of(list, range.index);
   const bool packed =
@@ -104,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
 template <typename Word>
 __global__ void __launch_bounds__(kThreads)
     whole_kernel(const __grid_constant__ WholeGradient gradient) {
-  using Words = Pack<Word>;
+  using Words = WordPack<Word>;
   const auto* part = static_cast<const Word*>(gradient.part);
   auto* whole = static_cast<Word*>(gradient.whole);
   const std::int64_t begin = std::int64_t{blockIdx.x} * kChunk;

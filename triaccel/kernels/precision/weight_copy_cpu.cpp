@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "triaccel/kernels/precision/weight_copy_math.h"
-
 namespace triaccel::kernels::cpu {
 namespace {
 

@@ -1,8 +1,7 @@
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/update/adamw.h"
-#include "triaccel/kernels/update/adamw_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -13,7 +12,7 @@ __global__ void __launch_bounds__(kThreads)
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
   wait_for_previous_kernel();
-  if (left_alone(inputs, layer)) return;
+  if (is_skipped(inputs, layer)) return;
   // FP64 powers are dear on most chips: one thread of the block takes them for all.
   __shared__ AdamWFactors shared_factors;
   if (threadIdx.x == 0) shared_factors = adamw_factors(step, step_number(inputs));

@@ -26,7 +26,7 @@ struct AddMoments {
 };
 
 /// This thread's elements of a chunk: packs of 16 bytes, between those of neighbouring threads.
-/// What lies beyond the end of the piece is zero, which adds nothing to any moment.
+/// What lies beyond the end of the segment is zero, which adds nothing to any moment.
 template <typename Stored>
 struct Lane {
   using Word = typename Stored::Word;
@@ -34,7 +34,7 @@ struct Lane {
   static constexpr int kPerRegister = 4 / sizeof(Word);
 
   const Word* first;
-  std::int32_t left;  // elements from there to the end of the piece
+  std::int32_t left;  // elements from there to the end of the segment
   std::uint32_t registers[kElementsPerLane / kPerRegister];
 
   __device__ static int offset(int i) { return i / kPack * kThreads * kPack + i % kPack; }
@@ -72,9 +72,9 @@ struct Lane {
 };
 
 /// What one thread sums over its chunks.
-using PieceMoments = ThreadMoments<double>;
+using SegmentMoments = ThreadMoments<double>;
 
-__device__ void add_lane(PieceMoments& mine, const LaneMoments& lane) {
+__device__ void add_lane(SegmentMoments& mine, const LaneMoments& lane) {
   mine.sum += double{lane.sum};
   mine.sum_of_squares += double{lane.sum_of_squares};
   mine.absolute_maximum = fmaxf(mine.absolute_maximum, lane.absolute_maximum);
@@ -85,27 +85,27 @@ __device__ void add_lane(PieceMoments& mine, const LaneMoments& lane) {
 
 /// The scales are read while the first loads are under way.
 template <typename Stored>
-__device__ PieceMoments piece_moments(const MomentsTensor& tensor, const MomentsPiece& piece,
-                                      MomentsScales scales) {
+__device__ SegmentMoments segment_moments(const MomentsTensor& tensor,
+                                          const MomentsSegment& segment, MomentsScales scales) {
   constexpr int kPack = Lane<Stored>::kPack;
-  const auto* from = static_cast<const typename Stored::Word*>(tensor.gradient) + piece.begin;
+  const auto* from = static_cast<const typename Stored::Word*>(tensor.gradient) + segment.begin;
   const auto ahead = static_cast<std::int32_t>(threadIdx.x) * kPack;
-  Lane<Stored> lane = {.first = from + ahead, .left = piece.count - ahead, .registers = {}};
+  Lane<Stored> lane = {.first = from + ahead, .left = segment.count - ahead, .registers = {}};
   const auto in_register = [&](int i) { return lane.in_register(i); };
   const auto in_memory = [&](int i) { return lane.in_memory(i); };
   const auto read_scales = [&] { return gradient_scales(scales, tensor.layer, tensor.type); };
-  PieceMoments mine;
-  if (aligned_for_vectors(from) && piece.count % kPack == 0) {
+  SegmentMoments mine;
+  if (aligned_for_vectors(from) && segment.count % kPack == 0) {
     lane.load();
     const GradientScales factors = read_scales();
-    for (std::int32_t done = 0; done < piece.count; done += kChunk) {
+    for (std::int32_t done = 0; done < segment.count; done += kChunk) {
       add_lane(mine, lane_moments(in_register, in_memory, factors));
       lane.next_chunk();
       lane.load();  // reads nothing beyond the last
     }
   } else {
     const GradientScales factors = read_scales();
-    for (std::int32_t done = 0; done < piece.count; done += kChunk) {
+    for (std::int32_t done = 0; done < segment.count; done += kChunk) {
       add_lane(mine, lane_moments(in_memory, in_memory, factors));
       lane.next_chunk();
     }
@@ -115,7 +115,7 @@ __device__ PieceMoments piece_moments(const MomentsTensor& tensor, const Moments
 
 /// The moments of a warp, in its lane 0. Only the sums take a tree of shuffles; a maximum of
 /// magnitudes is one of their bits.
-__device__ ChunkMoments moments_of_warp(const PieceMoments& mine) {
+__device__ ChunkMoments moments_of_warp(const SegmentMoments& mine) {
   const auto add = [](double& all, double part) { all += part; };
   ChunkMoments all;
   all.sum = reduce_warp(mine.sum, add);
@@ -130,24 +130,24 @@ __device__ ChunkMoments moments_of_warp(const PieceMoments& mine) {
   return all;
 }
 
-/// One block a piece; the last block of a layer adds its pieces up.
+/// One block per segment; the last block of a layer adds its segments up.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     moments_kernel(const __grid_constant__ MomentsList list, MomentsScales scales,
                    MomentsScratch scratch, LayerMoments* layers) {
-  const MomentsPiece piece = locate_piece(list, static_cast<std::int32_t>(blockIdx.x));
-  const MomentsTensor& tensor = list.tensors[piece.index];
-  PieceMoments mine;
+  const MomentsSegment segment = locate_segment(list, static_cast<std::int32_t>(blockIdx.x));
+  const MomentsTensor& tensor = list.tensors[segment.index];
+  SegmentMoments mine;
   wait_for_previous_kernel();
   with_stored_type(tensor.type, [&]<typename Stored>(Stored) {
-    mine = piece_moments<Stored>(tensor, piece, scales);
+    mine = segment_moments<Stored>(tensor, segment, scales);
   });
   ChunkMoments all = join_warps<kThreads>(moments_of_warp(mine), AddMoments{});
   if (threadIdx.x == 0) {
-    all.count = piece.count;
+    all.count = segment.count;
     scratch.chunks[blockIdx.x] = all;
   }
-  const auto pieces = static_cast<std::uint32_t>(tensor.layer_end - tensor.layer_begin);
-  if (!is_last_block(scratch.tickets + tensor.layer, pieces)) return;
+  const auto segments = static_cast<std::uint32_t>(tensor.layer_end - tensor.layer_begin);
+  if (!is_last_block(scratch.tickets + tensor.layer, segments)) return;
   LayerMoments total;
   for (std::int32_t i = tensor.layer_begin + threadIdx.x; i < tensor.layer_end; i += kThreads)
     add_moments(total, scratch.chunks[i]);
@@ -175,9 +175,9 @@ void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t laye
 
 void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,
                           MomentsScratch scratch, LayerMoments* layers, cudaStream_t stream) {
-  for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t pieces) {
+  for_each_moments_list(tensors, [&](const MomentsList& list, std::int32_t segments) {
     launch_overlapped("add_gradient_moments", moments_kernel,
-                      {.grid = unsigned(pieces), .threads = kThreads}, stream, list, scales,
+                      {.grid = unsigned(segments), .threads = kThreads}, stream, list, scales,
                       scratch, layers);
   });
 }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 
 namespace triaccel::kernels {
@@ -41,8 +41,8 @@ static_assert(sizeof(ChunkMoments) == 40);
 
 /// Memory that add_gradient_moments works in; no two calls may use it at a time.
 struct MomentsScratch {
-  ChunkMoments* chunks = nullptr;    // chunk_count(tensors), which is enough for CUDA's pieces
-  std::uint32_t* tickets = nullptr;  // one a layer, all 0 before and after; not used on the CPU
+  ChunkMoments* chunks = nullptr;    // chunk_count(tensors), which is enough for CUDA's segments
+  std::uint32_t* tickets = nullptr;  // one per layer, all 0 before and after; not used on the CPU
 };
 
 /// What moments are read against: `scales` may be null: all 1.
@@ -57,7 +57,7 @@ struct MomentsScales {
 /// tensors. Gradients are divided by the loss scale first, those stored as F16 by their layer's
 /// scale too (exact for powers of two). The order of every sum depends on the tensors alone: the
 /// same calls give the same bits, whatever the number of threads. Reads each gradient once: 2 or 4
-/// bytes an element.
+/// bytes per element.
 namespace cpu {
 void clear_moments(MomentsScales scales, LayerMoments* layers, std::int64_t layer_count);
 void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales scales,

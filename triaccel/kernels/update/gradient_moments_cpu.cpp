@@ -1,8 +1,8 @@
-#include "triaccel/kernels/update/gradient_moments.h"
-
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/common/float_type_math.h"
+#include "triaccel/kernels/update/gradient_moments.h"
 #include "triaccel/kernels/update/gradient_moments_math.h"
+#include "triaccel/kernels/update/step_control.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -76,6 +76,13 @@ void add_gradient_moments(std::span<const TensorEntry> tensors, MomentsScales sc
   });
   const std::int64_t total = chunk_count(tensors);
   for (std::int64_t i = 0; i < total; ++i) add_moments(layers[chunks[i].layer], chunks[i]);
+}
+
+void decide_step(StepControl* control, const LayerMoments* layers, std::int64_t layer_count,
+                 StepControlOptions options) {
+  StepTotals totals;
+  for (std::int64_t i = 0; i < layer_count; ++i) add_layer(totals, layers[i], i);
+  decide(*control, totals, options);
 }
 
 }  // namespace triaccel::kernels::cpu

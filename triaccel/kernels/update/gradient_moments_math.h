@@ -5,7 +5,7 @@
 
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/precision/layer_scale_math.h"
+#include "triaccel/kernels/precision/layer_scale.h"
 #include "triaccel/kernels/update/gradient_moments.h"
 
 namespace triaccel::kernels {

@@ -4,7 +4,7 @@
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/update/quantized_update_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 // A warp takes a block of a state at a time, each lane four of its elements.
 namespace triaccel::kernels::cuda {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
   wait_for_previous_kernel();
-  if (left_alone(inputs, layer)) return;
+  if (is_skipped(inputs, layer)) return;
   const std::int64_t number = step_number(inputs);
   // FP64 powers are dear on most chips: one thread of the block takes them for all.
   __shared__ typename Rule::Factors shared_factors;

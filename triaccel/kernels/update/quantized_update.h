@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/update/adamw.h"
 #include "triaccel/kernels/update/sgd.h"

@@ -5,7 +5,7 @@
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/update/quantized_update_math.h"
 #include "triaccel/kernels/update/state_codec_block.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cpu {
 namespace {
@@ -18,7 +18,7 @@ void quantized_update(std::span<const TensorEntry> tensors, const UpdateInputs& 
   const StateDither dither(noise);
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t) {
     const std::int32_t layer = list.layer[range.index];
-    if (left_alone(inputs, layer)) return;
+    if (is_skipped(inputs, layer)) return;
     const std::int64_t count = list.count[range.index];
     float* __restrict p = list.parameter[range.index] + range.begin;
     const StateCodes first(list.state1[range.index], count, range);

@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "triaccel/base/host_device.h"
-#include "triaccel/kernels/update/adamw_math.h"
+#include "triaccel/kernels/update/adamw.h"
 #include "triaccel/kernels/update/quantized_update.h"
-#include "triaccel/kernels/update/sgd_math.h"
+#include "triaccel/kernels/update/sgd.h"
 #include "triaccel/kernels/update/state_codec_math.h"
 
 namespace triaccel::kernels {

@@ -2,8 +2,7 @@
 
 #include "triaccel/kernels/common/chunk_loop.cuh"
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/update/sgd_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -14,7 +13,7 @@ __global__ void __launch_bounds__(kThreads)
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
   wait_for_previous_kernel();
-  if (left_alone(inputs, layer)) return;
+  if (is_skipped(inputs, layer)) return;
   float* p = list.parameter[range.index];
   float* v = list.state1[range.index];
   const FloatType type = list.gradient_type[range.index];

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/update/update_gate.h"
 
@@ -13,6 +13,14 @@ struct SgdStep {
   float weight_decay = 0;
   bool nesterov = false;
 };
+
+/// `gradient` is already unscaled and clipped.
+TRIACCEL_HOST_DEVICE inline void sgd_element(float& p, float& v, float gradient,
+                                             float learning_rate, SgdStep step) {
+  const float direction = gradient + step.weight_decay * p;
+  v = step.momentum * v + direction;
+  p -= learning_rate * (step.nesterov ? direction + step.momentum * v : v);
+}
 
 /// For every tensor whose gate lets it through, with m = what update_gate.h says gradients are
 /// multiplied with, divided by scales[layer].scale for those stored as F16, and

@@ -2,15 +2,14 @@
 
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
 #include "triaccel/kernels/common/float_type_math.h"
-#include "triaccel/kernels/update/sgd_math.h"
-#include "triaccel/kernels/update/update_gate_math.h"
+#include "triaccel/kernels/update/update_gate.h"
 
 namespace triaccel::kernels::cpu {
 
 void sgd_update(std::span<const TensorEntry> tensors, const UpdateInputs& inputs, SgdStep step) {
   for_each_chunk(tensors, [&](const TensorList& list, ChunkRange range, std::int64_t) {
     const std::int32_t layer = list.layer[range.index];
-    if (left_alone(inputs, layer)) return;
+    if (is_skipped(inputs, layer)) return;
     float* __restrict p = list.parameter[range.index];
     float* __restrict v = list.state1[range.index];
     const FloatType type = list.gradient_type[range.index];

@@ -7,7 +7,7 @@
 // Note [State in 8 bits]
 //
 // An optimizer's state as floats of 8 bits. Blocks of 128 values that follow each other in memory
-// share one byte, the exponent of their largest magnitude; a byte a value says how many octaves
+// share one byte, the exponent of their largest magnitude; a byte per value says how many octaves
 // below that it lies, and three bits of its fraction. First moments (SGD's momentum, AdamW's m)
 // have a sign and 15 octaves, the lowest going on to zero in eight equal steps, 2^-17 of the
 // block's power of two each; second moments have no sign and 31 octaves, down to 2^-33. Levels are
@@ -19,7 +19,7 @@
 //
 // Why no levels on a curve below a block's maximum, as 8-bit optimizers have elsewhere (Dettmers et
 // al. 2022):
-//   - Levels of all exponents lie on one grid. A value that does not change is not rounded anew,
+//   - Levels of all exponents lie on one grid. A value that does not change is not rounded again,
 //     whatever its neighbours do, unless they leave it below the lowest octave; one that changes by
 //     d gets noise of variance d * distance at most, not of distance^2 / 6: what makes random
 //     rounding of a slow average quiet.
@@ -45,13 +45,13 @@ constexpr std::int64_t state_blocks(std::int64_t count) { return divide_up(count
 /// Bytes of the codes of `count` values: those of whole blocks, the last filled up with zeros, then
 /// the exponents of the blocks. All bytes zero: all values zero. Codes start at a multiple of
 /// kStateBlock bytes.
-constexpr std::int64_t state_code_bytes(std::int64_t count) {
+constexpr std::int64_t quantized_state_bytes(std::int64_t count) {
   return state_blocks(count) * (kStateBlock + 1);
 }
 
 /// The same up to where the codes of another tensor may start.
 constexpr std::int64_t state_code_room(std::int64_t count) {
-  return round_up(state_code_bytes(count), kStateBlock);
+  return round_up(quantized_state_bytes(count), kStateBlock);
 }
 
 /// For checkpoints, which are written by the host. Values that are on no level are rounded with the

@@ -4,7 +4,7 @@
 
 #include "triaccel/kernels/update/state_codec_math.h"
 
-// One block of a coded state, for the codec and for the updates. See Note [State in 8 bits].
+// One block of a quantized state, for the codec and for the updates. See Note [State in 8 bits].
 namespace triaccel::kernels::cpu {
 
 /// `first`: number of the block's first element, as StateDraws::words.

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/update/step_control.h"
 
 #include "triaccel/kernels/common/overlapped_launch.cuh"
-#include "triaccel/kernels/update/step_control_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {

@@ -1,7 +1,6 @@
 #include "triaccel/kernels/update/weight_average.h"
 
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
-#include "triaccel/kernels/update/weight_average_math.h"
 
 namespace triaccel::kernels::cpu {
 

@@ -1,14 +1,14 @@
 #include "triaccel/kernels/zeroth_order/zo_estimate.h"
 
+#include "triaccel/kernels/common/block_reduce.cuh"
 #include "triaccel/kernels/common/launch.cuh"
-#include "triaccel/kernels/zeroth_order/zo_estimate_math.h"
 
 namespace triaccel::kernels::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 
-/// A warp an evaluation; the order of its sum depends on the number of parts alone.
+/// A warp per evaluation; the order of its sum depends on the number of parts alone.
 __global__ void __launch_bounds__(32 * kWarps)
     estimate_kernel(const __grid_constant__ ZoEstimate estimate) {
   extern __shared__ double sums[];
@@ -19,8 +19,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     double sum = 0;
     for (std::int64_t i = lane; i < estimate.losses.parts_of_evaluation; i += 32)
       sum += parts[i].loss;
-    for (int distance = 16; distance > 0; distance /= 2)
-      sum += __shfl_down_sync(~0u, sum, distance);
+    sum = reduce_warp(sum, [](double& all, double part) { all += part; });
     if (lane == 0) sums[k] = sum;
   }
   __syncthreads();

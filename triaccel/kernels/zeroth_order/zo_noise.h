@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "triaccel/kernels/common/cuda_stream.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/update/step_control.h"
 
@@ -31,8 +31,8 @@ struct ZoTensor {
 inline constexpr std::int32_t kZoLargestChange = 1 << 21;
 inline constexpr std::int32_t kZoLargestWeight = (1 << 24) - 2 * kZoLargestChange;
 
-/// What a run's noise depends on beside the element; in device memory, so that captured steps
-/// follow it.
+/// What a run's noise depends on in addition to the element; in device memory, so that captured
+/// steps follow it.
 struct ZoBoard {
   std::uint64_t seed = 0;
   std::int64_t step = 0;  // steps done

@@ -1,10 +1,10 @@
-#include "triaccel/kernels/zeroth_order/zo_noise.h"
-
 #include <bit>
 
 #include "triaccel/base/divide_up.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/chunk_loop_cpu.h"
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/kernels/zeroth_order/zo_estimate.h"
+#include "triaccel/kernels/zeroth_order/zo_noise.h"
 #include "triaccel/kernels/zeroth_order/zo_noise_math.h"
 
 namespace triaccel::kernels::cpu {
@@ -86,6 +86,19 @@ void zo_move(std::span<const TensorEntry> tensors, const ZoMove& move) {
     apply(list.parameter[range.index] + range.begin, shift, update, count, updates,
           zo_grid_step(tensor.exponent));
   });
+}
+
+void zo_estimate(const ZoEstimate& estimate) {
+  double sums[2 * kZoMostDirections] = {};
+  const PartialScore* part = estimate.losses.parts;
+  for (std::int32_t k = 0; k < zo_evaluations(estimate.rule); ++k)
+    for (std::int64_t i = 0; i < estimate.losses.parts_of_evaluation; ++i)
+      sums[k] += (part++)->loss;
+  zo_finish(estimate, sums);
+}
+
+void zo_close(const ZoEstimate& estimate, const StepControl* control) {
+  zo_close_step(estimate, control);
 }
 
 }  // namespace triaccel::kernels::cpu

@@ -136,7 +136,7 @@ ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor
   ConvolutionGradients gradients;
   if (types.want_input) {
     gradients.input = pixels_times(dy, w.reshape({w.size(0), -1})).to(types.input);
-    if (!types.even_pixels) gradients.input = spread_even_pixels(gradients.input, x.sizes());
+    if (!types.even_pixels) gradients.input = scatter_even_pixels(gradients.input, x.sizes());
   }
   if (types.want_weight) gradients.weight = stock_weight_gradient(dy, x, w, g);
   return gradients;
@@ -257,8 +257,8 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
   if (!types.want_input && is_stem_convolution(input, weight.master, geometry, precision))
     return {.weight = own_weight_gradient(
-                image_weight_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), input,
-                                      weight.master, windows_of(geometry)),
+                stem_weight_gradient(dy.contiguous(at::MemoryFormat::ChannelsLast), input,
+                                     weight.master, windows_of(geometry)),
                 types)};
   const at::Tensor x = operand(input, precision, kernel.arithmetic);
   if (is_own_depthwise(x, weight.master, geometry))

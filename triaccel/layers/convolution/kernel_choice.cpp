@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/device/format_hardware.h"
+#include "triaccel/device/device_choice.h"
 #include "triaccel/layers/convolution/gemm_convolution.h"
 
 namespace triaccel {

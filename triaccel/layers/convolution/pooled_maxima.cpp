@@ -29,7 +29,7 @@ class PoolNode final : public TakesGradient {
     if (!gradient.defined() && !added.defined()) return {{}};
     maker.wait();
     if (added.defined() && added.sizes() != taps_.sizes())
-      added = spread_even_pixels(added, taps_.sizes());
+      added = scatter_even_pixels(added, taps_.sizes());
     if (!gradient.defined()) std::swap(gradient, added);
     return {max_pool_gradient(channels_last(gradient), taps_, sizes_, how_, channels_last(added))};
   }

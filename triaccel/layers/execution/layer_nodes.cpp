@@ -17,7 +17,7 @@
 #include "triaccel/layers/execution/rounding.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 #include "triaccel/ops/tensors/tensor_check.h"
-#include "triaccel/ops/update/scaled_cast.h"
+#include "triaccel/ops/update/layer_scales.h"
 
 namespace triaccel {
 namespace {
@@ -96,7 +96,7 @@ class LayerNode final : public WeightNode, public OnBranch {
     if (input.defined() && behind_input_ && behind_input_->leave({input}))
       input.reset();
     else if (input.defined() && input.sizes() != kept.sizes())
-      input = spread_even_pixels(input, kept.sizes());
+      input = scatter_even_pixels(input, kept.sizes());
     if (!task_should_compute_output(1)) return {std::move(input), {}};
     if (how_.side == nullptr || !bias_.is_leaf())
       return {std::move(input), bias_gradient_along(output, channel_)};
@@ -144,7 +144,7 @@ class LayerNode final : public WeightNode, public OnBranch {
     }
     if (behind_input_ && behind_input_->leave({input, work})) return {};
     work.wait();
-    return input.sizes() == kept.sizes() ? input : spread_even_pixels(input, kept.sizes());
+    return input.sizes() == kept.sizes() ? input : scatter_even_pixels(input, kept.sizes());
   }
 
   void give_gradient_beside(const SideStream::Mark& mark, const at::Tensor& output,

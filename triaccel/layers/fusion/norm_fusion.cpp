@@ -130,7 +130,8 @@ class NormFusion::Node final : public TakesGradient,
     const at::Tensor input = input_.unpack();
     if (!gradient.defined()) {
       std::swap(gradient, added);
-      if (gradient.sizes() != input.sizes()) gradient = spread_even_pixels(gradient, input.sizes());
+      if (gradient.sizes() != input.sizes())
+        gradient = scatter_even_pixels(gradient, input.sizes());
     }
     const at::Tensor gates = has_gates_ ? gates_.unpack() : at::Tensor();
     const at::Tensor factor = has_factor_ ? factor_.unpack() : at::Tensor();

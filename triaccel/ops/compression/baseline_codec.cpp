@@ -53,14 +53,14 @@ at::Tensor scratch_for(const at::Tensor& values, std::int64_t numbers) {
 }  // namespace
 
 at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& coding,
-                           const at::Tensor& not_finite, const CodeRoom& room) {
+                           const at::Tensor& not_finite, const EncodeBuffer& room) {
   constexpr std::string_view who = "encode_baseline";
   check_codec(who, coding.codec);
   check_dense(who, values);
   const at::NoGradGuard no_gradient;
   const at::IntArrayRef sizes = values.sizes();
   const kernels::FloatType type = float_type_of(who, "values", values.scalar_type());
-  const at::Tensor codes = empty_codes(
+  const at::Tensor codes = allocate_encoded(
       values, baseline_bytes(coding.codec, {sizes.data(), sizes.size()}), at::kByte, room);
   if (coding.codec == SavedCodec::Bf16) {
     codes.view(at::kBFloat16).as_strided(sizes, values.strides()).copy_(values);
@@ -100,7 +100,7 @@ at::Tensor decode_baseline(const at::Tensor& codes, at::IntArrayRef sizes, at::I
   check_codec(who, coding.codec);
   const at::NoGradGuard no_gradient;
   const kernels::FloatType stored = float_type_of(who, "values", type);
-  at::Tensor values = empty_values(
+  at::Tensor values = allocate_decoded(
       who, codes, baseline_bytes(coding.codec, {sizes.data(), sizes.size()}), sizes, strides, type);
   if (coding.codec == SavedCodec::Bf16)
     return values.copy_(codes.view(at::kBFloat16).as_strided(sizes, strides));

@@ -4,7 +4,7 @@
 
 #include "triaccel/core/group_bytes.h"
 #include "triaccel/kernels/compression/baselines/three_pass_codec.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 
@@ -20,7 +20,7 @@ struct BaselineCoding {
 ///
 /// Neither function is seen by autograd, and both only enqueue.
 at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& coding,
-                           const at::Tensor& not_finite = {}, const CodeRoom& room = {});
+                           const at::Tensor& not_finite = {}, const EncodeBuffer& room = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
 /// with.

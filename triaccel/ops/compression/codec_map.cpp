@@ -2,9 +2,15 @@
 
 #include <ATen/ATen.h>
 #include <ATen/TensorGeometry.h>
+#include <ATen/core/grad_mode.h>
+
+#include <string_view>
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
+#include "triaccel/kernels/compression/channel_levels.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
+#include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_check.h"
 
 namespace triaccel {
@@ -68,6 +74,28 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
     found.scales = map.scales.const_data_ptr<float>();
   }
   return found;
+}
+
+LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer) {
+  constexpr std::string_view who = "level_channels";
+  const auto order = channel_order(map.sizes(), map.strides());
+  require(order.has_value(), who, "takes [N, C, H, W], dense in that order or with channels last, ",
+          "got sizes ", map.sizes(), " and strides ", map.strides());
+  const at::NoGradGuard no_gradient;
+  const kernels::MapsToLevel maps{
+      .type = float_type_of(who, "map", map.scalar_type()), .count = map.numel(), .order = *order};
+  const at::Tensor levels = allocate_encoded(map, 2 * order->channels, at::kFloat, buffer);
+  const auto halves = levels.view({2, order->channels}).unbind();
+  LevelledMap made{.values = at::empty_strided(map.sizes(), map.strides(), map.options()),
+                   .lowest = halves[0],
+                   .range = halves[1]};
+  const void* from = map.const_data_ptr();
+  void* to = made.values.mutable_data_ptr();
+  auto* lowest = made.lowest.mutable_data_ptr<float>();
+  auto* range = made.range.mutable_data_ptr<float>();
+  dispatch<kernels::cpu::level_channels, kernels::cuda::level_channels>(who, map.device(), maps,
+                                                                        from, to, lowest, range);
+  return made;
 }
 
 }  // namespace triaccel

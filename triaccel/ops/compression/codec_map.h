@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "triaccel/kernels/compression/codec_map.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 
@@ -39,5 +40,16 @@ std::optional<kernels::ChannelOrder> row_order(at::IntArrayRef sizes, at::IntArr
 /// of it has another type, shape or device.
 kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
                              const at::Device& device);
+
+/// A map whose channels all go from 0 to 1, see Note [Levelled channels] in
+/// kernels/channel_levels.h, and what brings them back: lowest + range * value.
+struct LevelledMap {
+  at::Tensor values = {};
+  at::Tensor lowest = {}, range = {};  // F32 [C]
+};
+
+/// `map` is F32, BF16 or F16 [N, C, H, W] with a channel_order; its values keep their layout, and
+/// `buffer` holds the rest. No autograd; one kernel on CUDA.
+LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer = {});
 
 }  // namespace triaccel

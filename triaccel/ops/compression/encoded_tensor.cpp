@@ -14,16 +14,16 @@ void check_dense(std::string_view who, const at::Tensor& values) {
           "; call contiguous() on them");
 }
 
-at::Tensor empty_codes(const at::Tensor& values, std::int64_t count, at::ScalarType type,
-                       const CodeRoom& room) {
-  return room ? room(count, type) : at::empty({count}, values.options().dtype(type));
+at::Tensor allocate_encoded(const at::Tensor& values, std::int64_t count, at::ScalarType type,
+                            const EncodeBuffer& buffer) {
+  return buffer ? buffer(count, type) : at::empty({count}, values.options().dtype(type));
 }
 
-at::Tensor empty_values(std::string_view who, const at::Tensor& codes, std::int64_t bytes,
-                        at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
-  require(codes.defined(), who, "codes is an undefined tensor");
-  check_contiguous(who, "codes", codes, codes.device(), at::kByte, {bytes});
-  at::Tensor values = at::empty_strided(sizes, strides, codes.options().dtype(type));
+at::Tensor allocate_decoded(std::string_view who, const at::Tensor& encoded, std::int64_t bytes,
+                            at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+  require(encoded.defined(), who, "encoded is an undefined tensor");
+  check_contiguous(who, "encoded", encoded, encoded.device(), at::kByte, {bytes});
+  at::Tensor values = at::empty_strided(sizes, strides, encoded.options().dtype(type));
   check_dense(who, values);
   return values;
 }

@@ -16,10 +16,10 @@
 namespace triaccel {
 namespace {
 
-/// One map of a tensor, and where its codes begin.
+/// One map of a tensor, and where its encoded begin.
 struct CodedMap {
   kernels::FrequencyCoding coding;
-  std::int64_t codes;
+  std::int64_t encoded;
 };
 
 struct CodedMaps {
@@ -28,22 +28,22 @@ struct CodedMaps {
 };
 
 CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRef strides,
-                     at::ScalarType type, const FrequencyCoding& how) {
+                     at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
-          " has no maps to transform; ask codes_frequency first");
+          " has no maps to transform; ask can_encode_frequency first");
   CodedMaps coded = {};
   for (const BlockMap& map : maps) {
     kernels::FrequencyCoding coding = {.map = map,
                                        .type = float_type_of(who, "values", type),
-                                       .block = how.block,
-                                       .bits = coefficient_bits(how.block, how.band_eighths),
-                                       .rounding = how.rounding,
-                                       .key = how.key};
+                                       .block = params.block,
+                                       .bits = coefficient_bits(params.block, params.band_eighths),
+                                       .rounding = params.rounding,
+                                       .key = params.key};
     coding.key.seed += coded.maps.size();  // other offsets than the map before
-    const std::int64_t codes = coded.bytes;
+    const std::int64_t encoded = coded.bytes;
     coded.bytes += frequency_layout(map, coding.block, coding.bits).bytes();
-    coded.maps.push_back({coding, codes});
+    coded.maps.push_back({coding, encoded});
   }
   return coded;
 }
@@ -51,60 +51,53 @@ CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRe
 bool strides_fit(const at::Tensor& values) {
   const std::vector<BlockMap> maps = block_maps(values.sizes(), values.strides());
   return std::ranges::all_of(maps, [](const BlockMap& map) {
-    return map.row_stride < kernels::kMostBlockStride &&
-           map.column_stride < kernels::kMostBlockStride;
+    return map.row_stride < kernels::kMaxBlockStride &&
+           map.column_stride < kernels::kMaxBlockStride;
   });
 }
 
 }  // namespace
 
-bool codes_frequency(const at::Tensor& values) {
+bool can_encode_frequency(const at::Tensor& values) {
   return values.defined() && values.layout() == at::kStrided &&
          is_float_type(values.scalar_type()) && !block_maps(values.sizes()).empty();
 }
 
 at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& coding,
-                            const at::Tensor& not_finite, const CodeRoom& room) {
+                            const at::Tensor& not_finite, const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_frequency";
   require(values.defined() && values.layout() == at::kStrided, who,
           "values must be a strided tensor");
   const at::NoGradGuard no_gradient;
   const at::Tensor held = strides_fit(values) ? values : values.contiguous();
   const CodedMaps coded = coded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
-  const at::Tensor codes = empty_codes(held, coded.bytes, at::kByte, room);
+  const at::Tensor encoded = allocate_encoded(held, coded.bytes, at::kByte, buffer);
   const void* from = held.const_data_ptr();
-  auto* to = codes.mutable_data_ptr<std::uint8_t>();
+  auto* to = encoded.mutable_data_ptr<std::uint8_t>();
   std::int32_t* counter = counter_of(who, not_finite, held.device());
   for (const CodedMap& map : coded.maps)
-    dispatch(
-        who, held.device(),
-        [&] { kernels::cpu::encode_frequency(map.coding, from, to + map.codes, counter); },
-        [&](cudaStream_t stream) {
-          kernels::cuda::encode_frequency(map.coding, from, to + map.codes, counter, stream);
-        });
-  return codes;
+    dispatch<kernels::cpu::encode_frequency, kernels::cuda::encode_frequency>(
+        who, held.device(), map.coding, from, to + map.encoded, counter);
+  return encoded;
 }
 
-at::Tensor decode_frequency(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::ScalarType type, FrequencyCoding coding, const CodecMap& map) {
+at::Tensor decode_frequency(const at::Tensor& encoded, at::IntArrayRef sizes,
+                            at::IntArrayRef strides, at::ScalarType type, FrequencyCoding coding,
+                            const CodecMap& map) {
   constexpr std::string_view who = "decode_frequency";
   const at::NoGradGuard no_gradient;
   const CodedMaps coded = coded_maps(who, sizes, strides, type, coding);
-  const at::Tensor values = empty_values(who, codes, coded.bytes, sizes, strides, type);
+  const at::Tensor values = allocate_decoded(who, encoded, coded.bytes, sizes, strides, type);
   require(strides_fit(values), who, "strides ", strides, " are too large; ask for smaller ones");
-  const auto* from = codes.const_data_ptr<std::uint8_t>();
+  const auto* from = encoded.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
   require(!map.is_of_rows(), who, "maps of rows are for decode_groups");
-  const kernels::CodecMap made = kernel_map(who, map, sizes, codes.device());
+  const kernels::CodecMap made = kernel_map(who, map, sizes, encoded.device());
   require(!made.changes() || channel_order(sizes, strides), who, "a map takes [N, C, H, W], dense ",
           "in that order or with channels last, got sizes ", sizes, " and strides ", strides);
   for (const CodedMap& one : coded.maps)
-    dispatch(
-        who, codes.device(),
-        [&] { kernels::cpu::decode_frequency(one.coding, from + one.codes, to, made); },
-        [&](cudaStream_t stream) {
-          kernels::cuda::decode_frequency(one.coding, from + one.codes, to, made, stream);
-        });
+    dispatch<kernels::cpu::decode_frequency, kernels::cuda::decode_frequency>(
+        who, encoded.device(), one.coding, from + one.encoded, to, made);
   return values;
 }
 

@@ -12,9 +12,9 @@ namespace triaccel {
 namespace {
 
 void check_room(std::string_view who, int eighths) {
-  require(eighths >= kFewestNonZeroEighths && eighths <= kMostNonZeroEighths, who,
-          "the room for codes must be between ", kFewestNonZeroEighths, " and ",
-          kMostNonZeroEighths, " eighths of a bit an element, got ", eighths,
+  require(eighths >= kMinNonZeroEighths && eighths <= kMaxNonZeroEighths, who,
+          "the space for the encoded values must be between ", kMinNonZeroEighths, " and ",
+          kMaxNonZeroEighths, " eighths of a bit per element, got ", eighths,
           "; below, a tensor without zeros would have no bit for each of its elements");
 }
 
@@ -27,36 +27,34 @@ void check_mask(std::string_view who, const at::Tensor& mask, const at::Device& 
 
 NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
                              const at::Tensor& mask, const at::Tensor& not_finite,
-                             const CodeRoom& room) {
+                             const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_nonzeros";
   check_dense(who, values);
   check_room(who, coding.eighths);
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
-  NonZeroCodes codes = {
+  NonZeroCodes encoded = {
       .mask = mask,
-      .records = empty_codes(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, room)};
+      .records =
+          allocate_encoded(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, buffer)};
   kernels::NonZeroMask bits = {};
   if (mask.defined()) {
     check_mask(who, mask, values.device(), coding.count);
     bits.given = static_cast<const std::uint32_t*>(mask.const_data_ptr());
   } else {
-    codes.mask = empty_codes(values, mask_bytes(coding.count) / 4, at::kInt, room);
-    bits.written = static_cast<std::uint32_t*>(codes.mask.mutable_data_ptr());
+    encoded.mask = allocate_encoded(values, mask_bytes(coding.count) / 4, at::kInt, buffer);
+    bits.written = static_cast<std::uint32_t*>(encoded.mask.mutable_data_ptr());
   }
   const void* from = values.const_data_ptr();
-  void* to = codes.records.mutable_data_ptr();
+  void* to = encoded.records.mutable_data_ptr();
   std::int32_t* counter = counter_of(who, not_finite, values.device());
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::encode_nonzeros(coding, from, bits, to, counter); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::encode_nonzeros(coding, from, bits, to, counter, stream);
-      });
-  return codes;
+  dispatch<kernels::cpu::encode_nonzeros, kernels::cuda::encode_nonzeros>(
+      who, values.device(), coding, from, bits, to, counter);
+  return encoded;
 }
 
-at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
+at::Tensor decode_nonzeros(const NonZeroCodes& encoded, at::IntArrayRef sizes,
                            at::IntArrayRef strides, at::ScalarType type,
                            kernels::NonZeroCoding coding) {
   constexpr std::string_view who = "decode_nonzeros";
@@ -64,15 +62,14 @@ at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", type);
   coding.count = c10::multiply_integers(sizes);
-  const at::Tensor values = empty_values(
-      who, codes.records, nonzero_bytes(coding.count, coding.eighths), sizes, strides, type);
-  check_mask(who, codes.mask, values.device(), coding.count);
-  const auto* mask = static_cast<const std::uint32_t*>(codes.mask.const_data_ptr());
-  const void* from = codes.records.const_data_ptr();
+  const at::Tensor values = allocate_decoded(
+      who, encoded.records, nonzero_bytes(coding.count, coding.eighths), sizes, strides, type);
+  check_mask(who, encoded.mask, values.device(), coding.count);
+  const auto* mask = static_cast<const std::uint32_t*>(encoded.mask.const_data_ptr());
+  const void* from = encoded.records.const_data_ptr();
   void* to = values.mutable_data_ptr();
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::decode_nonzeros(coding, mask, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_nonzeros(coding, mask, from, to, stream); });
+  dispatch<kernels::cpu::decode_nonzeros, kernels::cuda::decode_nonzeros>(who, values.device(),
+                                                                          coding, mask, from, to);
   return values;
 }
 

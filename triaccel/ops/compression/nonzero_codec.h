@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "triaccel/kernels/compression/nonzeros/nonzero_codec.h"
-#include "triaccel/ops/compression/encode_buffer.h"
+#include "triaccel/ops/compression/encoded_tensor.h"
 
 namespace triaccel {
 
@@ -21,11 +21,11 @@ struct NonZeroCodes {
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
 NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
                              const at::Tensor& mask = {}, const at::Tensor& not_finite = {},
-                             const CodeRoom& room = {});
+                             const EncodeBuffer& buffer = {});
 
-/// The tensor again, with the sizes, strides and type that it had, from the `coding` it was coded
+/// The tensor again, with the sizes, strides and type that it had, from the `coding` it was encoded
 /// with; zero where the mask has no bit.
-at::Tensor decode_nonzeros(const NonZeroCodes& codes, at::IntArrayRef sizes,
+at::Tensor decode_nonzeros(const NonZeroCodes& encoded, at::IntArrayRef sizes,
                            at::IntArrayRef strides, at::ScalarType type,
                            kernels::NonZeroCoding coding);
 

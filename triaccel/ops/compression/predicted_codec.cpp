@@ -23,11 +23,11 @@ kernels::PredictedCoding predicted_coding(std::string_view who, at::IntArrayRef 
                                           const FrequencyCoding& coding, int saved) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(maps.size() == 1, who, "a tensor of sizes ", sizes, " is ", maps.size(),
-          " maps, not one; ask codes_predicted first");
+          " maps, not one; ask can_encode_predicted first");
   require(coding.rounding == kernels::Rounding::Dither, who,
-          "differences are coded with dither alone");
-  require(maps.front().row_stride < kernels::kMostBlockStride &&
-              maps.front().column_stride < kernels::kMostBlockStride,
+          "differences are encoded with dither only");
+  require(maps.front().row_stride < kernels::kMaxBlockStride &&
+              maps.front().column_stride < kernels::kMaxBlockStride,
           who, "strides ", strides, " are too large; ask for smaller ones");
   return {.map = maps.front(),
           .type = float_type_of(who, "values", type),
@@ -43,17 +43,18 @@ std::int64_t bytes_of(const kernels::PredictedCoding& coding) {
 
 }  // namespace
 
-bool codes_predicted(const at::Tensor& values) {
-  return codes_frequency(values) && block_maps(values.sizes()).size() == 1;
+bool can_encode_predicted(const at::Tensor& values) {
+  return can_encode_frequency(values) && block_maps(values.sizes()).size() == 1;
 }
 
 at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& coding, int saved,
                             const at::Tensor& counts, const at::Tensor& not_finite,
-                            const CodeRoom& room) {
+                            const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_predicted";
-  require(codes_predicted(values), who, "values must be one map; ask codes_predicted first");
+  require(can_encode_predicted(values), who,
+          "values must be one map; ask can_encode_predicted first");
   const at::NoGradGuard no_gradient;
-  const kernels::PredictedCoding how =
+  const kernels::PredictedCoding params =
       predicted_coding(who, values.sizes(), values.strides(), values.scalar_type(), coding, saved);
   PredictionCounts* counted = nullptr;
   if (counts.defined()) {
@@ -61,28 +62,26 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
     counted = static_cast<PredictionCounts*>(counts.mutable_data_ptr());
   }
   std::int32_t* lost = counter_of(who, not_finite, values.device());
-  const at::Tensor codes = empty_codes(values, bytes_of(how), at::kByte, room);
-  auto* to = codes.mutable_data_ptr<std::uint8_t>();
+  const at::Tensor encoded = allocate_encoded(values, bytes_of(params), at::kByte, buffer);
+  auto* to = encoded.mutable_data_ptr<std::uint8_t>();
   const void* from = values.const_data_ptr();
-  dispatch(
-      who, values.device(), [&] { kernels::cpu::encode_predicted(how, from, to, counted, lost); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::encode_predicted(how, from, to, counted, lost, stream);
-      });
-  return codes;
+  dispatch<kernels::cpu::encode_predicted, kernels::cuda::encode_predicted>(
+      who, values.device(), params, from, to, counted, lost);
+  return encoded;
 }
 
-at::Tensor decode_predicted(const at::Tensor& codes, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            at::ScalarType type, const FrequencyCoding& coding, int saved) {
+at::Tensor decode_predicted(const at::Tensor& encoded, at::IntArrayRef sizes,
+                            at::IntArrayRef strides, at::ScalarType type,
+                            const FrequencyCoding& coding, int saved) {
   constexpr std::string_view who = "decode_predicted";
   const at::NoGradGuard no_gradient;
-  const kernels::PredictedCoding how = predicted_coding(who, sizes, strides, type, coding, saved);
-  const at::Tensor values = empty_values(who, codes, bytes_of(how), sizes, strides, type);
-  const auto* from = codes.const_data_ptr<std::uint8_t>();
+  const kernels::PredictedCoding params =
+      predicted_coding(who, sizes, strides, type, coding, saved);
+  const at::Tensor values = allocate_decoded(who, encoded, bytes_of(params), sizes, strides, type);
+  const auto* from = encoded.const_data_ptr<std::uint8_t>();
   void* to = values.mutable_data_ptr();
-  dispatch(
-      who, codes.device(), [&] { kernels::cpu::decode_predicted(how, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_predicted(how, from, to, stream); });
+  dispatch<kernels::cpu::decode_predicted, kernels::cuda::decode_predicted>(who, encoded.device(),
+                                                                            params, from, to);
   return values;
 }
 

@@ -14,7 +14,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 31;
 constexpr std::size_t kMapAlignment = 8;  // bytes
 
 bool is_map(const at::Tensor& map) {
@@ -31,8 +31,8 @@ kernels::DepthwiseAxis axis_of(std::int64_t input, std::int64_t filter, std::int
 }
 
 /// The shape as the kernels know it; call it where computes_depthwise holds.
-kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weight,
-                                 const WindowPlacement& geometry) {
+kernels::DepthwiseShape depthwise_shape(const at::Tensor& input, const at::Tensor& weight,
+                                        const WindowPlacement& geometry) {
   const std::int64_t filter = weight.size(2);
   const auto [row_stride, column_stride] = geometry.stride;
   return {.images = input.size(0),
@@ -44,11 +44,12 @@ kernels::DepthwiseShape shape_of(const at::Tensor& input, const at::Tensor& weig
           .type = float_type_of("depthwise", "input", input.scalar_type())};
 }
 
-kernels::DepthwiseShape checked_shape(std::string_view who, const at::Tensor& input,
-                                      const at::Tensor& weight, const WindowPlacement& geometry) {
+kernels::DepthwiseShape checked_depthwise(std::string_view who, const at::Tensor& input,
+                                          const at::Tensor& weight,
+                                          const WindowPlacement& geometry) {
   require(computes_depthwise(input, weight, geometry), who,
           "no kernel for this input, weight, stride and padding; ask computes_depthwise first");
-  return shape_of(input, weight, geometry);
+  return depthwise_shape(input, weight, geometry);
 }
 
 void check_output_gradient(std::string_view who, const at::Tensor& gradient,
@@ -70,19 +71,19 @@ bool computes_depthwise(const at::Tensor& input, const at::Tensor& weight,
   if (!weight_fits || row_stride != column_stride || row_stride < 1 || row_stride > 2) return false;
   for (const std::int64_t padding : geometry.padding)
     if (padding < 0 || padding >= weight.size(2)) return false;
-  const kernels::DepthwiseShape shape = shape_of(input, weight, geometry);
+  const kernels::DepthwiseShape shape = depthwise_shape(input, weight, geometry);
   if (shape.rows.input < 1 || shape.columns.input < 1 || shape.rows.output < 1 ||
       shape.columns.output < 1)
     return false;
   const std::int64_t larger =
       std::max(shape.rows.input * shape.columns.input, shape.rows.output * shape.columns.output);
-  return shape.images < kMostPixels / larger;
+  return shape.images < kMaxPixels / larger;
 }
 
 at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
                              const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_forward";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   const at::NoGradGuard no_gradient;
   at::Tensor output =
       at::empty({shape.images, shape.channels, shape.rows.output, shape.columns.output},
@@ -90,37 +91,30 @@ at::Tensor depthwise_forward(const at::Tensor& input, const at::Tensor& weight,
   const void* from = input.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::depthwise_forward(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::depthwise_forward(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::depthwise_forward, kernels::cuda::depthwise_forward>(
+      who, input.device(), shape, from, filters, to);
   return output;
 }
 
 at::Tensor depthwise_input_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
                                     const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_input_gradient";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty(input.sizes(), input.options(), at::MemoryFormat::ChannelsLast);
   const void* from = output_gradient.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, input.device(),
-      [&] { kernels::cpu::depthwise_input_gradient(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::depthwise_input_gradient(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::depthwise_input_gradient, kernels::cuda::depthwise_input_gradient>(
+      who, input.device(), shape, from, filters, to);
   return gradient;
 }
 
 at::Tensor depthwise_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& input,
                                      const at::Tensor& weight, const WindowPlacement& geometry) {
   constexpr std::string_view who = "depthwise_weight_gradient";
-  const kernels::DepthwiseShape shape = checked_shape(who, input, weight, geometry);
+  const kernels::DepthwiseShape shape = checked_depthwise(who, input, weight, geometry);
   check_output_gradient(who, output_gradient, input, shape);
   const at::NoGradGuard no_gradient;
   at::Tensor gradient = at::empty_like(weight, at::MemoryFormat::Preserve);
@@ -128,7 +122,7 @@ at::Tensor depthwise_weight_gradient(const at::Tensor& output_gradient, const at
   auto* to = gradient.mutable_data_ptr<float>();
   dispatch(
       who, input.device(), [&] { kernels::cpu::depthwise_weight_gradient(shape, dy, x, to); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch =
             at::empty({kernels::depthwise_scratch(shape)}, gradient.options());
         kernels::cuda::depthwise_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(),

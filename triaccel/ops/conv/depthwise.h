@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "triaccel/ops/tensors/window_placement.h"
+#include "triaccel/ops/tensors/window_geometry.h"
 
 namespace triaccel {
 

@@ -13,22 +13,22 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostPooledPixels = std::int64_t{1} << 30;
-constexpr std::int64_t kMostTaps = 255;
+constexpr std::int64_t kMaxPooledPixels = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxTaps = 255;
 
-bool fits(const PoolGeometry& geometry) {
+bool pool_fits(const PoolGeometry& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = geometry.window[d], stride = geometry.stride[d];
-    if (window < 1 || window > kMostTaps || stride < 1 || stride >= kMostPooledPixels ||
+    if (window < 1 || window > kMaxTaps || stride < 1 || stride >= kMaxPooledPixels ||
         geometry.padding[d] < 0 || geometry.padding[d] > window / 2)
       return false;
   }
-  return geometry.window[0] * geometry.window[1] <= kMostTaps;
+  return geometry.window[0] * geometry.window[1] <= kMaxTaps;
 }
 
-/// Call it where fits() holds.
-kernels::PoolShape shape_of(at::IntArrayRef sizes, at::ScalarType type,
-                            const PoolGeometry& geometry) {
+/// Call it where pool_fits() holds.
+kernels::PoolShape pool_shape(at::IntArrayRef sizes, at::ScalarType type,
+                              const PoolGeometry& geometry) {
   const auto axis = [&](std::size_t d) {
     return kernels::fitted_windows(sizes[d + 2], geometry.window[d], geometry.stride[d],
                                    geometry.padding[d]);
@@ -40,10 +40,10 @@ kernels::PoolShape shape_of(at::IntArrayRef sizes, at::ScalarType type,
           .type = float_type_of("max_pool", "map", type)};
 }
 
-bool fits(const kernels::PoolShape& shape) {
+bool pool_fits(const kernels::PoolShape& shape) {
   const std::int64_t inputs = shape.rows.input * shape.columns.input;
   const std::int64_t outputs = shape.rows.output * shape.columns.output;
-  return inputs > 0 && outputs > 0 && shape.images < kMostPooledPixels / std::max(inputs, outputs);
+  return inputs > 0 && outputs > 0 && shape.images < kMaxPooledPixels / std::max(inputs, outputs);
 }
 
 }  // namespace
@@ -51,14 +51,14 @@ bool fits(const kernels::PoolShape& shape) {
 bool pools_maxima(const at::Tensor& map, const PoolGeometry& geometry) {
   return map.defined() && map.dim() == 4 && is_float_type(map.scalar_type()) &&
          map.layout() == at::kStrided && map.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         fits(geometry) && fits(shape_of(map.sizes(), map.scalar_type(), geometry));
+         pool_fits(geometry) && pool_fits(pool_shape(map.sizes(), map.scalar_type(), geometry));
 }
 
 Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
   constexpr std::string_view who = "max_pool";
   require(pools_maxima(map, geometry), who,
           "no kernel for this map, window, stride and padding; ask pools_maxima first");
-  const kernels::PoolShape shape = shape_of(map.sizes(), map.scalar_type(), geometry);
+  const kernels::PoolShape shape = pool_shape(map.sizes(), map.scalar_type(), geometry);
   const at::NoGradGuard no_gradient;
   Maxima maxima = {
       .values = at::empty({shape.images, shape.channels, shape.rows.output, shape.columns.output},
@@ -69,9 +69,8 @@ Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
   const void* from = map.const_data_ptr();
   void* values = maxima.values.mutable_data_ptr();
   auto* taps = maxima.taps.mutable_data_ptr<std::uint8_t>();
-  dispatch(
-      who, map.device(), [&] { kernels::cpu::max_pool(shape, from, values, taps); },
-      [&](cudaStream_t stream) { kernels::cuda::max_pool(shape, from, values, taps, stream); });
+  dispatch<kernels::cpu::max_pool, kernels::cuda::max_pool>(who, map.device(), shape, from, values,
+                                                            taps);
   return maxima;
 }
 
@@ -81,10 +80,10 @@ at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor
   constexpr std::string_view who = "max_pool_gradient";
   require(output_gradient.defined() && is_float_type(output_gradient.scalar_type()), who,
           "output_gradient must be float32, bfloat16 or float16");
-  require(map_sizes.size() == 4 && fits(geometry), who,
+  require(map_sizes.size() == 4 && pool_fits(geometry), who,
           "no kernel for this map, window and padding; ask pools_maxima first");
-  const kernels::PoolShape shape = shape_of(map_sizes, output_gradient.scalar_type(), geometry);
-  require(fits(shape), who, "no window fits a map of sizes ", map_sizes);
+  const kernels::PoolShape shape = pool_shape(map_sizes, output_gradient.scalar_type(), geometry);
+  require(pool_fits(shape), who, "no window fits a map of sizes ", map_sizes);
   const std::array<std::int64_t, 4> wanted = {shape.images, shape.channels, shape.rows.output,
                                               shape.columns.output};
   check_map(who, "output_gradient", output_gradient, output_gradient.device(),
@@ -100,12 +99,8 @@ at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor
   const void* added = added_gradient.defined() ? added_gradient.const_data_ptr() : nullptr;
   const auto* found = taps.const_data_ptr<std::uint8_t>();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, gradient.device(),
-      [&] { kernels::cpu::max_pool_gradient(shape, from, added, found, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::max_pool_gradient(shape, from, added, found, to, stream);
-      });
+  dispatch<kernels::cpu::max_pool_gradient, kernels::cuda::max_pool_gradient>(
+      who, gradient.device(), shape, from, added, found, to);
   return gradient;
 }
 

@@ -2,20 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
-#include <cstdint>
+#include "triaccel/ops/tensors/window_geometry.h"
 
 namespace triaccel {
 
-/// Where the windows of a pooling lie, (rows, columns); never dilated, the count rounded down.
-struct PoolGeometry {
-  std::array<std::int64_t, 2> window = {2, 2};
-  std::array<std::int64_t, 2> stride = {2, 2};
-  std::array<std::int64_t, 2> padding = {0, 0};
-};
-
 /// Whether the functions below take it: map [N, C, H, W] of F32, BF16 or F16, dense, channels-last,
-/// of fewer than 2^30 pixels; at most 255 taps a window, padding at most half a window, at least
+/// of fewer than 2^30 pixels; at most 255 taps per window, padding at most half a window, at least
 /// one window. Any C; quickest on CUDA where a pixel is a multiple of 16 bytes.
 bool pools_maxima(const at::Tensor& map, const PoolGeometry& geometry);
 

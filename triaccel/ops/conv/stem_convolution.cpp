@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 30;  // of an image; and windows
+constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 30;  // of an image; and windows
 
 bool is_images(const at::Tensor& images) {
   return images.dim() == 4 && is_float_type(images.scalar_type()) &&
@@ -26,18 +26,18 @@ bool is_weight_for(const at::Tensor& weight, const at::Tensor& images) {
          weight.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-bool fits(const at::Tensor& weight, const WindowPlacement& geometry) {
+bool stem_fits(const at::Tensor& weight, const WindowPlacement& geometry) {
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t window = weight.size(static_cast<std::int64_t>(d) + 2);
-    if (window < 1 || window > kernels::kMostImageTaps || geometry.stride[d] < 1 ||
-        geometry.stride[d] >= kMostNumbers || geometry.padding[d] < 0 ||
+    if (window < 1 || window > kernels::kMaxStemTaps || geometry.stride[d] < 1 ||
+        geometry.stride[d] >= kMaxNumbers || geometry.padding[d] < 0 ||
         geometry.padding[d] >= window)
       return false;
   }
   return true;
 }
 
-/// Call it where is_images(), is_weight_for() and fits() hold.
+/// Call it where is_images(), is_weight_for() and stem_fits() hold.
 kernels::StemConvolutionShape image_shape_of(const at::Tensor& images, const at::Tensor& weight,
                                              const WindowPlacement& geometry) {
   const auto axis = [&](std::int64_t d) {
@@ -59,9 +59,9 @@ bool device_has_stem_convolution(const at::Device& device) {
   return kernels::cuda::has_stem_convolution();
 }
 
-kernels::StemConvolutionShape checked_shape(std::string_view who, const at::Tensor& images,
-                                            const at::Tensor& weight,
-                                            const WindowPlacement& geometry, at::ScalarType type) {
+kernels::StemConvolutionShape checked_stem(std::string_view who, const at::Tensor& images,
+                                           const at::Tensor& weight,
+                                           const WindowPlacement& geometry, at::ScalarType type) {
   require(computes_stem_convolution(images, weight, geometry), who,
           "no kernel for these images, weight, stride and padding; ask "
           "computes_stem_convolution first");
@@ -77,20 +77,20 @@ kernels::StemConvolutionShape checked_shape(std::string_view who, const at::Tens
 bool computes_stem_convolution(const at::Tensor& images, const at::Tensor& weight,
                                const WindowPlacement& geometry) {
   if (!images.defined() || !weight.defined() || !is_images(images) ||
-      !is_weight_for(weight, images) || !fits(weight, geometry))
+      !is_weight_for(weight, images) || !stem_fits(weight, geometry))
     return false;
   const kernels::StemConvolutionShape shape = image_shape_of(images, weight, geometry);
   const std::int64_t pixels = shape.rows.input * shape.columns.input;
   const std::int64_t windows = shape.rows.output * shape.columns.output;
-  return pixels > 0 && pixels * shape.channels < kMostNumbers && windows > 0 &&
-         shape.images < kMostNumbers / windows && kernels::cut_image_tiles(shape).has_value() &&
+  return pixels > 0 && pixels * shape.channels < kMaxNumbers && windows > 0 &&
+         shape.images < kMaxNumbers / windows && kernels::cut_stem_tiles(shape).has_value() &&
          (!images.is_cuda() || device_has_stem_convolution(images.device()));
 }
 
 at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
                             const WindowPlacement& geometry, at::ScalarType type) {
   constexpr std::string_view who = "stem_convolution";
-  const kernels::StemConvolutionShape shape = checked_shape(who, images, weight, geometry, type);
+  const kernels::StemConvolutionShape shape = checked_stem(who, images, weight, geometry, type);
   const at::NoGradGuard no_gradient;
   at::Tensor output =
       at::empty({shape.images, shape.filters, shape.rows.output, shape.columns.output},
@@ -98,20 +98,17 @@ at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
   const void* from = images.const_data_ptr();
   const auto* filters = weight.const_data_ptr<float>();
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, images.device(), [&] { kernels::cpu::stem_convolution(shape, from, filters, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::stem_convolution(shape, from, filters, to, stream);
-      });
+  dispatch<kernels::cpu::stem_convolution, kernels::cuda::stem_convolution>(
+      who, images.device(), shape, from, filters, to);
   return output;
 }
 
-at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
-                                 const at::Tensor& weight, const WindowPlacement& geometry) {
-  constexpr std::string_view who = "image_weight_gradient";
+at::Tensor stem_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
+                                const at::Tensor& weight, const WindowPlacement& geometry) {
+  constexpr std::string_view who = "stem_weight_gradient";
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   const kernels::StemConvolutionShape shape =
-      checked_shape(who, images, weight, geometry, output_gradient.scalar_type());
+      checked_stem(who, images, weight, geometry, output_gradient.scalar_type());
   check_map(who, "output_gradient", output_gradient, images.device(), output_gradient.scalar_type(),
             {shape.images, shape.filters, shape.rows.output, shape.columns.output},
             /*alignment=*/16);
@@ -120,11 +117,11 @@ at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Te
   const void *dy = output_gradient.const_data_ptr(), *x = images.const_data_ptr();
   auto* to = gradient.mutable_data_ptr<float>();
   dispatch(
-      who, images.device(), [&] { kernels::cpu::image_weight_gradient(shape, dy, x, to); },
-      [&](cudaStream_t stream) {
-        const at::Tensor scratch = at::empty({kernels::image_scratch(shape)}, gradient.options());
-        kernels::cuda::image_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(), to,
-                                             stream);
+      who, images.device(), [&] { kernels::cpu::stem_weight_gradient(shape, dy, x, to); },
+      [&](auto stream) {
+        const at::Tensor scratch = at::empty({kernels::stem_scratch(shape)}, gradient.options());
+        kernels::cuda::stem_weight_gradient(shape, dy, x, scratch.mutable_data_ptr<float>(), to,
+                                            stream);
       });
   return gradient;
 }

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "triaccel/ops/tensors/window_placement.h"
+#include "triaccel/ops/tensors/window_geometry.h"
 
 namespace triaccel {
 
@@ -26,7 +26,7 @@ at::Tensor stem_convolution(const at::Tensor& images, const at::Tensor& weight,
 /// The gradient of the weight, F32, in its shape and memory order; the images are rounded to the
 /// type of output_gradient, BF16 or F16 and channels-last. Reads both once; of `weight` only sizes
 /// are used.
-at::Tensor image_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
-                                 const at::Tensor& weight, const WindowPlacement& geometry);
+at::Tensor stem_weight_gradient(const at::Tensor& output_gradient, const at::Tensor& images,
+                                const at::Tensor& weight, const WindowPlacement& geometry);
 
 }  // namespace triaccel

@@ -22,7 +22,7 @@ void check_ids(std::string_view who, const at::Tensor& sample_ids, std::int64_t 
 
 void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sample_ids,
              const at::Tensor& epoch, const at::Tensor& scale, const at::Tensor& shift,
-             const kernels::Augmentation& how) {
+             const kernels::Augmentation& params) {
   constexpr std::string_view who = "augment";
   require(images.defined(), who, "images is an undefined tensor");
   const at::Device device = images.device();
@@ -31,8 +31,8 @@ void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sam
   check_contiguous(who, "epoch", epoch, device, at::kLong, {1});
   check_contiguous(who, "scale", scale, device, at::kFloat, {images.size(1)});
   check_contiguous(who, "shift", shift, device, at::kFloat, {images.size(1)});
-  require(how.padding >= 0 && how.padding < (1 << 20), who, "padding must be in [0, 2^20), got ",
-          how.padding);
+  require(params.padding >= 0 && params.padding < (1 << 20), who,
+          "padding must be in [0, 2^20), got ", params.padding);
   check_tensor(who, "output", output, device, at::kFloat);
   const std::vector<std::int64_t> shape = {sample_ids.numel(), images.size(1), images.size(2),
                                            images.size(3)};
@@ -55,11 +55,8 @@ void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sam
                                      .height = images.size(2),
                                      .width = images.size(3)};
   float* pixels = output.mutable_data_ptr<float>();
-  dispatch(
-      who, device, [&] { kernels::cpu::augment(batch, how, channels_last, pixels); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::augment(batch, how, channels_last, pixels, stream);
-      });
+  dispatch<kernels::cpu::augment, kernels::cuda::augment>(who, device, batch, params, channels_last,
+                                                          pixels);
 }
 
 void gather_labels(at::Tensor& output, const at::Tensor& labels, const at::Tensor& sample_ids) {
@@ -73,12 +70,8 @@ void gather_labels(at::Tensor& output, const at::Tensor& labels, const at::Tenso
   const auto* from = labels.const_data_ptr<std::uint8_t>();
   const auto* ids = sample_ids.const_data_ptr<std::int64_t>();
   auto* into = output.mutable_data_ptr<std::int64_t>();
-  dispatch(
-      who, device,
-      [&] { kernels::cpu::gather_labels(from, labels.numel(), ids, sample_ids.numel(), into); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::gather_labels(from, labels.numel(), ids, sample_ids.numel(), into, stream);
-      });
+  dispatch<kernels::cpu::gather_labels, kernels::cuda::gather_labels>(
+      who, device, from, labels.numel(), ids, sample_ids.numel(), into);
 }
 
 }  // namespace triaccel

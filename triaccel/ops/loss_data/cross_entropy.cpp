@@ -3,12 +3,12 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cstring>
 #include <limits>
 #include <string_view>
 
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_check.h"
 
@@ -45,12 +45,23 @@ void enqueue(std::string_view who, const at::Tensor& score, const kernels::Class
   const at::Tensor scratch = wanted.defined() ? wanted : at::empty({bytes}, score.options());
   auto* parts = reinterpret_cast<kernels::PartialScore*>(scratch.mutable_data_ptr<std::uint8_t>());
   auto* running = reinterpret_cast<RunningScore*>(score.mutable_data_ptr<std::uint8_t>());
-  dispatch(
-      who, score.device(), [&] { kernels::cpu::cross_entropy(running, batch, parts); },
-      [&](cudaStream_t stream) { kernels::cuda::cross_entropy(running, batch, parts, stream); });
+  dispatch<kernels::cpu::cross_entropy, kernels::cuda::cross_entropy>(who, score.device(), running,
+                                                                      batch, parts);
 }
 
 }  // namespace
+
+at::Tensor make_running_score(at::Device device) {
+  return at::zeros({kScoreBytes}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+RunningScore read_score(const at::Tensor& score) {
+  check_contiguous("read_score", "score", score, score.device(), at::kByte, {kScoreBytes});
+  const at::Tensor host = score.cpu();
+  RunningScore read;
+  std::memcpy(&read, host.const_data_ptr(), sizeof read);
+  return read;
+}
 
 at::Tensor cross_entropy_gradient(const at::Tensor& score, const at::Tensor& logits,
                                   const at::Tensor& labels, std::int64_t samples,

@@ -4,11 +4,21 @@
 
 #include <cstdint>
 
+#include "triaccel/kernels/loss_data/running_score.h"
+
 namespace triaccel {
+
+using kernels::RunningScore;
+
+/// An empty score in device memory: U8 [sizeof(RunningScore)]. Start over with zero_().
+at::Tensor make_running_score(at::Device device);
+
+/// Copies the score to the host; waits for the device.
+RunningScore read_score(const at::Tensor& score);
 
 /// Mean cross-entropy of `logits` [rows, classes] (F32, BF16 or F16, contiguous) against `labels`
 /// (I64 [rows]), smoothed as torch does it. Adds loss, hits and counts to `score`
-/// (ops/running_score.h) and returns the gradient of  weight * loss_scale * mean loss  with respect
+/// (make_running_score) and returns the gradient of  weight * loss_scale * mean loss  with respect
 /// to the logits, in their type. `loss_scale` is an F32 scalar on the device
 /// (GradientControl::loss_scale()) or undefined: 1.
 ///

@@ -51,10 +51,8 @@ void StepInputs::set(const std::vector<LayerPlan>& layers, const at::Tensor& ids
 }
 
 void StepInputs::place() const {
-  dispatch(
-      "StepInputs::place", ids_.device(),
-      [&] { kernels::cpu::place_step_inputs(inputs_, places_); },
-      [&](cudaStream_t stream) { kernels::cuda::place_step_inputs(inputs_, places_, stream); });
+  dispatch<kernels::cpu::place_step_inputs, kernels::cuda::place_step_inputs>(
+      "StepInputs::place", ids_.device(), inputs_, places_);
 }
 
 KernelArguments StepInputs::replay_arguments() {

@@ -16,7 +16,8 @@ namespace triaccel {
 /// replay_arguments(), so that it needs nothing to be enqueued between one replay and the next.
 class StepInputs {
  public:
-  /// `has_zeroth_order`: some layers may be trained by the loss alone, at a rate of their own.
+  /// `has_zeroth_order`: some layers may be trained by zeroth-order estimates, at their own
+  /// learning rate.
   StepInputs(std::int64_t layer_count, bool has_zeroth_order, c10::Device device);
   StepInputs(const StepInputs&) = delete;
   StepInputs& operator=(const StepInputs&) = delete;
@@ -44,7 +45,7 @@ class StepInputs {
   at::Tensor ids_;                  // int64 [most samples so far]
   at::Tensor learning_rates_;       // float [layers]
   at::Tensor scales_;               // likewise, as the plan last said
-  at::Tensor zeroth_order_scales_;  // likewise, of layers trained by the loss alone, else 0
+  at::Tensor zeroth_order_scales_;  // likewise, of zeroth-order layers, else 0
   std::vector<LayerPlan> scaled_for_;
   at::Tensor source_;  // set last; once its place() or replay is enqueued, the stream's order would
                        // keep its memory, too

@@ -67,7 +67,7 @@ std::uint8_t* gates_of(std::string_view who, const at::Tensor& gates, const at::
   require(activation == Activation::Relu, who, "gates come with ReLU alone");
   const std::int64_t samples = input.size(0);
   check_contiguous(who, "gates", gates, input.device(), at::kByte,
-                   {samples, kernels::gate_bytes(map) / samples});
+                   {samples, kernels::relu_mask_bytes(map) / samples});
   return static_cast<std::uint8_t*>(gates.data_ptr());
 }
 
@@ -174,7 +174,7 @@ void train(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormBatchStatistics& statistics, const at::Tensor& input) {
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = scratch_for(forward.map, input);
         kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
       });
@@ -184,7 +184,7 @@ void infer(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormKnownStatistics& statistics, c10::Device device) {
   dispatch(
       who, device, [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
-      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+      [&](auto stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ bool is_sample_factor(const at::Tensor& factor, const at::Tensor& map) {
 
 at::Tensor empty_norm_gates(const at::Tensor& input) {
   const kernels::NormMap map = map_of("empty_norm_gates", input);
-  return at::empty({input.size(0), kernels::gate_bytes(map) / input.size(0)},
+  return at::empty({input.size(0), kernels::relu_mask_bytes(map) / input.size(0)},
                    input.options().dtype(at::kByte));
 }
 
@@ -217,7 +217,7 @@ void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
   const at::Tensor input = gates.defined() ? placed(given_input) : given_input;
   const at::Tensor residual = gates.defined() ? placed(given_residual) : given_residual;
   kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
-  forward.gates = gates_of(who, gates, input, forward.map, activation);
+  forward.relu_mask = gates_of(who, gates, input, forward.map, activation);
   forward.residual_norm = residual_norm_of(who, by, residual);
   forward.factors = factors_of(who, factor, input, activation);
   require(!factor.defined() || forward.residual_norm.mean == nullptr, who,
@@ -292,7 +292,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .added_pixels = added.pixels,
       .input = input.const_data_ptr(),
       .factors = factors_of(who, factor, input, activation),
-      .gates = gates_of(who, gates, input, map, activation),
+      .relu_mask = gates_of(who, gates, input, map, activation),
       .mean = needed_row(who, "saved.mean", saved.mean, input),
       .inverse_deviation =
           needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
@@ -305,7 +305,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .bias_gradient = static_cast<float*>(pointer(gradients.bias))};
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_backward(backward); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = scratch_for(map, input);
         kernels::cuda::batch_norm_backward(backward, scratch.data_ptr(), stream);
       });

@@ -47,9 +47,7 @@ at::Tensor sum_pixels(std::string_view who, const at::Tensor& map, const at::Ten
                                  .factor = factor.defined() ? factor.const_data_ptr() : nullptr,
                                  .result = result.mutable_data_ptr(),
                                  .divisor = divisor};
-  dispatch(
-      who, map.device(), [&] { kernels::cpu::pixel_sum(maps, sum); },
-      [&](cudaStream_t stream) { kernels::cuda::pixel_sum(maps, sum, stream); });
+  dispatch<kernels::cpu::pixel_sum, kernels::cuda::pixel_sum>(who, map.device(), maps, sum);
   return result;
 }
 
@@ -110,9 +108,8 @@ at::Tensor gated_map_gradient(const at::Tensor& output_gradient, const at::Tenso
                                      .offset = data(mean_gradient),
                                      .result = result.mutable_data_ptr(),
                                      .divisor = static_cast<float>(maps.pixels)};
-  dispatch(
-      who, result.device(), [&] { kernels::cpu::channel_gate(maps, gate); },
-      [&](cudaStream_t stream) { kernels::cuda::channel_gate(maps, gate, stream); });
+  dispatch<kernels::cpu::channel_gate, kernels::cuda::channel_gate>(who, result.device(), maps,
+                                                                    gate);
   return result;
 }
 

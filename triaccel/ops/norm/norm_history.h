@@ -8,7 +8,7 @@ namespace triaccel {
 
 /// How a batch norm that is joined with others made its output, for whoever computes it again:
 /// activation(((input - mean) * inverse_deviation * weight + bias) * factor + residual), the factor
-/// a sample, all else a channel.
+/// a sample, all else per channel.
 struct NormHistory {
   NormStatistics statistics;
   at::Tensor weight, bias;  // undefined: 1, 0

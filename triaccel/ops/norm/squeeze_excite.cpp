@@ -23,14 +23,14 @@ bool is_float(const at::Tensor& tensor, at::IntArrayRef sizes, const at::Device&
 }
 
 /// For means and layers that computes_excitation takes.
-kernels::ExciteShape shape_of(const at::Tensor& means, std::int64_t hidden) {
+kernels::ExciteShape excite_shape(const at::Tensor& means, std::int64_t hidden) {
   return {.samples = means.size(0),
           .channels = means.size(1),
           .hidden = hidden,
           .type = float_type_of("excitation", "means", means.scalar_type())};
 }
 
-bool fits(const kernels::ExciteShape& shape, const at::Device& device) {
+bool excite_fits_device(const kernels::ExciteShape& shape, const at::Device& device) {
   if (device.is_cpu()) return true;
   const c10::DeviceGuard guard(device);
   return device.is_cuda() && kernels::cuda::excite_fits(shape);
@@ -79,14 +79,14 @@ bool computes_excitation(const at::Tensor& means, const ExcitationLayers& layers
          is_float(layers.excite, std::array{channels, hidden, std::int64_t{1}, std::int64_t{1}},
                   device) &&
          is_float(layers.excite_bias, std::array{channels}, device) &&
-         fits(shape_of(means, hidden), device);
+         excite_fits_device(excite_shape(means, hidden), device);
 }
 
 Excitation excitation(const at::Tensor& means, const ExcitationLayers& layers) {
   constexpr std::string_view who = "excitation";
   check_layers(who, means, layers);
   const at::NoGradGuard no_gradient;
-  const kernels::ExciteShape shape = shape_of(means, layers.squeeze.size(0));
+  const kernels::ExciteShape shape = excite_shape(means, layers.squeeze.size(0));
   Excitation result{
       .gates = at::empty({shape.samples, shape.channels, 1, 1}, means.options()),
       .hidden = at::empty({shape.samples, shape.hidden}, means.options().dtype(at::kFloat))};
@@ -94,9 +94,8 @@ Excitation excitation(const at::Tensor& means, const ExcitationLayers& layers) {
   const kernels::ExciteForward arrays = {.means = means.const_data_ptr(),
                                          .hidden = result.hidden.mutable_data_ptr<float>(),
                                          .gates = result.gates.mutable_data_ptr()};
-  dispatch(
-      who, means.device(), [&] { kernels::cpu::excite_forward(shape, weights, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_forward(shape, weights, arrays, stream); });
+  dispatch<kernels::cpu::excite_forward, kernels::cuda::excite_forward>(who, means.device(), shape,
+                                                                        weights, arrays);
   return result;
 }
 
@@ -104,7 +103,7 @@ ExcitationGradient excitation_gradient(const at::Tensor& gates_gradient, const E
                                        const ExcitationLayers& layers) {
   constexpr std::string_view who = "excitation_gradient";
   check_layers(who, forward.gates, layers);
-  const kernels::ExciteShape shape = shape_of(forward.gates, layers.squeeze.size(0));
+  const kernels::ExciteShape shape = excite_shape(forward.gates, layers.squeeze.size(0));
   check_by_channel(who, "gates_gradient", gates_gradient, forward.gates);
   check_hidden(who, "hidden", forward.hidden, forward.gates, shape.hidden);
   const at::NoGradGuard no_gradient;
@@ -118,9 +117,8 @@ ExcitationGradient excitation_gradient(const at::Tensor& gates_gradient, const E
       .hidden = forward.hidden.const_data_ptr<float>(),
       .hidden_gradient = result.hidden.mutable_data_ptr<float>(),
       .means_gradient = result.means.mutable_data_ptr()};
-  dispatch(
-      who, gates_gradient.device(), [&] { kernels::cpu::excite_backward(shape, weights, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_backward(shape, weights, arrays, stream); });
+  dispatch<kernels::cpu::excite_backward, kernels::cuda::excite_backward>(
+      who, gates_gradient.device(), shape, weights, arrays);
   return result;
 }
 
@@ -133,13 +131,14 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
   require(means.defined() && means.dim() == 4 && backward.hidden.defined() &&
               backward.hidden.dim() == 2 && is_float_type(means.scalar_type()),
           who, "means must be [N, C, 1, 1] and the gradient of the hidden numbers [N, R]");
-  const kernels::ExciteShape shape = shape_of(means, backward.hidden.size(1));
+  const kernels::ExciteShape shape = excite_shape(means, backward.hidden.size(1));
   check_by_channel(who, "means", means, means);
   check_by_channel(who, "gates", forward.gates, means);
   check_by_channel(who, "gates_gradient", gates_gradient, means);
   check_hidden(who, "hidden", forward.hidden, means, shape.hidden);
   check_hidden(who, "hidden gradient", backward.hidden, means, shape.hidden);
-  require(fits(shape, means.device()), who, "the layers must be such as computes_excitation takes");
+  require(excite_fits_device(shape, means.device()), who,
+          "the layers must be such as computes_excitation takes");
   const at::NoGradGuard no_gradient;
   const at::TensorOptions floats = means.options().dtype(at::kFloat);
   const std::int64_t hidden = shape.hidden, channels = shape.channels;
@@ -158,9 +157,8 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
       .squeeze_bias = result.squeeze_bias.mutable_data_ptr<float>(),
       .excite = {result.excite.mutable_data_ptr(), float_type_of(who, "excite", excite_type)},
       .excite_bias = result.excite_bias.mutable_data_ptr<float>()};
-  dispatch(
-      who, means.device(), [&] { kernels::cpu::excite_parameters(shape, arrays); },
-      [&](cudaStream_t stream) { kernels::cuda::excite_parameters(shape, arrays, stream); });
+  dispatch<kernels::cpu::excite_parameters, kernels::cuda::excite_parameters>(who, means.device(),
+                                                                              shape, arrays);
   return result;
 }
 

@@ -43,9 +43,8 @@ void add_bias(const at::Tensor& matrix_or_map, const at::Tensor& bias) {
   check_contiguous(who, "bias", bias, matrix_or_map.device(), at::kFloat, {shape.channels});
   const auto* offsets = bias.const_data_ptr<float>();
   void* matrix = matrix_or_map.mutable_data_ptr();
-  dispatch(
-      who, matrix_or_map.device(), [&] { kernels::cpu::add_bias(shape, offsets, matrix); },
-      [&](cudaStream_t stream) { kernels::cuda::add_bias(shape, offsets, matrix, stream); });
+  dispatch<kernels::cpu::add_bias, kernels::cuda::add_bias>(who, matrix_or_map.device(), shape,
+                                                            offsets, matrix);
 }
 
 at::Tensor bias_gradient(const at::Tensor& output_gradient) {
@@ -58,7 +57,7 @@ at::Tensor bias_gradient(const at::Tensor& output_gradient) {
   auto* to = sums.mutable_data_ptr<float>();
   dispatch(
       who, output_gradient.device(), [&] { kernels::cpu::bias_gradient(shape, from, to); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         const at::Tensor scratch = at::empty({kernels::bias_gradient_scratch(shape)}, floats);
         kernels::cuda::bias_gradient(shape, from, scratch.mutable_data_ptr<float>(), to, stream);
       });

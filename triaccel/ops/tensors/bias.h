@@ -4,7 +4,7 @@
 
 namespace triaccel {
 
-// One number a channel, added to every row of a matrix whose channels lie innermost. Nothing here
+// One number per channel, added to every row of a matrix whose channels lie innermost. Nothing here
 // is seen by autograd; all only enqueue and give the same bits every time.
 
 /// Whether the functions below take it: F32, BF16 or F16, at least one channel; a contiguous matrix

@@ -50,17 +50,13 @@ at::Tensor even_pixels(const at::Tensor& map) {
   const kernels::EvenPixels pixels = pixels_of(map.sizes());
   const void* from = map.const_data_ptr();
   void* to = even.mutable_data_ptr();
-  dispatch(
-      who, map.device(),
-      [&] { kernels::cpu::take_even_pixels(pixels, pixel_bytes(map), from, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::take_even_pixels(pixels, pixel_bytes(map), from, to, stream);
-      });
+  dispatch<kernels::cpu::gather_even_pixels, kernels::cuda::gather_even_pixels>(
+      who, map.device(), pixels, pixel_bytes(map), from, to);
   return even;
 }
 
-at::Tensor spread_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
-  constexpr std::string_view who = "spread_even_pixels";
+at::Tensor scatter_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
+  constexpr std::string_view who = "scatter_even_pixels";
   require(takes_even_pixels(even), who, "no kernel for these pixels; ask takes_even_pixels first");
   require(sizes.size() == 4 && even.sizes() == at::IntArrayRef(even_sizes(sizes)), who, "pixels ",
           even.sizes(), " are not the even ones of a map ", sizes);
@@ -70,12 +66,8 @@ at::Tensor spread_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
   const kernels::EvenPixels pixels = pixels_of(sizes);
   const void* from = even.const_data_ptr();
   void* to = map.mutable_data_ptr();
-  dispatch(
-      who, map.device(),
-      [&] { kernels::cpu::spread_even_pixels(pixels, pixel_bytes(map), from, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::spread_even_pixels(pixels, pixel_bytes(map), from, to, stream);
-      });
+  dispatch<kernels::cpu::scatter_even_pixels, kernels::cuda::scatter_even_pixels>(
+      who, map.device(), pixels, pixel_bytes(map), from, to);
   return map;
 }
 

@@ -12,6 +12,6 @@ bool takes_even_pixels(const at::Tensor& map);
 at::Tensor even_pixels(const at::Tensor& map);
 
 /// A map of `sizes` that is zero but at its even rows and columns, which are `even`. No autograd.
-at::Tensor spread_even_pixels(const at::Tensor& even, at::IntArrayRef sizes);
+at::Tensor scatter_even_pixels(const at::Tensor& even, at::IntArrayRef sizes);
 
 }  // namespace triaccel

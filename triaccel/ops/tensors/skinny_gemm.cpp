@@ -21,7 +21,7 @@ kernels::SkinnyGemm checked_product(std::string_view who, std::string_view name,
   require(takes_skinny_gemm(matrix, weight), who, name,
           " and weight must be contiguous matrices of one type, float32, bfloat16 or float16, on "
           "one device, the weight with 1 to ",
-          kernels::kMostSkinnyOutputs, " rows and at most ", kernels::kMostSkinnyFeatures,
+          kernels::kMaxSkinnyOutputs, " rows and at most ", kernels::kMaxSkinnyFeatures,
           " columns; ask takes_skinny_gemm first");
   return {.rows = matrix.size(0),
           .features = weight.size(1),
@@ -33,8 +33,8 @@ kernels::SkinnyGemm checked_product(std::string_view who, std::string_view name,
 
 bool takes_skinny_gemm(const at::Tensor& matrix, const at::Tensor& weight) {
   return is_plain_matrix(matrix) && is_plain_matrix(weight) && weight.size(0) > 0 &&
-         weight.size(0) <= kernels::kMostSkinnyOutputs &&
-         weight.size(1) <= kernels::kMostSkinnyFeatures &&
+         weight.size(0) <= kernels::kMaxSkinnyOutputs &&
+         weight.size(1) <= kernels::kMaxSkinnyFeatures &&
          matrix.scalar_type() == weight.scalar_type() && matrix.device() == weight.device();
 }
 
@@ -50,11 +50,8 @@ at::Tensor skinny_gemm(const at::Tensor& input, const at::Tensor& weight, const 
   const void *from = input.const_data_ptr(), *factors = weight.const_data_ptr();
   const float* offsets = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   void* to = output.mutable_data_ptr();
-  dispatch(
-      who, input.device(), [&] { kernels::cpu::skinny_gemm(shape, from, factors, offsets, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::skinny_gemm(shape, from, factors, offsets, to, stream);
-      });
+  dispatch<kernels::cpu::skinny_gemm, kernels::cuda::skinny_gemm>(who, input.device(), shape, from,
+                                                                  factors, offsets, to);
   return output;
 }
 
@@ -68,11 +65,8 @@ at::Tensor skinny_input_gradient(const at::Tensor& output_gradient, const at::Te
   at::Tensor gradient = at::empty({shape.rows, shape.features}, output_gradient.options());
   const void *from = output_gradient.const_data_ptr(), *factors = weight.const_data_ptr();
   void* to = gradient.mutable_data_ptr();
-  dispatch(
-      who, weight.device(), [&] { kernels::cpu::skinny_input_gradient(shape, from, factors, to); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::skinny_input_gradient(shape, from, factors, to, stream);
-      });
+  dispatch<kernels::cpu::skinny_input_gradient, kernels::cuda::skinny_input_gradient>(
+      who, weight.device(), shape, from, factors, to);
   return gradient;
 }
 

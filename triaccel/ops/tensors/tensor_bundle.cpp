@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/update/state_codec.h"
-#include "triaccel/ops/tensors/flat_buffer.h"
 #include "triaccel/ops/tensors/tensor_check.h"
 
 namespace triaccel {
@@ -73,7 +73,7 @@ std::vector<at::Tensor> TensorBundle::add_state(int which) {
   return states;
 }
 
-std::vector<at::Tensor> TensorBundle::add_coded_state(int which) {
+std::vector<at::Tensor> TensorBundle::add_quantized_state(int which) {
   ensure(which == 1 || which == 2, "a parameter has at most two states");
   std::int64_t total = 0;
   std::vector<std::int64_t> offsets;
@@ -81,11 +81,11 @@ std::vector<at::Tensor> TensorBundle::add_coded_state(int which) {
     offsets.push_back(total);
     total += kernels::state_code_room(entry.count);
   }
-  const at::Tensor piece = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
-  auto* begin = piece.mutable_data_ptr<std::uint8_t>();
+  const at::Tensor buffer = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
+  auto* begin = buffer.mutable_data_ptr<std::uint8_t>();
   std::vector<at::Tensor> states;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    states.push_back(piece.narrow(0, offsets[i], kernels::state_code_bytes(all_[i].count)));
+    states.push_back(buffer.narrow(0, offsets[i], kernels::quantized_state_bytes(all_[i].count)));
     (which == 1 ? all_[i].state1 : all_[i].state2) = reinterpret_cast<float*>(begin + offsets[i]);
   }
   return states;
@@ -109,6 +109,24 @@ void TensorBundle::bind_gradients() {
     entry.gradient_type = float_type_of(who_, "the gradient", gradient.scalar_type());
     with_gradients_.push_back(entry);
   }
+}
+
+std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
+                                       std::optional<c10::Device> device) {
+  constexpr std::int64_t unit = 32;  // elements; 128 bytes of FP32
+  if (like.empty()) return {};
+  std::int64_t total = 0;
+  std::vector<std::int64_t> offsets;
+  for (const at::Tensor& tensor : like) {
+    offsets.push_back(total);
+    total += round_up(tensor.numel(), unit);
+  }
+  const at::Tensor buffer =
+      at::empty({total}, like.front().options().device(device.value_or(like.front().device())));
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < like.size(); ++i)
+    tensors.push_back(buffer.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
+  return tensors;
 }
 
 }  // namespace triaccel

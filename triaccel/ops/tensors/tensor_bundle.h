@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ class TensorBundle {
   /// A zeroed tensor for every parameter, in its shape and memory order, bound as state 1 or 2.
   std::vector<at::Tensor> add_state(int which);
 
-  /// The same in 8 bits: a U8 tensor of kernels::state_code_bytes() for every parameter.
-  std::vector<at::Tensor> add_coded_state(int which);
+  /// The same in 8 bits: a U8 tensor of kernels::quantized_state_bytes() for every parameter.
+  std::vector<at::Tensor> add_quantized_state(int which);
 
   /// Binds the parameters' present gradients; parameters without one drop out of
   /// with_gradients() until the next call.
@@ -51,5 +52,11 @@ class TensorBundle {
   std::vector<kernels::TensorEntry> all_;             // index = parameter
   std::vector<kernels::TensorEntry> with_gradients_;  // capacity for all of them
 };
+
+/// Tensors of the shapes, memory orders and type of `like` (dense, all of one type and device), on
+/// their device or another, uninitialised, one behind the other in a single allocation, each at a
+/// multiple of 32 elements: allocators round every allocation up, a GPU's to many megabytes.
+std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
+                                       std::optional<c10::Device> device = {});
 
 }  // namespace triaccel

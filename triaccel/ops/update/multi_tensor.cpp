@@ -8,7 +8,6 @@
 #include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_check.h"
 #include "triaccel/ops/update/layer_scales.h"
-#include "triaccel/ops/update/step_control.h"
 
 namespace triaccel {
 namespace {
@@ -43,19 +42,33 @@ kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bu
   return ours;
 }
 
-/// The states of all parameters lie in one piece, in their order.
+template <auto on_cpu, auto on_cuda, typename... Options>
+void update(std::string_view who, const TensorBundle& bundle, const UpdateInputs& inputs,
+            const Options&... options) {
+  const kernels::UpdateInputs ours = kernel_inputs(who, bundle, inputs);
+  dispatch<on_cpu, on_cuda>(who, bundle.device(), bundle.with_gradients(), ours, options...);
+}
+
+/// The states of all parameters share one flat buffer, in their order.
 kernels::StateNoise noise_of(const TensorBundle& bundle, std::uint64_t seed) {
   return {.seed = seed, .origin = bundle.all().front().state1};
 }
 
-/// The scratch in two pieces: tickets first, since their number is that of the layers.
+/// The scratch holds the tickets, one per layer, and then the chunks.
 constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
 
 std::int64_t ticket_bytes(const TensorBundle& bundle) {
-  return (bundle.layer_count() + 1) / 2 * 8;  // 4 a layer, and chunks start at multiples of 8
+  return (bundle.layer_count() + 1) / 2 * 8;  // 4 per layer, and chunks start at multiples of 8
 }
 
 }  // namespace
+
+kernels::StepControl* step_control_of(std::string_view who, const at::Tensor& step_control,
+                                      const at::Device& device) {
+  check_contiguous(who, "step_control", step_control, device, at::kByte,
+                   {std::int64_t{sizeof(kernels::StepControl)}});
+  return reinterpret_cast<kernels::StepControl*>(step_control.mutable_data_ptr<std::uint8_t>());
+}
 
 at::Tensor moments_scratch(const TensorBundle& bundle) {
   const std::int64_t bytes =
@@ -72,11 +85,8 @@ void clear_moments(const at::Tensor& step_control, const at::Tensor& layer_scale
   const std::int64_t layer_count = moments.numel() / kMomentsBytes;
   const kernels::MomentsScales scales = {&step_control_of(who, step_control, device)->loss_scale,
                                          layer_scales_of(who, layer_scales, device, layer_count)};
-  dispatch(
-      who, device, [&] { kernels::cpu::clear_moments(scales, layers, layer_count); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::clear_moments(scales, layers, layer_count, stream);
-      });
+  dispatch<kernels::cpu::clear_moments, kernels::cuda::clear_moments>(who, device, scales, layers,
+                                                                      layer_count);
 }
 
 void add_gradient_moments(const TensorBundle& bundle, const at::Tensor& step_control,
@@ -98,11 +108,8 @@ void add_gradient_moments(const TensorBundle& bundle, const at::Tensor& step_con
   const kernels::MomentsScratch ours = {
       .chunks = reinterpret_cast<kernels::ChunkMoments*>(bytes + ticket_bytes(bundle)),
       .tickets = reinterpret_cast<std::uint32_t*>(bytes)};
-  dispatch(
-      who, device, [&] { kernels::cpu::add_gradient_moments(tensors, scales, ours, layers); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::add_gradient_moments(tensors, scales, ours, layers, stream);
-      });
+  dispatch<kernels::cpu::add_gradient_moments, kernels::cuda::add_gradient_moments>(
+      who, device, tensors, scales, ours, layers);
 }
 
 void decide_step(const at::Tensor& step_control, const at::Tensor& moments,
@@ -112,12 +119,8 @@ void decide_step(const at::Tensor& step_control, const at::Tensor& moments,
   kernels::StepControl* control = step_control_of(who, step_control, step_control.device());
   const kernels::LayerMoments* layers = moments_of(who, moments, step_control.device());
   const std::int64_t layer_count = moments.numel() / kMomentsBytes;
-  dispatch(
-      who, step_control.device(),
-      [&] { kernels::cpu::decide_step(control, layers, layer_count, options); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::decide_step(control, layers, layer_count, options, stream);
-      });
+  dispatch<kernels::cpu::decide_step, kernels::cuda::decide_step>(
+      who, step_control.device(), control, layers, layer_count, options);
 }
 
 void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& moments) {
@@ -127,72 +130,44 @@ void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& momen
   const kernels::LayerMoments* layers = moments_of(who, moments, device);
   const std::int64_t layer_count = moments.numel() / kMomentsBytes;
   kernels::LayerScale* scales = layer_scales_of(who, layer_scales, device, layer_count);
-  dispatch(
-      who, device, [&] { kernels::cpu::update_layer_scales(scales, layers, layer_count); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::update_layer_scales(scales, layers, layer_count, stream);
-      });
+  dispatch<kernels::cpu::update_layer_scales, kernels::cuda::update_layer_scales>(
+      who, device, scales, layers, layer_count);
 }
 
 void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                 const kernels::SgdStep& step) {
-  const auto tensors = bundle.with_gradients();
-  const kernels::UpdateInputs ours = kernel_inputs("sgd_update", bundle, inputs);
-  dispatch(
-      "sgd_update", bundle.device(), [&] { kernels::cpu::sgd_update(tensors, ours, step); },
-      [&](cudaStream_t stream) { kernels::cuda::sgd_update(tensors, ours, step, stream); });
+  update<kernels::cpu::sgd_update, kernels::cuda::sgd_update>("sgd_update", bundle, inputs, step);
 }
 
 void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                   const kernels::AdamWStep& step) {
-  const auto tensors = bundle.with_gradients();
-  const kernels::UpdateInputs ours = kernel_inputs("adamw_update", bundle, inputs);
-  dispatch(
-      "adamw_update", bundle.device(), [&] { kernels::cpu::adamw_update(tensors, ours, step); },
-      [&](cudaStream_t stream) { kernels::cuda::adamw_update(tensors, ours, step, stream); });
+  update<kernels::cpu::adamw_update, kernels::cuda::adamw_update>("adamw_update", bundle, inputs,
+                                                                  step);
 }
 
 void quantized_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                           const kernels::SgdStep& step, std::uint64_t seed) {
-  const auto tensors = bundle.with_gradients();
-  const kernels::UpdateInputs ours = kernel_inputs("quantized_sgd_update", bundle, inputs);
-  const kernels::StateNoise noise = noise_of(bundle, seed);
-  dispatch(
-      "quantized_sgd_update", bundle.device(),
-      [&] { kernels::cpu::quantized_sgd_update(tensors, ours, step, noise); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::quantized_sgd_update(tensors, ours, step, noise, stream);
-      });
+  update<kernels::cpu::quantized_sgd_update, kernels::cuda::quantized_sgd_update>(
+      "quantized_sgd_update", bundle, inputs, step, noise_of(bundle, seed));
 }
 
 void quantized_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                             const kernels::AdamWStep& step, std::uint64_t seed) {
-  const auto tensors = bundle.with_gradients();
-  const kernels::UpdateInputs ours = kernel_inputs("quantized_adamw_update", bundle, inputs);
-  const kernels::StateNoise noise = noise_of(bundle, seed);
-  dispatch(
-      "quantized_adamw_update", bundle.device(),
-      [&] { kernels::cpu::quantized_adamw_update(tensors, ours, step, noise); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::quantized_adamw_update(tensors, ours, step, noise, stream);
-      });
+  update<kernels::cpu::quantized_adamw_update, kernels::cuda::quantized_adamw_update>(
+      "quantized_adamw_update", bundle, inputs, step, noise_of(bundle, seed));
 }
 
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,
                      const kernels::WeightAverageStep& step) {
   constexpr std::string_view who = "average_weights";
   const kernels::StepControl* control = step_control_of(who, step_control, bundle.device());
-  dispatch(
-      who, bundle.device(), [&] { kernels::cpu::average_weights(bundle.all(), control, step); },
-      [&](cudaStream_t stream) {
-        kernels::cuda::average_weights(bundle.all(), control, step, stream);
-      });
+  dispatch<kernels::cpu::average_weights, kernels::cuda::average_weights>(
+      who, bundle.device(), bundle.all(), control, step);
 }
 
 void swap_weights(const TensorBundle& bundle) {
-  dispatch(
-      "swap_weights", bundle.device(), [&] { kernels::cpu::swap_weights(bundle.all()); },
-      [&](cudaStream_t stream) { kernels::cuda::swap_weights(bundle.all(), stream); });
+  dispatch<kernels::cpu::swap_weights, kernels::cuda::swap_weights>("swap_weights", bundle.device(),
+                                                                    bundle.all());
 }
 
 }  // namespace triaccel

@@ -2,20 +2,38 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string_view>
+
 #include "triaccel/kernels/update/adamw.h"
 #include "triaccel/kernels/update/gradient_moments.h"
 #include "triaccel/kernels/update/quantized_update.h"
 #include "triaccel/kernels/update/sgd.h"
 #include "triaccel/kernels/update/step_control.h"
+#include "triaccel/kernels/update/update_gate.h"
 #include "triaccel/kernels/update/weight_average.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
-#include "triaccel/ops/update/update_inputs.h"
 
 namespace triaccel {
 
-// Each function checks its tensors, looks at the device once and enqueues on the current stream.
-// `step_control`, `moments` and `layer_scales` are as ops/update_inputs.h says, all on the device
-// of the bundle.
+using kernels::UpdateGate;
+
+/// What an update reads in addition to parameters and gradients, all on their device.
+/// GradientControl::update_inputs() fills it in.
+struct UpdateInputs {
+  at::Tensor learning_rates;  // F32 [layers]
+  at::Tensor step_control;    // U8 [sizeof(kernels::StepControl)]
+  at::Tensor layer_scales;    // as in layer_scales.h; undefined: all 1
+  at::Tensor moments;         // U8 [layers * sizeof(kernels::LayerMoments)]; for UpdateGate::Layer
+  UpdateGate gate = UpdateGate::Step;
+};
+
+/// A step control tensor, U8 [sizeof(kernels::StepControl)], as kernels take it; UsageError unless
+/// it is one and lies on `device`.
+kernels::StepControl* step_control_of(std::string_view who, const at::Tensor& step_control,
+                                      const at::Device& device);
+
+// Each function checks its tensors and enqueues on the current stream.
+// `step_control`, `moments` and `layer_scales` are as in UpdateInputs, all on the bundle's device.
 
 /// The scratch add_gradient_moments needs: U8, on the device of the bundle.
 at::Tensor moments_scratch(const TensorBundle& bundle);
@@ -32,7 +50,7 @@ void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                 const kernels::SgdStep& step);
 void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                   const kernels::AdamWStep& step);
-/// The states of the bundle are coded ones; `seed` names the noise of their rounding.
+/// The states of the bundle are 8-bit ones; `seed` determines the noise of their rounding.
 void quantized_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
                           const kernels::SgdStep& step, std::uint64_t seed);
 void quantized_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,

@@ -36,9 +36,9 @@ std::vector<std::int64_t> row_major(const at::Tensor& tensor) {
 
 }  // namespace
 
-StateView coded_state(std::string name, const at::Tensor& codes, kernels::Moment moment,
-                      const at::Tensor& parameter) {
-  const at::Tensor host = codes.cpu();
+StateView quantized_state(std::string name, const at::Tensor& encoded, kernels::Moment moment,
+                          const at::Tensor& parameter) {
+  const at::Tensor host = encoded.cpu();
   auto values = std::make_shared<Values>(static_cast<std::size_t>(parameter.numel()));
   kernels::cpu::decode_state(host.const_data_ptr<std::uint8_t>(), parameter.numel(), moment,
                              values->data());
@@ -48,18 +48,18 @@ StateView coded_state(std::string name, const at::Tensor& codes, kernels::Moment
   return {std::move(name), ElementType::F32, parameter.sizes().vec(), bytes, std::move(values)};
 }
 
-void restore_coded_state(const at::Tensor& codes, kernels::Moment moment,
-                         const at::Tensor& parameter, const StateMap& saved,
-                         const std::string& name, std::uint64_t seed) {
+void restore_quantized_state(const at::Tensor& encoded, kernels::Moment moment,
+                             const at::Tensor& parameter, const StateMap& saved,
+                             const std::string& name, std::uint64_t seed) {
   const StateView& view = saved.at(name);
   ensure(view.bytes.size() == parameter.nbytes(), "a state is checked before it is restored");
   Values values(static_cast<std::size_t>(parameter.numel()));
   if (!values.empty()) std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
   if (!parameter.is_contiguous())
     values = reordered(values.data(), parameter, row_major(parameter), parameter.strides());
-  std::vector<std::uint8_t> coded(static_cast<std::size_t>(codes.numel()));
-  kernels::cpu::encode_state(values.data(), parameter.numel(), moment, seed, coded.data());
-  codes.copy_(at::from_blob(coded.data(), {codes.numel()}, at::TensorOptions(at::kByte)));
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(encoded.numel()));
+  kernels::cpu::encode_state(values.data(), parameter.numel(), moment, seed, bytes.data());
+  encoded.copy_(at::from_blob(bytes.data(), {encoded.numel()}, at::TensorOptions(at::kByte)));
 }
 
 }  // namespace triaccel

@@ -6,7 +6,7 @@
 #include "triaccel/kernels/update/restore_if_skipped.h"
 #include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_check.h"
-#include "triaccel/ops/update/step_control.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 namespace {
@@ -42,25 +42,21 @@ RestorePairs::RestorePairs(std::string who, std::vector<at::Tensor> live,
 
 void RestorePairs::save() const {
   if (entries_.empty()) return;
-  dispatch(
-      who_, live_.front().device(), [&] { kernels::cpu::save_to_restore(entries_); },
-      [&](cudaStream_t stream) { kernels::cuda::save_to_restore(entries_, stream); });
+  dispatch<kernels::cpu::save_to_restore, kernels::cuda::save_to_restore>(
+      who_, live_.front().device(), entries_);
 }
 
 void RestorePairs::restore() const {
   if (entries_.empty()) return;
-  dispatch(
-      who_, live_.front().device(), [&] { kernels::cpu::restore(entries_); },
-      [&](cudaStream_t stream) { kernels::cuda::restore(entries_, stream); });
+  dispatch<kernels::cpu::restore, kernels::cuda::restore>(who_, live_.front().device(), entries_);
 }
 
 void RestorePairs::restore_if_skipped(const at::Tensor& step_control) const {
   if (entries_.empty()) return;
   const at::Device device = live_.front().device();
   const kernels::StepControl* control = step_control_of(who_, step_control, device);
-  dispatch(
-      who_, device, [&] { kernels::cpu::restore_if_skipped(entries_, control); },
-      [&](cudaStream_t stream) { kernels::cuda::restore_if_skipped(entries_, control, stream); });
+  dispatch<kernels::cpu::restore_if_skipped, kernels::cuda::restore_if_skipped>(who_, device,
+                                                                                entries_, control);
 }
 
 }  // namespace triaccel

@@ -17,7 +17,7 @@ namespace {
 
 using Two = std::array<std::int64_t, 2>;
 using Four = std::array<std::int64_t, 4>;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of an entry: 32-bit indices
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 30;  // of an entry: 32-bit indices
 
 /// A weight as [out, in, kh, kw]; a matrix has one tap.
 struct WeightShape {
@@ -25,7 +25,7 @@ struct WeightShape {
   Four strides = {};
 };
 
-WeightShape shape_of(std::string_view who, std::string_view name, const at::Tensor& tensor) {
+WeightShape weight_shape(std::string_view who, std::string_view name, const at::Tensor& tensor) {
   require(tensor.dim() == 2 || tensor.dim() == 4, who, name,
           " must be [out, in] or [out, in, kh, kw], got ", tensor.sizes());
   WeightShape shape;
@@ -55,7 +55,7 @@ void join_dimensions(Four& extents, Four& strides) {
   for (std::size_t d = 4; d-- > 0;) {
     if (extents[d] == 1) continue;
     const bool continues = at < 4 && strides[d] == joined_extents[at] * joined_strides[at] &&
-                           extents[d] * joined_extents[at] <= kMostElements;
+                           extents[d] * joined_extents[at] <= kMaxElements;
     if (continues) {
       joined_extents[at] *= extents[d];
     } else {
@@ -83,13 +83,13 @@ void append_entries(std::vector<kernels::WeightCopyEntry>& entries, const Weight
       copy.dim() == 4 && copy.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   const std::array<std::size_t, 4> order = channels_last ? std::array<std::size_t, 4>{0, 2, 3, 1}
                                                          : std::array<std::size_t, 4>{0, 1, 2, 3};
-  const WeightShape target = shape_of(who, "the copy", copy);
+  const WeightShape target = weight_shape(who, "the copy", copy);
   const float* first = spec.weight.const_data_ptr<float>();
   if (copy.dim() == 4)
     first += first_tap[0] * spec.weight.stride(2) + first_tap[1] * spec.weight.stride(3);
   const std::int64_t row = copy.numel() / std::max<std::int64_t>(1, copy.size(0));
-  require(row <= kMostElements, who, "a row of ", row, " elements is too long");
-  const std::int64_t rows_an_entry = kMostElements / std::max<std::int64_t>(1, row);
+  require(row <= kMaxElements, who, "a row of ", row, " elements is too long");
+  const std::int64_t rows_an_entry = kMaxElements / std::max<std::int64_t>(1, row);
   for (std::int64_t done = 0; done < copy.size(0); done += rows_an_entry) {
     Four extents, strides;
     for (std::size_t d = 0; d < 4; ++d) {
@@ -155,7 +155,7 @@ WeightCopies::WeightCopies(std::vector<WeightCopySpec> specs) {
     require(spec.type == at::kBFloat16 || spec.type == at::kHalf, who,
             "a copy must be bfloat16 or float16, got ", c10::toString(spec.type));
     check_tensor(who, "every weight", spec.weight, specs.front().weight.device(), at::kFloat);
-    const WeightShape shape = shape_of(who, "a weight", spec.weight);
+    const WeightShape shape = weight_shape(who, "a weight", spec.weight);
     copies_.push_back(allocate_copy(spec));
     append_boxes(entries_, spec, copies_.back(), shape);
     weights_.push_back(spec.weight.detach());
@@ -164,10 +164,8 @@ WeightCopies::WeightCopies(std::vector<WeightCopySpec> specs) {
 
 void WeightCopies::refresh() {
   if (entries_.empty()) return;
-  dispatch(
-      "WeightCopies::refresh", weights_.front().device(),
-      [&] { kernels::cpu::copy_weights(entries_); },
-      [&](cudaStream_t stream) { kernels::cuda::copy_weights(entries_, stream); });
+  dispatch<kernels::cpu::copy_weights, kernels::cuda::copy_weights>(
+      "WeightCopies::refresh", weights_.front().device(), entries_);
 }
 
 at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two first_tap,
@@ -177,7 +175,8 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
   check_tensor(who, "part", part, weight.device(), part.scalar_type());
   const kernels::FloatType type = float_type_of(who, "part", part.scalar_type());
   require(weight.is_non_overlapping_and_dense(), who, "weight must own dense memory; clone() it");
-  const WeightShape from = shape_of(who, "part", part), to = shape_of(who, "weight", weight);
+  const WeightShape from = weight_shape(who, "part", part),
+                    to = weight_shape(who, "weight", weight);
   Four first = {}, last = to.sizes;
   if (weight.dim() == 4) {
     const auto last_taps = checked_last(who, weight, first_tap, last_tap);
@@ -189,7 +188,7 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
                     from.sizes[3] == last[3] - first[3];
   require(fits, who, "part has shape ", part.sizes(), ", which is no part of ", weight.sizes(),
           " with these taps");
-  require(weight.numel() < 2 * kMostElements, who, "weight has ", weight.numel(),
+  require(weight.numel() < 2 * kMaxElements, who, "weight has ", weight.numel(),
           " elements; 2^31 or more are too many");
 
   const at::NoGradGuard no_gradient;
@@ -208,9 +207,8 @@ at::Tensor whole_gradient(const at::Tensor& part, const at::Tensor& weight, Two 
     gradient.last[d] = static_cast<std::int32_t>(last[order[d]]);
     gradient.stride[d] = from.strides[order[d]];
   }
-  dispatch(
-      who, weight.device(), [&] { kernels::cpu::write_whole_gradient(gradient); },
-      [&](cudaStream_t stream) { kernels::cuda::write_whole_gradient(gradient, stream); });
+  dispatch<kernels::cpu::write_whole_gradient, kernels::cuda::write_whole_gradient>(
+      who, weight.device(), gradient);
   return whole;
 }
 

@@ -27,7 +27,7 @@ struct WeightPart {
 struct WeightCopySpec {
   at::Tensor weight;
   at::ScalarType type = at::kBFloat16;  // or Half
-  WeightPart part = {};                 // not looked at for matrices
+  WeightPart part = {};                 // ignored for matrices
 };
 
 /// 16-bit copies of many weights, refreshed together, rounded to nearest even. The copy of a

@@ -90,9 +90,7 @@ void ZoTensors::choose(const std::vector<bool>& layers) {
 }
 
 void ZoTensors::move(const kernels::ZoMove& move) const {
-  dispatch(
-      who_, device_, [&] { kernels::cpu::zo_move(entries_, move); },
-      [&](cudaStream_t stream) { kernels::cuda::zo_move(entries_, move, stream); });
+  dispatch<kernels::cpu::zo_move, kernels::cuda::zo_move>(who_, device_, entries_, move);
 }
 
 void ZoTensors::set_exponents(std::vector<std::int64_t> exponents) {
@@ -101,16 +99,12 @@ void ZoTensors::set_exponents(std::vector<std::int64_t> exponents) {
 }
 
 void zo_estimate(const kernels::ZoEstimate& estimate, const at::Device& device) {
-  dispatch(
-      "zo_estimate", device, [&] { kernels::cpu::zo_estimate(estimate); },
-      [&](cudaStream_t stream) { kernels::cuda::zo_estimate(estimate, stream); });
+  dispatch<kernels::cpu::zo_estimate, kernels::cuda::zo_estimate>("zo_estimate", device, estimate);
 }
 
 void zo_close(const kernels::ZoEstimate& estimate, const kernels::StepControl* control,
               const at::Device& device) {
-  dispatch(
-      "zo_close", device, [&] { kernels::cpu::zo_close(estimate, control); },
-      [&](cudaStream_t stream) { kernels::cuda::zo_close(estimate, control, stream); });
+  dispatch<kernels::cpu::zo_close, kernels::cuda::zo_close>("zo_close", device, estimate, control);
 }
 
 }  // namespace triaccel

@@ -11,7 +11,7 @@ constexpr std::int64_t kSmallBytes = 4096;  // of a whole tensor
 
 ActivationFormat format_of(SavedCodec codec) {
   if (codec == SavedCodec::Raw) return ActivationFormat::Raw;
-  return is_lossy(codec) ? ActivationFormat::Coded : ActivationFormat::Lossless;
+  return is_lossy(codec) ? ActivationFormat::Compressed : ActivationFormat::Lossless;
 }
 
 }  // namespace

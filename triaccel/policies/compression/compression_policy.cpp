@@ -49,7 +49,8 @@ bool CompressionPolicy::correct(double measured_error, bool may_grow) {
   return error_scale_ != before;
 }
 
-void CompressionPolicy::learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+void CompressionPolicy::learn(const CompressionNoise& measured,
+                              std::span<const SavedStatistics> tensors,
                               std::span<const SavedPlan> plans) {
   learnt_.add(measured, tensors, predicted_errors(tensors, plans, planned_.drop_price));
 }

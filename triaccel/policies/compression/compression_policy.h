@@ -44,7 +44,7 @@ class CompressionPolicy final : public Stateful {
 
   /// Tells the noise of every layer that was measured under the last plans, which were made for
   /// these tensors. Plans stay as they are until calibrate().
-  void learn(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+  void learn(const CompressionNoise& measured, std::span<const SavedStatistics> tensors,
              std::span<const SavedPlan> plans);
 
   /// Plans are made by that noise from now on, the next ones for all tensors. Where they are no

@@ -15,7 +15,8 @@ constexpr double kMost = 4;    // and the inverse at least
 
 }  // namespace
 
-void NoiseCalibration::add(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+void NoiseCalibration::add(const CompressionNoise& measured,
+                           std::span<const SavedStatistics> tensors,
                            std::span<const double> errors) {
   ensure(tensors.size() == errors.size(), "there is an error for every tensor");
   std::vector<double> predicted(measured.layers.size(), 0.0);

@@ -19,7 +19,7 @@ class NoiseCalibration {
  public:
   /// Takes in the noise that was measured under plans with these predicted errors, by tensor.
   /// Layers without noise, and those of whose tensors no error was predicted, stay as they are.
-  void add(const CodeNoise& measured, std::span<const SavedStatistics> tensors,
+  void add(const CompressionNoise& measured, std::span<const SavedStatistics> tensors,
            std::span<const double> errors);
 
   /// In [1/4, 4]; 1 where nothing is known, and for layer -1.
@@ -30,7 +30,7 @@ class NoiseCalibration {
 
   /// Whether plans made by it are worth having, from what was measured under plans without and
   /// with it: few samples do not tell small differences.
-  static bool pays(const CodeNoise& without, const CodeNoise& with) {
+  static bool pays(const CompressionNoise& without, const CompressionNoise& with) {
     return with.error < 0.9 * without.error;
   }
 

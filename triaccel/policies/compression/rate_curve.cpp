@@ -90,7 +90,7 @@ class Ways {
   }
 
   void add_nonzeros() {
-    for (int eighths = kFewestNonZeroEighths; eighths <= kMostNonZeroEighths; ++eighths) {
+    for (int eighths = kMinNonZeroEighths; eighths <= kMaxNonZeroEighths; ++eighths) {
       const SavedPlan plan{.codec = SavedCodec::NonZeros,
                            .eighths = static_cast<std::uint8_t>(eighths)};
       add(plan);

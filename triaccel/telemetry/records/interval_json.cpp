@@ -160,17 +160,17 @@ void saved_from(const JsonFields& fields, StepReport& report) {
     by_codec.read(codec_key(i).c_str(), saved.held_bytes[i]);
 }
 
-Json noise_json(const CodeNoise& noise) {
+Json noise_json(const CompressionNoise& noise) {
   Json json;
   for_each_noise_field(noise, write_to(json));
   Json& layers = json["layers"] = Json::array();
-  for (const LayerCodeNoise& layer : noise.layers)
+  for (const LayerCompressionNoise& layer : noise.layers)
     layers.push_back(Json::array({layer.variance, layer.square}));
   return json;
 }
 
-CodeNoise noise_from(const JsonFields& fields) {
-  CodeNoise noise;
+CompressionNoise noise_from(const JsonFields& fields) {
+  CompressionNoise noise;
   for_each_noise_field(noise, read_from(fields));
   for (const nlohmann::json& entry : fields.array("layers")) {
     if (!entry.is_array() || entry.size() != 2)

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "triaccel/core/zeroth_order_step.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/telemetry/records/appended_file.h"
 #include "triaccel/telemetry/sink.h"
 

@@ -8,12 +8,11 @@
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/trainer/evaluate/evaluation_mode.h"
 
 namespace triaccel {

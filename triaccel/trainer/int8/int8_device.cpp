@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "triaccel/data/epoch_order.h"
-#include "triaccel/device/current_stream.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 namespace {

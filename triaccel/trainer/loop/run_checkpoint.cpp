@@ -8,7 +8,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
-#include "triaccel/core/plan_state.h"
+#include "triaccel/core/step_plan.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/loop/network_state.h"

@@ -42,23 +42,24 @@ bool are_lossy(const std::vector<SavedPlan>& plans) {
 }
 
 /// Codes, batches, error, and for every layer variance and square.
-std::vector<double> noise_numbers(const CodeNoise& noise) {
+std::vector<double> noise_numbers(const CompressionNoise& noise) {
   std::vector<double> numbers = {noise.code_variance, noise.batch_variance, noise.error};
-  for (const LayerCodeNoise& layer : noise.layers)
+  for (const LayerCompressionNoise& layer : noise.layers)
     numbers.insert(numbers.end(), {layer.variance, layer.square});
   return numbers;
 }
 
-CodeNoise noise_from(const std::vector<double>& numbers) {
+CompressionNoise noise_from(const std::vector<double>& numbers) {
   if (numbers.size() < 3 || numbers.size() % 2 == 0)
     throw StorageError(text("the checkpoint's state '", kNoise, "' has another size"));
-  CodeNoise noise{.code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+  CompressionNoise noise{
+      .code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
   for (std::size_t i = 3; i < numbers.size(); i += 2)
     noise.layers.push_back({numbers[i], numbers[i + 1]});
   return noise;
 }
 
-bool is_finite(const CodeNoise& noise) {
+bool is_finite(const CompressionNoise& noise) {
   return std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
 }
 
@@ -129,8 +130,9 @@ at::Tensor RunCompression::measure(const at::Tensor& ids, const StepPlan& plan) 
   return {};
 }
 
-std::optional<CodeNoise> RunCompression::measure_noise(const at::Tensor& ids, const StepPlan& plan,
-                                                       PolicyEvents& events) {
+std::optional<CompressionNoise> RunCompression::measure_noise(const at::Tensor& ids,
+                                                              const StepPlan& plan,
+                                                              PolicyEvents& events) {
   try {
     return parts_.runner->code_noise(plan, *parts_.data.train, ids);
   } catch (const OutOfMemory& error) {
@@ -142,7 +144,7 @@ std::optional<CodeNoise> RunCompression::measure_noise(const at::Tensor& ids, co
 
 void RunCompression::probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events) {
   for (int corrections = 0; are_lossy(plans_); ++corrections) {
-    const std::optional<CodeNoise> noise = measure_noise(ids, plan, events);
+    const std::optional<CompressionNoise> noise = measure_noise(ids, plan, events);
     if (!noise) return;
     noise_ = *noise;
     noise_unreported_ = noise_pending_ = true;
@@ -167,7 +169,7 @@ void RunCompression::try_calibration(const at::Tensor& ids, StepPlan& plan, Poli
   policy_.calibrate();
   PolicyEvents told;
   put(plan, told);
-  std::optional<CodeNoise> tried;
+  std::optional<CompressionNoise> tried;
   if (plans_ != plans) tried = measure_noise(ids, plan, events);
   if (tried && NoiseCalibration::pays(noise_, *tried)) {
     events.push_back(text("bits follow the noise of each layer: the gradient's error falls from ",
@@ -302,7 +304,7 @@ std::vector<StateView> RunCompression::state() const {
 void RunCompression::restore(const StateMap& saved) {
   const auto passes = numbers_from<std::int64_t>(saved, kPasses, 1);
   const auto pending = numbers_from<double>(saved, kPending, 3);
-  const CodeNoise noise = noise_from(numbers_from<double>(saved, kNoise));
+  const CompressionNoise noise = noise_from(numbers_from<double>(saved, kNoise));
   const auto predictions = numbers_from<std::int64_t>(saved, kPredictions, 5);
   policy_.restore(saved);
   if (prediction_) prediction_->restore(saved);

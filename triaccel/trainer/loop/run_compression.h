@@ -53,7 +53,7 @@ class RunCompression final : public Stateful {
   void complete(StepReport& report);
 
   /// The noise of codes as last measured; without layers: never.
-  const CodeNoise& noise() const { return noise_; }
+  const CompressionNoise& noise() const { return noise_; }
   /// Over the whole run, and what they save of a pass, as last measured; negative seconds: it takes
   /// that much longer.
   const PredictionCounts& predictions() const { return predictions_; }
@@ -75,8 +75,8 @@ class RunCompression final : public Stateful {
   void put_predictions(StepPlan& plan, PolicyEvents& events);
   void time_prediction(std::int64_t samples, PolicyEvents& events);
   /// What codes add to the gradient; nothing, and an event, where memory is short.
-  std::optional<CodeNoise> measure_noise(const at::Tensor& ids, const StepPlan& plan,
-                                         PolicyEvents& events);
+  std::optional<CompressionNoise> measure_noise(const at::Tensor& ids, const StepPlan& plan,
+                                                PolicyEvents& events);
   /// Measures the codes of `plan`, and plans anew while they break their bound; `events` are those
   /// of the plan.
   void probe_codes(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
@@ -92,7 +92,7 @@ class RunCompression final : public Stateful {
   std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
   double prediction_seconds_ = 0;
   double highest_rate_ = 0;
-  CodeNoise noise_;                // of the last look that measured it
+  CompressionNoise noise_;         // of the last look that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report
   PredictionCounts predictions_;

@@ -7,7 +7,7 @@
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
-#include "triaccel/base/mixed_hash.h"
+#include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"

@@ -10,12 +10,11 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/format_hardware.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/layers/scope/layer_shapes.h"
 #include "triaccel/models/kaiming.h"
 #include "triaccel/models/model_zoo.h"
-#include "triaccel/ops/tensors/flat_buffer.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
 #include "triaccel/trainer/evaluate/evaluation_mode.h"
 #include "triaccel/trainer/loop/network_state.h"
@@ -30,7 +29,7 @@ c10::Device prepare_device(const RunConfig& config) {
   const c10::Device device = choose_device(config.device.device);
   set_threads(static_cast<int>(config.device.threads));
   set_arithmetic(config.train.deterministic);
-  if (device.is_cuda()) let_cuda_memory_grow();
+  if (device.is_cuda()) allow_expandable_segments();
   at::manual_seed(static_cast<std::uint64_t>(config.train.seed));
   return device;
 }

@@ -60,7 +60,7 @@ RunSummary run_summary(const RunConfig& config, const RunParts& parts, const Run
     summary.graph_captures = graphs->counts().captures;
   }
   if (compression != nullptr) {
-    const CodeNoise& noise = compression->noise();
+    const CompressionNoise& noise = compression->noise();
     if (!noise.layers.empty()) summary.code_noise = noise.code_variance / noise.batch_variance;
     summary.code_noise_by_layer = noise.shares();
     summary.predictions = compression->predictions();

@@ -7,7 +7,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/run_lock.h"
-#include "triaccel/core/plan_state.h"
+#include "triaccel/core/step_plan.h"
 #include "triaccel/telemetry/records/metrics_files.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/telemetry/records/zeroth_order_file.h"

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "triaccel/core/zeroth_order_step.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/models/network.h"
 #include "triaccel/optim/zeroth_order.h"
 #include "triaccel/trainer/config/run_config.h"

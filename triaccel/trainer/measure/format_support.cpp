@@ -9,7 +9,6 @@
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/format_hardware.h"
 #include "triaccel/layers/execution/rounding.h"
 
 namespace triaccel {

@@ -12,7 +12,6 @@
 #include "triaccel/base/error.h"
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/ops/loss_data/running_score.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/trainer/loop/network_state.h"

@@ -40,7 +40,7 @@ SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSe
     return parts.runner->code_noise(step, *parts.data.train, surveyed_ids(parts));
   };
   const std::vector<SavedPlan> plans = plans_of(survey, settings);
-  const CodeNoise noise = noise_of(survey, plans);
+  const CompressionNoise noise = noise_of(survey, plans);
   NoiseCalibration calibration;
   calibration.add(noise, survey.tensors,
                   predicted_errors(survey.tensors, plans, settings.drop_price));

@@ -8,6 +8,7 @@
 
 #include "tests/kernels/compression/codec_map_cases.h"
 #include "tests/kernels/compression/frequency/frequency_codec_cases.h"
+#include "tests/kernels/compression/frequency/plain_frequency_codec.h"
 #include "triaccel/kernels/compression/block_transform.h"
 #include "triaccel/kernels/compression/frequency/frequency_code_table.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_math.h"
@@ -120,12 +121,12 @@ TEST(CodeBits, NeverLeaveTheirBits) {
 
 TEST(ChunkOffsets, AreUniformAndIndependent) {
   constexpr int calls = 4096;
-  std::array<double, kMostCodes> sums = {};
-  std::array<std::array<double, kMostCodes>, kMostCodes> products = {};
+  std::array<double, kMaxCodes> sums = {};
+  std::array<std::array<double, kMaxCodes>, kMaxCodes> products = {};
   for (std::uint64_t call = 0; call < calls; ++call) {
     const OffsetWords first = offset_words(DitherDraws({.seed = 5}).words(call, 0));
-    std::array<double, kMostCodes> offsets;
-    for (std::size_t i = 0; i < kMostCodes; ++i) {
+    std::array<double, kMaxCodes> offsets;
+    for (std::size_t i = 0; i < kMaxCodes; ++i) {
       const OffsetWords words = chunk_offsets(first, static_cast<int>(i) / kOffsetsOfCall);
       offsets[i] = float_from_bits(offset_bits(words.words[i % kOffsetsOfCall / 2], i % 2)) - 256.5;
       sums[i] += offsets[i] / calls;
@@ -133,7 +134,7 @@ TEST(ChunkOffsets, AreUniformAndIndependent) {
     }
   }
   const double sigma = std::sqrt(1.0 / 12 / calls);
-  for (std::size_t i = 0; i < kMostCodes; ++i) {
+  for (std::size_t i = 0; i < kMaxCodes; ++i) {
     EXPECT_NEAR(sums[i], 0, 5 * sigma) << i;
     for (std::size_t k = 0; k < i; ++k)
       EXPECT_NEAR(products[i][k] * std::sqrt(12), 0, 5 * sigma) << i << " and " << k;
@@ -145,12 +146,12 @@ TEST(FrequencyCodec, GivesTheBitsOfThePlainOne) {
     const Bytes values = stored_as(coding.type, awkward_map(coding.map));
     const Coded found = encode(coding, values);
     Coded plain = {Bytes(found.codes.size(), 0x11)};
-    cpu::encode_frequency_plainly(coding, values.data(), plain.codes.data(), &plain.not_finite);
+    plain::encode_frequency(coding, values.data(), plain.codes.data(), &plain.not_finite);
     ASSERT_EQ(found.codes, plain.codes) << described(coding);
     ASSERT_EQ(found.not_finite, plain.not_finite) << described(coding);
     Bytes decoded = stored_as(
         coding.type, std::vector<float>(static_cast<std::size_t>(reach_of(coding.map)), 42));
-    cpu::decode_frequency_plainly(coding, plain.codes.data(), decoded.data());
+    plain::decode_frequency(coding, plain.codes.data(), decoded.data());
     ASSERT_TRUE(same_numbers(decode(coding, found.codes), read_as(coding.type, decoded)))
         << described(coding);
   }
@@ -393,7 +394,7 @@ TEST(TransformStatistics, HoldTheEnergyOfTheValuesAndTheRangesOfHeaders) {
     for (const float value : values) wanted += double{value} * value;
     for (int band = 0; band < kFrequencyBands; ++band) {
       const BandStatistics& statistics = found.bands[static_cast<std::size_t>(band)];
-      energy += band_share(block, band) * statistics.mean_square;
+      energy += statistics.mean_square * band_size(block, band) / coefficients_of(block);
       // Uniform noise has coefficients of variance 1/3, and hundreds of them spread six deviations.
       if (band > 2) {
         EXPECT_NEAR(std::sqrt(statistics.squared_range * 3), 6.0, 1.5);

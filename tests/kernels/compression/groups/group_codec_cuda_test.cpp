@@ -63,7 +63,7 @@ class GroupCodecOnCuda : public CudaTest {
 };
 
 TEST_F(GroupCodecOnCuda, GivesTheBitsOfTheCpuAtEveryWidth) {
-  for (int eighths = kFewestGroupEighths; eighths <= kMostGroupEighths; ++eighths)
+  for (int eighths = kMinGroupEighths; eighths <= kMaxGroupEighths; ++eighths)
     for (const Rounding rounding : {Rounding::Dither, Rounding::Stochastic, Rounding::Nearest})
       expect_cpu({.count = 9000, .eighths = eighths, .rounding = rounding}, awkward_values(9000));
 }

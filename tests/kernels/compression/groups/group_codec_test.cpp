@@ -49,7 +49,7 @@ std::vector<float> uniform_values(std::int64_t count) {
 }
 
 TEST(GroupCodec, GivesTheBitsOfTheOracleAtEveryWidth) {
-  for (int eighths = kFewestGroupEighths; eighths <= kMostGroupEighths; ++eighths)
+  for (int eighths = kMinGroupEighths; eighths <= kMaxGroupEighths; ++eighths)
     for (const Rounding rounding : kRoundings) expect_oracle(coding_of(3000, eighths, rounding));
 }
 
@@ -148,7 +148,7 @@ TEST(GroupCodec, RoundsRangesOutwards) {
 }
 
 TEST(GroupCodec, NeverOverflowsItsHighestCode) {
-  for (int eighths = kFewestGroupEighths; eighths <= kMostGroupEighths; ++eighths)
+  for (int eighths = kMinGroupEighths; eighths <= kMaxGroupEighths; ++eighths)
     for (const GroupCodes& codes : group_widths(eighths).kinds)
       for (const float largest : {0.3337f, 1.0f, 1e6f, 3e38f}) {
         const GroupRange range = group_range(-0.1f, largest);

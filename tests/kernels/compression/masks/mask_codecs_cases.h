@@ -6,7 +6,7 @@
 
 #include "tests/kernels/compression/codec_cases.h"
 #include "triaccel/base/random.h"
-#include "triaccel/kernels/compression/masks/bit_mask_codec_math.h"
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
 #include "triaccel/kernels/compression/masks/window_codec.h"
 
 namespace triaccel::kernels::mask_cases {

@@ -68,7 +68,7 @@ class NonZeroCodecOnCuda : public CudaTest {
 };
 
 TEST_F(NonZeroCodecOnCuda, GivesTheBitsOfTheCpuAtEveryWidth) {
-  for (int eighths = kFewestNonZeroEighths; eighths <= kMostNonZeroEighths; ++eighths)
+  for (int eighths = kMinNonZeroEighths; eighths <= kMaxNonZeroEighths; ++eighths)
     for (const Rounding rounding : {Rounding::Dither, Rounding::Stochastic, Rounding::Nearest})
       expect_cpu({.count = 7300, .eighths = eighths, .rounding = rounding}, awkward_values(7300));
 }

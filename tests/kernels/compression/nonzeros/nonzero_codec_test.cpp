@@ -45,7 +45,7 @@ void expect_oracle(const NonZeroCoding& coding, const std::vector<float>& values
 }
 
 TEST(NonZeroCodec, IsAsDescribedAtEveryWidth) {
-  for (int eighths = kFewestNonZeroEighths; eighths <= kMostNonZeroEighths; eighths += 7)
+  for (int eighths = kMinNonZeroEighths; eighths <= kMaxNonZeroEighths; eighths += 7)
     for (const Rounding rounding : kRoundings)
       expect_oracle(coding_of(7300, eighths, rounding), awkward_values(7300));
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/group_bytes.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/dither.h"
 

@@ -9,8 +9,8 @@
 // have no decisions to take.
 namespace triaccel::kernels {
 
-inline constexpr int kMostCodes = 64;
-inline constexpr int kMostQuads = 16;
+inline constexpr int kMaxCodes = 64;
+inline constexpr int kMaxQuads = 16;
 constexpr int codes_of_chunk(int block) { return coefficients_of(block) * blocks_of_chunk(block); }
 constexpr int quads_of_chunk(int block) { return (codes_of_chunk(block) + 3) / 4; }
 
@@ -41,7 +41,7 @@ struct QuadEncoding {
 };
 
 struct EncodeTable {
-  QuadEncoding quads[kMostQuads] = {};
+  QuadEncoding quads[kMaxQuads] = {};
   float first_levels_less_one[4] = {};  // of quad 0, code by code
   std::uint32_t first_values[4] = {};   // 0 for codes without bits
   QuadWords words = {};
@@ -59,9 +59,9 @@ struct QuadDecoding {
 };
 
 struct DecodeTable {
-  QuadDecoding quads[kMostQuads] = {};
+  QuadDecoding quads[kMaxQuads] = {};
   QuadDecoding first[4] = {};  // of quad 0, code by code
-  std::uint32_t positions[kMostQuads] = {};
+  std::uint32_t positions[kMaxQuads] = {};
   QuadWords words = {};
 };
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ void for_constants(Body body) {
   (std::make_integer_sequence<int, count>{});
 }
 
-/// Number in its chunk and band of the coefficient that is coded as number `code`.
+/// Number in its chunk and band of the coefficient that is encoded as number `code`.
 template <int block, int code>
 struct CodedCoefficient {
   static constexpr CodedPlace coded = coded_place(block, code);
@@ -69,8 +69,8 @@ inline BlockGeometry geometry_of(const FrequencyCoding& coding, const FrequencyL
                                  const void* values) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const BlockMap& map = coding.map;
-  ensure(layout.units < most && layout.positions < most && map.row_stride < kMostBlockStride &&
-             map.column_stride < kMostBlockStride,
+  ensure(layout.units < most && layout.positions < most && map.row_stride < kMaxBlockStride &&
+             map.column_stride < kMaxBlockStride,
          "a map's units, positions and strides fit the kernels");
   const std::int64_t size = coding.type == FloatType::F32 ? 4 : 2, row = coding.block * size;
   const auto begin =

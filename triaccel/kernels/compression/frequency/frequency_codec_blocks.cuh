@@ -1,6 +1,6 @@
 #pragma once
 
-#include "triaccel/kernels/common/stored_quad.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec.cuh"
 
 // Blocks between memory and registers, element by element, which neighbouring lanes do to

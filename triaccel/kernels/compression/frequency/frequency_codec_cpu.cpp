@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/compression/codec_map_math.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_lanes.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_memory.h"

@@ -5,7 +5,6 @@
 #include "triaccel/kernels/compression/frequency/frequency_codec_blocks.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec_channels.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec_stage.cuh"
-#include "triaccel/kernels/norm/normed_silu.cuh"
 
 namespace triaccel::kernels::cuda {
 namespace {
@@ -19,13 +18,13 @@ struct QuadPlace {
 struct DecodeWork {
   BlockGeometry geometry;
   DecodeTable table;
-  QuadPlace places[kMostQuads];
+  QuadPlace places[kMaxQuads];
   OffsetSource offsets;
   CodecMap map;
   std::int64_t channels;  // of the map's scales
 };
 
-/// What a map does to elements, beside scaling them.
+/// What a map does to elements, in addition to scaling them.
 enum class Mapping : std::uint8_t {
   None,  // nor are they scaled
   Norm,
@@ -51,7 +50,7 @@ Mapping mapping_of(const BlockMap& map, const CodecMap& codec_map) {
 /// A lane's bits of a chunk lie in shared memory, where they can be indexed: each lane reads what
 /// it wrote itself. Two words more, since the next one is read ahead.
 using LaneRow = std::uint32_t[kTileUnits];
-using LaneBits = LaneRow[kMostQuads + 2];
+using LaneBits = LaneRow[kMaxQuads + 2];
 
 /// A lane's bits on their way to shared memory, of most plans all.
 class LoadedBits {
@@ -134,7 +133,7 @@ __device__ __forceinline__ void gate_block(const BlockGeometry& geometry, const 
 }
 
 /// Words of the gate for the elements of a warp's chunk, whose lanes each have a bit of them.
-using GateWords = std::uint32_t[kMostCodes];
+using GateWords = std::uint32_t[kMaxCodes];
 
 /// Begins to copy a word to shared memory; wait_for_words waits for all of the thread's.
 __device__ __forceinline__ void copy_word(std::uint32_t* to, const std::uint32_t* from) {
@@ -330,7 +329,7 @@ void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes, 
                      .offsets = {DitherDraws(coding.key), coding.rounding == Rounding::Dither},
                      .map = map,
                      .channels = coding.map.channels};
-  for (int quad = 0; quad < kMostQuads; ++quad) {
+  for (int quad = 0; quad < kMaxQuads; ++quad) {
     const std::uint32_t before = table.words.filling & ((1u << quad) - 1);
     work.places[quad] = {
         .bytes = static_cast<std::uint32_t>(std::popcount(before) * sizeof(LaneRow)),

@@ -98,7 +98,7 @@ __device__ __forceinline__ UnitScales joined(const ChunkExtremes& own, std::int3
   UnitScales scales = {unit_ranges(codes, shared.middle[lane])};
   // A header has no range that is further below the largest one: of two inverses the smaller one is
   // the wider range's.
-  const std::uint32_t narrowest = inverse_bits(scales.ranges.largest - kMostBelow, shared);
+  const std::uint32_t narrowest = inverse_bits(scales.ranges.largest - kMaxBelow, shared);
 #pragma unroll
   for (int band = 0; band < kFrequencyBands; ++band)
     scales.inverse[band] = float_from_bits(min(shared.inverse[band][lane], narrowest));

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/compression/block_transform.h"
 
 namespace triaccel::kernels::cpu {
@@ -15,9 +15,9 @@ static_assert(std::endian::native == std::endian::little, "lanes are copied as t
 /// Where the coefficients of a chunk's codes stand in it, and their bands. Codes that only fill the
 /// last quad have bits nowhere.
 struct CodeOrder {
-  std::array<std::uint8_t, kMostCodes> number = {};
-  std::array<std::uint8_t, kMostCodes> band = {};
-  std::array<std::uint8_t, kMostCodes> band_of_number = {};
+  std::array<std::uint8_t, kMaxCodes> number = {};
+  std::array<std::uint8_t, kMaxCodes> band = {};
+  std::array<std::uint8_t, kMaxCodes> band_of_number = {};
 };
 
 constexpr CodeOrder code_order(int block) {
@@ -59,7 +59,7 @@ QuadFactors factors_of(const EncodeTable& table, int quad) {
   return factors;
 }
 
-/// The codes of four coefficients in one word a lane. `halves`: two words of random bits.
+/// The codes of four coefficients in one word per lane. `halves`: two words of random bits.
 TRIACCEL_WIDE_VECTORS
 void encode_quad(const LaneFloats* const (&numbers)[4], const LaneFloats* const (&inverse)[4],
                  const LaneWords* halves, const QuadFactors& factors, std::uint32_t rest,
@@ -236,7 +236,7 @@ void decode_lanes(LaneChunk& chunk, int block, const LaneScales& scales, const L
                   const DecodeTable& table, const std::uint8_t* codes) {
   const CodeOrder& order = order_of(block);
   const int chunk_bits = table.words.chunk_bits, whole = chunk_bits / 32, left = chunk_bits % 32;
-  alignas(64) LaneWords read[kMostQuads + 1] = {};
+  alignas(64) LaneWords read[kMaxQuads + 1] = {};
   std::memcpy(read, codes, static_cast<std::size_t>(whole) * sizeof(LaneWords));
   codes += static_cast<std::size_t>(whole) * sizeof(LaneWords);
   if (left >= 16)

@@ -23,7 +23,7 @@ namespace triaccel::kernels {
 inline constexpr int kRangeShift = 18;
 inline constexpr std::uint32_t kNotFiniteCode = 0x1fff;
 inline constexpr std::uint32_t kZeroBand = 255;
-inline constexpr std::uint32_t kMostBelow = 254;
+inline constexpr std::uint32_t kMaxBelow = 254;
 inline constexpr std::uint32_t kSmallestCode = (127 - 110) << 5;  // of ranges that are not zero
 inline constexpr std::uint32_t kLargestCode = (127 + 120) << 5;
 
@@ -85,9 +85,7 @@ TRIACCEL_HOST_DEVICE inline UnitRanges unit_ranges(const std::uint32_t (&codes)[
     ranges.largest = codes[band] > ranges.largest ? codes[band] : ranges.largest;
   for (int band = 0; band < kFrequencyBands; ++band) {
     const std::uint32_t distance = ranges.largest - codes[band];
-    ranges.below[band] = codes[band] == 0        ? kZeroBand
-                         : distance < kMostBelow ? distance
-                                                 : kMostBelow;
+    ranges.below[band] = codes[band] == 0 ? kZeroBand : distance < kMaxBelow ? distance : kMaxBelow;
   }
   // 8 over the power of two in the range.
   const std::uint32_t exponent = (ranges.largest - ranges.below[0]) >> 5;

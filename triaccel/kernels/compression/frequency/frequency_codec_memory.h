@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "triaccel/kernels/compression/frequency/frequency_codec.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_lanes.h"
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
 
 // Blocks between a map and the lanes of a chunk.
 namespace triaccel::kernels::cpu {
@@ -42,7 +42,7 @@ void for_each_run(const FrequencyCoding& coding, const FrequencyLayout& layout, 
 /// Where the elements of a block lie, relative to its first; those that the map lacks repeat
 /// others.
 struct BlockElements {
-  std::int64_t at[kMostCoefficients];
+  std::int64_t at[kMaxCoefficients];
 };
 
 inline BlockElements elements_of(const FrequencyCoding& coding, const BlockPlace& place) {

@@ -1,10 +1,10 @@
-#include "triaccel/kernels/compression/frequency/frequency_codec_offsets.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_lanes.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/stored_quad.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec.cuh"
 
 // Blocks between registers and maps whose columns are dense (NCHW). A lane's blocks follow each

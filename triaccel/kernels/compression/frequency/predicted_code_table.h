@@ -10,9 +10,9 @@
 // What a plan's bits mean for predicted blocks, worked out once.
 namespace triaccel::kernels {
 
-inline constexpr int kMostHashed = 14;  // coefficients
+inline constexpr int kMaxHashed = 14;  // coefficients
 inline constexpr int kLevels = kCoarsestLevel - kFinestLevel + 1;
-inline constexpr int kMostCodeBits = 8;
+inline constexpr int kMaxCodeBits = 8;
 
 /// Predictions are chosen for all levels of one of these, before it is known which one fits.
 enum LevelRange : int { kPlannedOrFiner, kCoarser };
@@ -23,24 +23,24 @@ constexpr int last_level(int range) { return range == kCoarser ? kCoarsestLevel 
 struct PredictedTables {
   std::int32_t coefficients = 0;
   std::int32_t unit_blocks = 0;
-  std::uint8_t bits[kMostCoefficients] = {};
-  std::uint8_t band[kMostCoefficients] = {};
+  std::uint8_t bits[kMaxCoefficients] = {};
+  std::uint8_t band[kMaxCoefficients] = {};
   std::int32_t hashed = 0;
-  std::uint8_t hashed_places[kMostHashed] = {};
-  std::uint16_t signs[kMostHashed] = {};                    // a bit for each projection
-  std::int32_t block_bits[kLevels][kPredictedKinds] = {};   // by level, less the finest
-  bool pays[2][kPredictedKinds] = {};                       // by LevelRange
-  float reach[2][kPredictedKinds][kMostCodeBits + 1] = {};  // of a range, by the plan's bits
-  float error[2][kMostCodeBits + 1] = {};                   // likewise: the largest of a code
-  float levels_less_one[kMostCodeBits + 1] = {};            // by the bits of a level …
-  float inverse_levels[kMostCodeBits + 1] = {};             // … and 1 over it
+  std::uint8_t hashed_places[kMaxHashed] = {};
+  std::uint16_t signs[kMaxHashed] = {};                    // a bit for each projection
+  std::int32_t block_bits[kLevels][kPredictedKinds] = {};  // by level, less the finest
+  bool pays[2][kPredictedKinds] = {};                      // by LevelRange
+  float reach[2][kPredictedKinds][kMaxCodeBits + 1] = {};  // of a range, by the plan's bits
+  float error[2][kMaxCodeBits + 1] = {};                   // likewise: the largest of a code
+  float levels_less_one[kMaxCodeBits + 1] = {};            // by the bits of a level …
+  float inverse_levels[kMaxCodeBits + 1] = {};             // … and 1 over it
 };
 
 inline PredictedTables predicted_tables(int block, const CoefficientBits& bits) {
   PredictedTables tables;
   tables.coefficients = coefficients_of(block);
   tables.unit_blocks = kUnitChunks * blocks_of_chunk(block);
-  const int hashed = block == 4 ? 9 : kMostHashed;
+  const int hashed = block == 4 ? 9 : kMaxHashed;
   for (int place = 0; place < tables.coefficients; ++place) {
     tables.bits[place] = bits[static_cast<std::size_t>(place)];
     tables.band[place] = static_cast<std::uint8_t>(band_at(block, place));
@@ -67,12 +67,12 @@ inline PredictedTables predicted_tables(int block, const CoefficientBits& bits) 
       }
     }
   const auto levels = [](int width) { return static_cast<float>((1 << width) - 1); };
-  for (int width = 1; width <= kMostCodeBits; ++width) {
+  for (int width = 1; width <= kMaxCodeBits; ++width) {
     tables.levels_less_one[width] = levels(width);
     tables.inverse_levels[width] = 1.0f / levels(width);
     for (int range : {kPlannedOrFiner, kCoarser}) {
       const int fewer = range == kCoarser ? std::max(1, width - 1) : width;
-      const int more = range == kCoarser ? width : std::min(kMostCodeBits, width + 1);
+      const int more = range == kCoarser ? width : std::min(kMaxCodeBits, width + 1);
       // Half a step and half of what codes span, short of it by more than rounding adds.
       tables.error[range][width] = kWidth * 0.5001f / levels(fewer);
       for (int kind = 1; kind < kPredictedKinds; ++kind) {

@@ -35,9 +35,9 @@ PredictedWork work_of(const PredictedCoding& coding, const PredictedLayout& layo
           .channels = static_cast<std::int32_t>(layout.channels)};
 }
 
-/// What a tile has beside its coefficients and words.
+/// What a tile has in addition to its coefficients and words.
 struct TileMemory {
-  UnitScale scales[kMostUnits];
+  UnitScale scales[kMaxUnits];
   alignas(16) std::uint32_t keys[kPredictedTile];
   std::int32_t of_kind[kPredictedKinds][kWarps];  // blocks
 };

@@ -2,14 +2,14 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/predicted_blocks.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/dither.h"
 
 // Note [Predicted blocks]
 // Blocks are cut, transformed and given ranges as in Note [Tiles of blocks], but 256 positions of
-// one channel that follow each other are a tile, in which a block may be coded as its difference
+// one channel that follow each other are a tile, in which a block may be encoded as its difference
 // from another one times a factor. That one is the first of the tile with the same hash of its
 // lowest frequencies (SimHash: the signs of sixteen random projections), so it is not predicted
 // itself and tiles decode in two rounds. It is taken where codes of fewer bits and the same step

@@ -11,7 +11,7 @@ void store_block(const PredictedWork& work, const BlockPlace& place, const float
                  void* values) {
   const int block = work.coding.block;
   const float gain = 1.0f / (gain_of(block) * gain_of(block));
-  float x[kMostCoefficients];
+  float x[kMaxCoefficients];
   for (int at = 0; at < work.tables.coefficients; ++at)
     x[work.number[static_cast<std::size_t>(at)]] = column[at * kPredictedTile] * gain;
   transform_block(block, false, x);

@@ -14,7 +14,7 @@ void load_block(const PredictedWork& work, const void* values, const BlockPlace&
                 float* column) {
   const BlockMap& map = work.coding.map;
   const auto* words = static_cast<const typename Stored::Word*>(values) + place.element;
-  float x[kMostCoefficients];
+  float x[kMaxCoefficients];
   for (int row = 0, i = 0; row < work.coding.block; ++row)
     for (int c = 0; c < work.coding.block; ++c, ++i)
       x[i] = Stored::value(words[std::min(row, place.rows - 1) * map.row_stride +

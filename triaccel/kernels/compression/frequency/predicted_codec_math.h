@@ -12,7 +12,7 @@
 namespace triaccel::kernels {
 
 inline constexpr int kGainOne = 128;
-inline constexpr int kMostUnits = kPredictedTile / kUnitChunks;  // of a tile
+inline constexpr int kMaxUnits = kPredictedTile / kUnitChunks;  // of a tile
 
 /// A unit's ranges as blocks use them.
 struct UnitScale {
@@ -52,7 +52,7 @@ TRIACCEL_HOST_DEVICE inline std::uint64_t unit_header(const float (&extremes)[kE
 }
 
 /// The signs of random sums of the lowest frequencies, each over its band's range, so that all
-/// count alike; the first coefficient is left out. `x` is a block's column.
+/// count alike; the first coefficient is skipped. `x` is a block's column.
 TRIACCEL_HOST_DEVICE inline std::uint32_t signature(const PredictedTables& tables, const float* x,
                                                     const UnitScale& scale) {
   float sums[16] = {};

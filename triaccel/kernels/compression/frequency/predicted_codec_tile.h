@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
+#include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/predicted_codec.h"
 #include "triaccel/kernels/compression/frequency/predicted_codec_math.h"
 
@@ -40,7 +40,7 @@ struct PredictedWork {
   PredictedTables tables;
   DitherDraws draws;
   std::uint64_t high;
-  std::array<int, kMostCoefficients> number = {};  // of a place, by row and column
+  std::array<int, kMaxCoefficients> number = {};  // of a place, by row and column
 };
 
 /// The parts of a tile's codes.
@@ -56,8 +56,8 @@ struct TileParts {
 
 /// A tile's coefficients, by [place][block], and the ranges of its units.
 struct PredictedTile {
-  std::vector<float> columns = std::vector<float>(kMostCoefficients * kPredictedTile);
-  std::array<UnitScale, kMostUnits> scales = {};
+  std::vector<float> columns = std::vector<float>(kMaxCoefficients * kPredictedTile);
+  std::array<UnitScale, kMaxUnits> scales = {};
 
   float* column(int block) { return columns.data() + block; }
   const UnitScale& scale(const PredictedWork& work, int block) const {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/group_bytes.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/codec_map.h"
 #include "triaccel/kernels/compression/dither.h"
@@ -24,7 +24,7 @@
 //   ranges   [tile][group]        BF16 lowest value, rounded down; BF16 range above it, rounded up
 //   extra 1  [tile][lane / 2]     4 bits, likewise, those of the odd lane above
 //
-// Ranges are rounded before anything is coded with them. A group that holds a NaN or an infinity,
+// Ranges are rounded before anything is encoded with them. A group that holds a NaN or an infinity,
 // or whose range BF16 has no number for, has NaN as its lowest value and decodes to NaN. Elements
 // that the last tile lacks repeat their group's first one, or are zeros where there is none. Bits
 // and bytes are little-endian.
@@ -34,7 +34,7 @@ namespace triaccel::kernels {
 struct GroupCoding {
   FloatType type = FloatType::F32;
   std::int64_t count = 0;
-  int eighths = 16;  // kFewestGroupEighths to kMostGroupEighths
+  int eighths = 16;  // kMinGroupEighths to kMaxGroupEighths
   Rounding rounding = Rounding::Dither;
   DitherKey key = {};
 };
@@ -43,7 +43,7 @@ struct GroupCoding {
 /// bytes, and adds to *not_finite (null: not wanted) the groups that decode to NaN. `values` may
 /// lie at any address. Values and codes are moved once each (F32 with 16 eighths: 4.27 bytes an
 /// element). decode_groups writes what `map` makes of the elements, whose channels lie as `order`
-/// says; its gate has 1/8 byte an element more to read.
+/// says; its gate has 1/8 byte per element more to read.
 namespace cpu {
 void encode_groups(const GroupCoding& coding, const void* values, void* codes,
                    std::int32_t* not_finite);

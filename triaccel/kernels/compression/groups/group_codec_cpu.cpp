@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/compression/codec_map_math.h"
 #include "triaccel/kernels/compression/groups/group_codec_math.h"
 
@@ -213,7 +213,7 @@ TRIACCEL_WIDE_VECTORS void gelu_run(std::int64_t count, float* __restrict values
 }
 
 /// What `map` makes of elements whose channels follow each other from `channel` on, or are all
-/// that one; `scales` are its image's. The gate, layer norms and GELU are left out.
+/// that one; `scales` are its image's. The gate, layer norms and GELU are not applied.
 template <bool follow>
 TRIACCEL_WIDE_VECTORS void map_run(const CodecMap& map, std::int64_t channel, const float* scales,
                                    std::int64_t count, float* __restrict values) {

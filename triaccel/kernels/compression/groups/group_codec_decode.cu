@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(kTileThreads)
   });
 }
 
-/// The first `whole_tiles`, aligned and coded with dither: values are made and stored in one run of
-/// instructions without a branch.
+/// The first `whole_tiles`, aligned and encoded with dither: values are made and stored in one run
+/// of instructions without a branch.
 template <typename Stored, NormSource source, Function function>
 __global__ void __launch_bounds__(kTileThreads)
     decode_whole_kernel(const GroupParts<const std::uint8_t> parts, void* values,

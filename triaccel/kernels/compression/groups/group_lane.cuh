@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "triaccel/kernels/common/stored_quad.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/compression/groups/group_codec_math.h"
 
 // A warp takes a tile of Note [Tiles of groups], a thread is one of its lanes: eight lanes touch a
@@ -29,7 +29,7 @@ struct TileWork {
 inline TileWork work_of(const GroupCoding& coding, const void* values) {
   return {.count = coding.count,
           .tiles = group_tiles(coding.count),
-          .aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0,
+          .aligned = aligned_for_vectors(values),
           .rounding = coding.rounding,
           .draws = DitherDraws(coding.key),
           .widths = group_widths(coding.eighths),

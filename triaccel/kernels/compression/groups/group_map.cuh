@@ -6,7 +6,6 @@
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/compression/codec_map_math.h"
 #include "triaccel/kernels/compression/groups/group_lane.cuh"
-#include "triaccel/kernels/norm/normed_silu.cuh"
 
 // What a map makes of decoded groups, four neighbours at a time.
 namespace triaccel::kernels::cuda::groups {
@@ -134,19 +133,16 @@ struct QuadMap {
 inline QuadMap quad_map(const CodecMap& map, const ChannelOrder& order, std::int64_t count) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   ensure(!map.changes() || count < most, "the elements of a mapped tensor fit 31 bits");
-  const auto aligned = [](const float* row) {
-    return reinterpret_cast<std::uintptr_t>(row) % 16 == 0;
-  };
-  const bool rows_aligned =
-      map.by_rows || (aligned(map.mean) && aligned(map.inverse_deviation));  // else one by one
+  const bool rows_aligned =  // else one by one
+      map.by_rows || aligned_for_vectors(map.mean, map.inverse_deviation);
   return {.map = map,
           .channel_stride = FastDivide(order.channel_stride),
           .channels = FastDivide(order.channels),
           .image_stride = FastDivide(order.image_stride),
           .channel_count = static_cast<std::int32_t>(order.channels),
           .by_quads = order.channel_stride == 1 && order.channels % 4 == 0 && count % 4 == 0 &&
-                      rows_aligned && aligned(map.lowest) && aligned(map.range) &&
-                      aligned(map.weight) && aligned(map.bias) && aligned(map.scales)};
+                      rows_aligned &&
+                      aligned_for_vectors(map.lowest, map.range, map.weight, map.bias, map.scales)};
 }
 
 /// Where the norms of a lane's elements come from. All but the first need QuadMap::by_quads.

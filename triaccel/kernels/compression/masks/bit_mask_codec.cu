@@ -1,7 +1,8 @@
 #include "triaccel/kernels/compression/masks/bit_mask_codec.cuh"
 
 #include "triaccel/kernels/common/launch.cuh"
-#include "triaccel/kernels/compression/masks/bit_mask_codec_math.h"
+#include "triaccel/kernels/common/vector_access.cuh"
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
 
 // A warp takes 1,024 elements: see Note [Tiles of bits].
 namespace triaccel::kernels::cuda {
@@ -9,13 +10,6 @@ namespace {
 
 constexpr int kTile = 1024;
 constexpr int kBlockTiles = kThreads / 32;
-
-/// What a lane moves at once.
-template <typename Word>
-struct alignas(16) Pack {
-  static constexpr int kCount = 16 / sizeof(Word);
-  Word words[kCount];
-};
 
 struct TileOfBits {
   std::int64_t first;  // element
@@ -33,8 +27,8 @@ template <typename Element>
 __global__ void __launch_bounds__(kThreads)
     encode_kernel(const typename Element::Word* elements, std::int64_t count, bool aligned,
                   MaskTest test, std::uint32_t* words) {
-  using Elements = Pack<typename Element::Word>;
-  constexpr int pack = Elements::kCount;
+  using Elements = WordPack<typename Element::Word>;
+  constexpr int pack = Elements::kWords;
   const TileOfBits tile = this_tile();
   if (tile.first >= count) return;
   std::uint32_t bits = 0;
@@ -68,8 +62,8 @@ __global__ void __launch_bounds__(kThreads)
     decode_kernel(const std::uint32_t* words, std::int64_t count, bool aligned, MaskValue value,
                   typename Element::Word* elements) {
   using Word = typename Element::Word;
-  using Elements = Pack<Word>;
-  constexpr int pack = Elements::kCount;
+  using Elements = WordPack<Word>;
+  constexpr int pack = Elements::kWords;
   const TileOfBits tile = this_tile();
   if (tile.first >= count) return;
   const std::int64_t word = tile.first / 32 + word_of_lane<pack>();
@@ -98,10 +92,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-bool is_aligned(const void* elements) {
-  return reinterpret_cast<std::uintptr_t>(elements) % 16 == 0;
-}
-
 }  // namespace
 
 void encode_mask(MaskedArray array, const void* elements, MaskTest test, std::uint32_t* words,
@@ -109,8 +99,8 @@ void encode_mask(MaskedArray array, const void* elements, MaskTest test, std::ui
   if (array.count == 0) return;
   with_mask_element(array.type, [&]<typename Element>(Element) {
     encode_kernel<Element><<<blocks_for(array.count, kBlockTiles * kTile), kThreads, 0, stream>>>(
-        static_cast<const typename Element::Word*>(elements), array.count, is_aligned(elements),
-        test, words);
+        static_cast<const typename Element::Word*>(elements), array.count,
+        aligned_for_vectors(elements), test, words);
   });
   check_launch("encode_mask");
 }
@@ -120,7 +110,7 @@ void decode_mask(MaskedArray array, const std::uint32_t* words, MaskValue value,
   if (array.count == 0) return;
   with_mask_element(array.type, [&]<typename Element>(Element) {
     decode_kernel<Element><<<blocks_for(array.count, kBlockTiles * kTile), kThreads, 0, stream>>>(
-        words, array.count, is_aligned(elements), value,
+        words, array.count, aligned_for_vectors(elements), value,
         static_cast<typename Element::Word*>(elements));
   });
   check_launch("decode_mask");

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/wide_vectors.h"
-#include "triaccel/kernels/compression/masks/bit_mask_codec_math.h"
+#include "triaccel/base/host_device.h"
+#include "triaccel/kernels/compression/masks/bit_mask_codec.h"
 
 namespace triaccel::kernels::cpu {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "triaccel/kernels/common/fast_divide.cuh"
 #include "triaccel/kernels/common/launch.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/compression/masks/bit_mask_codec.cuh"
 
 namespace triaccel::kernels::cuda {
@@ -124,17 +125,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-bool is_aligned(const std::int64_t* indices) {
-  return reinterpret_cast<std::uintptr_t>(indices) % 16 == 0;
-}
-
 }  // namespace
 
 void encode_windows(const WindowPlaces& places, const std::int64_t* indices, std::uint32_t* taps,
                     cudaStream_t stream) {
   if (places.count == 0) return;
   encode_kernel<<<blocks_for(places.count, 2 * kThreads), kThreads, 0, stream>>>(
-      indices, is_aligned(indices), taps, places_of(places));
+      indices, aligned_for_vectors(indices), taps, places_of(places));
   check_launch("encode_windows");
 }
 
@@ -142,7 +139,7 @@ void decode_windows(const WindowPlaces& places, const std::uint32_t* taps, std::
                     cudaStream_t stream) {
   if (places.count == 0) return;
   decode_kernel<<<blocks_for(places.count, 2 * kThreads), kThreads, 0, stream>>>(
-      taps, is_aligned(indices), indices, places_of(places));
+      taps, aligned_for_vectors(indices), indices, places_of(places));
   check_launch("decode_windows");
 }
 

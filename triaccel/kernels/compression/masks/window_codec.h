@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/window_axis.h"
 
 namespace triaccel::kernels {

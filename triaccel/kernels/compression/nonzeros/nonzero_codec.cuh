@@ -1,7 +1,7 @@
 #pragma once
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/stored_quad.cuh"
+#include "triaccel/kernels/common/vector_access.cuh"
 #include "triaccel/kernels/compression/dither.h"
 #include "triaccel/kernels/compression/masks/bit_mask_codec.cuh"
 #include "triaccel/kernels/compression/nonzeros/nonzero_codec_math.h"
@@ -28,7 +28,7 @@ inline NonZeroWork nonzero_work(const NonZeroCoding& coding, const void* values)
   return {.count = coding.count,
           .tiles = divide_up(coding.count, kNonZeroTile),
           .eighths = coding.eighths,
-          .aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0,
+          .aligned = aligned_for_vectors(values),
           .rounding = coding.rounding,
           .draws = DitherDraws(coding.key)};
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "triaccel/base/host_device.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/kernels/common/cuda_stream.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/dither.h"
 
@@ -27,7 +27,7 @@ namespace triaccel::kernels {
 struct NonZeroCoding {
   FloatType type = FloatType::F32;
   std::int64_t count = 0;
-  int eighths = 16;  // kFewestNonZeroEighths to kMostNonZeroEighths
+  int eighths = 16;  // kMinNonZeroEighths to kMaxNonZeroEighths
   Rounding rounding = Rounding::Dither;
   DitherKey key = {};
 };
@@ -42,7 +42,7 @@ struct NonZeroMask {
 /// 16 bytes, and adds to *not_finite (null: not wanted) the groups that hold a NaN, an infinity or
 /// a magnitude of 2^126 and more. decode_nonzeros writes zero where the mask has no bit; in F16,
 /// values within half a level of 65504 may decode to infinity. `values` may lie at any address.
-/// Elements, bits and records are moved once each (F32 with 16 eighths: 4.39 bytes an element).
+/// Elements, bits and records are moved once each (F32 with 16 eighths: 4.39 bytes per element).
 namespace cpu {
 void encode_nonzeros(const NonZeroCoding& coding, const void* values, NonZeroMask mask,
                      void* records, std::int32_t* not_finite);

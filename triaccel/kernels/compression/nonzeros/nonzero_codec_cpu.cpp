@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/kernels/common/wide_vectors.h"
+#include "triaccel/base/host_device.h"
 #include "triaccel/kernels/compression/nonzeros/nonzero_codec_math.h"
 
 namespace triaccel::kernels::cpu {
@@ -12,18 +12,18 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "words are taken apart in memory");
 
 constexpr std::int64_t kTilesAlone = 16;  // below, another thread costs more than it saves
-constexpr int kMostRoom = kMostNonZeroEighths * 16;
+constexpr int kMaxRoom = kMaxNonZeroEighths * 16;
 constexpr int kSlack = 8;  // bytes that bits are moved in at once
 
 /// A tile on its way; lies on a thread's stack.
 struct Tile {
   alignas(64) float values[kNonZeroTile];
-  alignas(64) std::uint32_t words[kNonZeroTile / 2];  // random, sixteen bits an element
+  alignas(64) std::uint32_t words[kNonZeroTile / 2];  // random, sixteen bits per element
   alignas(64) std::uint32_t codes[kNonZeroTile];
   alignas(64) std::uint32_t quads[kNonZeroQuads];  // the codes of four neighbours
   alignas(64) std::uint32_t mask[kNonZeroWords];
   alignas(64) std::uint8_t fours[kNonZeroQuads];  // the mask, four bits each
-  alignas(64) unsigned char room[kMostRoom + kSlack];
+  alignas(64) unsigned char room[kMaxRoom + kSlack];
 
   const std::uint16_t* halves() const { return reinterpret_cast<const std::uint16_t*>(words); }
 };

@@ -8,7 +8,7 @@ struct DecodeMemory {
   ValueGrid grids[2][kNonZeroGroups];
   alignas(16) std::uint32_t quads[kNonZeroQuads];
   alignas(16)
-      std::uint32_t record[nonzero_record_words(kMostNonZeroEighths) + 4];  // read one word beyond
+      std::uint32_t record[nonzero_record_words(kMaxNonZeroEighths) + 4];  // read one word beyond
 };
 
 /// The codes of the quads of this lane's word, each quad's from its lowest bit on.

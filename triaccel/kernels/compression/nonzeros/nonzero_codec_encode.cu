@@ -131,7 +131,7 @@ struct OffsetWork {
 /// What a warp works on between its lanes.
 struct EncodeMemory {
   QuadGrid grids[2][kNonZeroGroups];  // [wide][group]
-  alignas(16) std::uint32_t record[nonzero_record_words(kMostNonZeroEighths)];
+  alignas(16) std::uint32_t record[nonzero_record_words(kMaxNonZeroEighths)];
 };
 
 /// The codes of those of a quad's values that have a bit, one behind the other.

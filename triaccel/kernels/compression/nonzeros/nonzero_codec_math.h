@@ -50,16 +50,16 @@ TRIACCEL_HOST_DEVICE inline std::uint64_t dither_call(std::int64_t tile, int fou
                                     quad * (kNonZeroGroups / kCallGroups) + four);
 }
 
-/// How the values of a group are coded in one width. Places count from the lowest level in 65536ths
-/// of a level, the unit of offsets: place = value * scale + (factor * bits + zero), and the code is
-/// place / 65536, rounded down.
+/// How the values of a group are encoded in one width. Places count from the lowest level in
+/// 65536ths of a level, the unit of offsets: place = value * scale + (factor * bits + zero), and
+/// the code is place / 65536, rounded down.
 struct CodeGrid {
   float zero;   // place of zero, with the offset's addend
   float scale;  // places per unit of value
 };
 
 /// No place lies outside of the codes: scale is four units in its last place short of the quotient,
-/// which is more than all roundings together. A group that is not finite is coded as zeros.
+/// which is more than all roundings together. A group that is not finite is encoded as zeros.
 TRIACCEL_HOST_DEVICE inline CodeGrid code_grid(std::uint32_t range, std::uint32_t width,
                                                OffsetRule rule) {
   const bool both_signs = range > 0x7fffu;
@@ -72,7 +72,7 @@ TRIACCEL_HOST_DEVICE inline CodeGrid code_grid(std::uint32_t range, std::uint32_
 }
 
 /// How codes of one width become values: value = base + step * bits, where bits are the code and
-/// below it sixteen bits: the complement of those that coded it where the offset is to be
+/// below it sixteen bits: the complement of those that encoded it where the offset is to be
 /// subtracted again, else zeros.
 struct alignas(16) ValueGrid {
   float base;

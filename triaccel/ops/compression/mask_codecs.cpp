@@ -1,4 +1,4 @@
-#include "triaccel/ops/compression/window_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -42,7 +42,7 @@ kernels::WindowPlaces places_of(std::string_view who, const at::Tensor& indices,
                                         .row_dilation = geometry.dilation[0],
                                         .column_dilation = geometry.dilation[1]};
   require(places.rows.window * places.columns.window <= most_taps, who, "windows have ",
-          places.rows.window * places.columns.window, " taps, and codes reach to ", most_taps);
+          places.rows.window * places.columns.window, " taps, and encoded reach to ", most_taps);
   require(places.count < most && places.rows.input * places.columns.input < most, who,
           "more than 2^31 windows, or pixels in a map");
   return places;
@@ -52,21 +52,65 @@ std::int64_t word_count(const kernels::WindowPlaces& places) {
   return window_bytes(places.count, places.rows.window * places.columns.window) / 4;
 }
 
+kernels::MaskElement mask_element_of(std::string_view who, at::ScalarType type) {
+  if (type == at::kBool) return kernels::MaskElement::Bool;
+  switch (float_type_of(who, "a mask that is not bool", type)) {
+    case kernels::FloatType::F32:
+      return kernels::MaskElement::F32;
+    case kernels::FloatType::Bf16:
+      return kernels::MaskElement::Bf16;
+    case kernels::FloatType::F16:
+      return kernels::MaskElement::F16;
+  }
+  return kernels::MaskElement::F32;  // unreachable: a missing case is a build error
+}
+
 }  // namespace
 
+at::Tensor encode_mask(const at::Tensor& values, kernels::MaskTest test,
+                       const EncodeBuffer& buffer) {
+  constexpr std::string_view who = "encode_mask";
+  check_dense(who, values);
+  const at::NoGradGuard no_gradient;
+  const kernels::MaskedArray array = {.type = mask_element_of(who, values.scalar_type()),
+                                      .count = values.numel()};
+  const at::Tensor words = allocate_encoded(values, mask_bytes(array.count) / 4, at::kInt, buffer);
+  const void* from = values.const_data_ptr();
+  auto* to = static_cast<std::uint32_t*>(words.mutable_data_ptr());
+  dispatch<kernels::cpu::encode_mask, kernels::cuda::encode_mask>(who, values.device(), array, from,
+                                                                  test, to);
+  return words;
+}
+
+at::Tensor decode_mask(const at::Tensor& words, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type, kernels::MaskValue value) {
+  constexpr std::string_view who = "decode_mask";
+  require(words.defined(), who, "words is an undefined tensor");
+  const at::NoGradGuard no_gradient;
+  const kernels::MaskedArray array = {.type = mask_element_of(who, type),
+                                      .count = c10::multiply_integers(sizes)};
+  check_contiguous(who, "words", words, words.device(), at::kInt, {mask_bytes(array.count) / 4});
+  const at::Tensor values = at::empty_strided(sizes, strides, words.options().dtype(type));
+  check_dense(who, values);
+  const auto* from = static_cast<const std::uint32_t*>(words.const_data_ptr());
+  void* to = values.mutable_data_ptr();
+  dispatch<kernels::cpu::decode_mask, kernels::cuda::decode_mask>(who, words.device(), array, from,
+                                                                  value, to);
+  return values;
+}
+
 at::Tensor encode_windows(const at::Tensor& indices, const WindowGeometry& geometry,
-                          const CodeRoom& room) {
+                          const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_windows";
   require(indices.defined(), who, "indices is an undefined tensor");
   check_tensor(who, "indices", indices, indices.device(), at::kLong);
   const at::NoGradGuard no_gradient;
   const kernels::WindowPlaces places = places_of(who, indices, geometry);
-  const at::Tensor taps = empty_codes(indices, word_count(places), at::kInt, room);
+  const at::Tensor taps = allocate_encoded(indices, word_count(places), at::kInt, buffer);
   const auto* from = indices.const_data_ptr<std::int64_t>();
   auto* to = static_cast<std::uint32_t*>(taps.mutable_data_ptr());
-  dispatch(
-      who, indices.device(), [&] { kernels::cpu::encode_windows(places, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::encode_windows(places, from, to, stream); });
+  dispatch<kernels::cpu::encode_windows, kernels::cuda::encode_windows>(who, indices.device(),
+                                                                        places, from, to);
   return taps;
 }
 
@@ -80,9 +124,8 @@ at::Tensor decode_windows(const at::Tensor& taps, at::IntArrayRef sizes, at::Int
   check_contiguous(who, "taps", taps, taps.device(), at::kInt, {word_count(places)});
   const auto* from = static_cast<const std::uint32_t*>(taps.const_data_ptr());
   auto* to = indices.mutable_data_ptr<std::int64_t>();
-  dispatch(
-      who, taps.device(), [&] { kernels::cpu::decode_windows(places, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_windows(places, from, to, stream); });
+  dispatch<kernels::cpu::decode_windows, kernels::cuda::decode_windows>(who, taps.device(), places,
+                                                                        from, to);
   return indices;
 }
 

@@ -1,3 +1,5 @@
+#pragma once
+
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -6,11 +8,10 @@
 #include "triaccel/kernels/compression/frequency/frequency_codec.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_block.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec_math.h"
-#include "triaccel/kernels/compression/frequency/frequency_codec_place.h"
 
-// One element after the other, without tables and lanes: what the format says, to compare with.
-namespace triaccel::kernels::cpu {
-namespace {
+// One element after the other, without tables and lanes: the oracle of encode_frequency and
+// decode_frequency.
+namespace triaccel::kernels::plain {
 
 /// A chunk's blocks, each with its elements or coefficients by row and column.
 struct Chunk {
@@ -21,12 +22,12 @@ struct Chunk {
   }
 };
 
-Chunk empty_chunk(int block) {
+inline Chunk empty_chunk(int block) {
   return {std::vector<float>(static_cast<std::size_t>(blocks_of_chunk(block) * block * block)),
           block};
 }
 
-void transform_blocks(Chunk& chunk, bool forward) {
+inline void transform_blocks(Chunk& chunk, bool forward) {
   for (int number = 0; number < blocks_of_chunk(chunk.block); ++number)
     transform_block(chunk.block, forward, &chunk.at(number, 0, 0));
 }
@@ -69,7 +70,7 @@ struct Extremes {
   float values[kExtremes];
 };
 
-void widen(Extremes& extremes, Chunk& chunk) {
+inline void widen(Extremes& extremes, Chunk& chunk) {
   for (int number = 0; number < blocks_of_chunk(chunk.block); ++number)
     for (int row = 0; row < chunk.block; ++row)
       for (int column = 0; column < chunk.block; ++column) {
@@ -84,7 +85,7 @@ void widen(Extremes& extremes, Chunk& chunk) {
       }
 }
 
-UnitRanges ranges_from(const Extremes& extremes) {
+inline UnitRanges ranges_from(const Extremes& extremes) {
   const MiddleRange first = middle_range(extremes.values[0], extremes.values[1]);
   std::uint32_t codes[kFrequencyBands] = {range_code(first.range)};
   for (int band = 1; band < kFrequencyBands; ++band)
@@ -93,7 +94,7 @@ UnitRanges ranges_from(const Extremes& extremes) {
 }
 
 /// Where byte `byte` of a lane's bits lies in the codes of its chunk.
-std::int64_t lane_byte(int chunk_bits, int lane, int byte) {
+inline std::int64_t lane_byte(int chunk_bits, int lane, int byte) {
   const int in_words = chunk_bits / 32 * 4, in_halves = chunk_bits % 32 / 16 * 2;
   if (byte < in_words) return (byte / 4 * kTileUnits + lane) * 4 + byte % 4;
   const std::int64_t halves = std::int64_t{in_words} * kTileUnits;
@@ -102,8 +103,8 @@ std::int64_t lane_byte(int chunk_bits, int lane, int byte) {
 }
 
 /// The offset's bits of code `code` of a chunk.
-std::uint32_t offset_of(const FrequencyCoding& coding, bool random, std::int64_t unit, int chunk,
-                        int code) {
+inline std::uint32_t offset_of(const FrequencyCoding& coding, bool random, std::int64_t unit,
+                               int chunk, int code) {
   if (!random) return offset_bits(kHalfOffsets, 0);
   const auto call = static_cast<std::uint64_t>(unit * kUnitChunks + chunk);
   const DitherDraws draws(coding.key);
@@ -202,19 +203,17 @@ void decode(const FrequencyCoding& coding, const std::uint8_t* codes, void* valu
   }
 }
 
-}  // namespace
-
-void encode_frequency_plainly(const FrequencyCoding& coding, const void* values,
-                              std::uint8_t* codes, std::int32_t* not_finite) {
+inline void encode_frequency(const FrequencyCoding& coding, const void* values, std::uint8_t* codes,
+                             std::int32_t* not_finite) {
   with_stored_type(coding.type, [&]<typename Stored>(Stored) {
     encode<Stored>(coding, values, codes, not_finite);
   });
 }
 
-void decode_frequency_plainly(const FrequencyCoding& coding, const std::uint8_t* codes,
-                              void* values) {
+inline void decode_frequency(const FrequencyCoding& coding, const std::uint8_t* codes,
+                             void* values) {
   with_stored_type(coding.type,
                    [&]<typename Stored>(Stored) { decode<Stored>(coding, codes, values); });
 }
 
-}  // namespace triaccel::kernels::cpu
+}  // namespace triaccel::kernels::plain

@@ -1,4 +1,4 @@
-#include "triaccel/kernels/common/ptx_target.cuh"
+#include "triaccel/kernels/common/overlapped_launch.cuh"
 
 #include <cuda_runtime.h>
 
@@ -10,7 +10,7 @@ __global__ void made_as_all_others() {}
 }  // namespace
 
 int code_target() {
-  thread_local int asked_of = -1;  // the device; not asked again for every launch
+  thread_local int asked_of = -1;  // the device; queried once, not for every launch
   thread_local int target = 0;
   int device = 0;
   static_cast<void>(cudaGetDevice(&device));

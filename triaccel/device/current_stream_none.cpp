@@ -1,7 +1,0 @@
-#include "triaccel/device/current_stream.h"
-
-namespace triaccel {
-
-cudaStream_t current_cuda_stream(const c10::Device&) { return nullptr; }
-
-}  // namespace triaccel

@@ -1,0 +1,20 @@
+// What is asked of the CUDA kernels without launching one, answered for a build without nvcc. The
+// launchers need no such answer: ops/tensors/dispatch.h does not refer to them in that build.
+
+#include "triaccel/kernels/common/no_cuda.h"
+#include "triaccel/kernels/conv/stem_convolution.h"
+#include "triaccel/kernels/excitation/squeeze_excite.h"
+#include "triaccel/kernels/loss_data/step_inputs.h"
+#include "triaccel/kernels/norm/batch_norm.h"
+
+namespace triaccel::kernels::cuda {
+
+bool has_stem_convolution() { return false; }
+
+bool excite_fits(const ExciteShape&) { return false; }
+
+const void* step_inputs_kernel() { no_cuda("step_inputs_kernel"); }
+
+std::int64_t batch_norm_scratch_bytes(const NormMap&) { no_cuda("batch_norm"); }
+
+}  // namespace triaccel::kernels::cuda
