@@ -91,7 +91,7 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
                               .fuse = device.is_cuda(),
                               // A norm's input may come back from codes: no gate is found from it.
-                              .gate_all_norms = options.saved.has_value(),
+                              .keep_relu_masks = options.saved.has_value(),
                               .prepare_weights = device.is_cuda(),
                               .recompute_norms = options.layers->recompute_norms});
   if (options.graphs && device.is_cuda() && can_capture()) {

@@ -28,12 +28,12 @@ struct How {
   bool fused = false;
   bool training = true;
   std::int64_t channels = 5;  // of 4 a byte holds as many gates
-  bool gate_all_norms = false;
+  bool keep_relu_masks = false;
 };
 
 /// All that a pass leaves: output, gradients of maps and parameters, running statistics, counters.
 std::vector<at::Tensor> everything_after(const Use& use, const How& how) {
-  const auto& [fused, training, channels, gate_all_norms] = how;
+  const auto& [fused, training, channels, keep_relu_masks] = how;
   torch::manual_seed(3);
   Norm first(channels), second(channels);
   first->train(training);
@@ -46,7 +46,7 @@ std::vector<at::Tensor> everything_after(const Use& use, const How& how) {
   at::Tensor r = channels_last({4, channels, 3, 3}).requires_grad_();
   const at::Tensor weights = channels_last({4, channels, 3, 3});
   const at::AutoGradMode gradients(training);
-  LayerExecution execution({}, {}, {}, {.fuse = fused, .gate_all_norms = gate_all_norms});
+  LayerExecution execution({}, {}, {}, {.fuse = fused, .keep_relu_masks = keep_relu_masks});
   at::Tensor output;
   if (fused) {
     const OperatorScope scope(execution);
@@ -238,7 +238,7 @@ TEST(NormFusion, GivesTheSameBitsWithAllGatesKept) {
     for (const Use& use : kUses) {
       const auto found = everything_after(use, {.fused = true, .channels = channels});
       const auto kept =
-          everything_after(use, {.fused = true, .channels = channels, .gate_all_norms = true});
+          everything_after(use, {.fused = true, .channels = channels, .keep_relu_masks = true});
       for (std::size_t i = 0; i < found.size(); ++i)
         if (found[i].defined()) {
           EXPECT_TRUE(at::equal(kept[i], found[i])) << use.name << ", tensor " << i;

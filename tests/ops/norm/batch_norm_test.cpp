@@ -53,7 +53,7 @@ constexpr End kEnds[] = {{Activation::None, false},
                          {Activation::Silu, false}};
 
 at::Tensor gates_for(const at::Tensor& input, Activation activation) {
-  return activation == Activation::Relu ? empty_norm_gates(input) : at::Tensor();
+  return activation == Activation::Relu ? empty_relu_mask(input) : at::Tensor();
 }
 
 TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
@@ -71,13 +71,13 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
     batch_norm_train(output, saved, input.detach(), how,
-                     has_residual ? residual.detach() : residual, activation, gates);
+                     {has_residual ? residual.detach() : residual, activation, gates});
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
     EXPECT_TRUE(at::allclose(how.running_mean, theirs.running_mean, 1e-5, 1e-6));
     EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
 
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
-                                                    activation, has_residual, true);
+    const NormGradients found = batch_norm_backward(
+        {gradient, {}, input.detach(), gates, saved, how, activation, has_residual, true});
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -107,11 +107,11 @@ TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
     batch_norm_train(output, saved, input.detach(), how,
-                     has_residual ? residual.detach() : residual, activation, gates, {}, factor);
+                     {has_residual ? residual.detach() : residual, activation, gates, {}, factor});
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
     EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved, how,
-                                                    activation, has_residual, true, factor);
+    const NormGradients found = batch_norm_backward(
+        {gradient, {}, input.detach(), gates, saved, how, activation, has_residual, true, factor});
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -142,13 +142,13 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
       const NormStatistics saved = empty_statistics(), of_other = empty_statistics(),
                            whole = empty_statistics();
       batch_norm_statistics(of_other, other, by);
-      batch_norm_train(at::empty_like(other), whole, other, theirs, {}, Activation::None);
+      batch_norm_train(at::empty_like(other), whole, other, theirs, {{}, Activation::None});
       EXPECT_TRUE(at::equal(of_other.mean, whole.mean));
       EXPECT_TRUE(at::equal(of_other.inverse_deviation, whole.inverse_deviation));
       EXPECT_TRUE(at::equal(by.running_variance, theirs.running_variance));
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, how, other, activation, gates,
-                       {of_other, by.weight, by.bias});
+      batch_norm_train(output, saved, input, how,
+                       {other, activation, gates, {of_other, by.weight, by.bias}});
       const auto exact = [](const at::Tensor& map, const NormParameters& with) {
         return torch_result(map.to(at::kFloat), copy_of(with), {}, Activation::None, true);
       };
@@ -174,12 +174,12 @@ TEST(BatchNormOp, TakesMatricesHalvesAndLayersWithoutParameters) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor input = at::randn({33, 10}).to(type), output = at::empty_like(input);
     const NormStatistics saved = empty_statistics();
-    batch_norm_train(output, saved, input, {}, {}, Activation::Relu);
+    batch_norm_train(output, saved, input, {}, {{}, Activation::Relu});
     const at::Tensor wanted =
         torch_result(input.to(at::kFloat), {}, {}, Activation::Relu, true).to(type);
     EXPECT_TRUE(at::allclose(output.to(at::kFloat), wanted.to(at::kFloat), 0x1p-7, 1e-3));
-    const NormGradients found = batch_norm_backward(at::ones({33, 10}), {}, input, {}, saved, {},
-                                                    Activation::Relu, false, false);
+    const NormGradients found = batch_norm_backward(
+        {at::ones({33, 10}), {}, input, {}, saved, {}, Activation::Relu, false, false});
     EXPECT_FALSE(found.input.defined() || found.weight.defined() || found.bias.defined());
   }
 }
@@ -188,10 +188,10 @@ TEST(BatchNormOp, BringsTheGradientIntoTheInputsOrderAndType) {
   const at::Tensor input = image(at::kBFloat16), output = at::empty_like(input);
   const NormStatistics saved = empty_statistics();
   const NormParameters how = random_parameters();
-  batch_norm_train(output, saved, input, how, input, Activation::None);
+  batch_norm_train(output, saved, input, how, {input, Activation::None});
   const at::Tensor gradient = at::randn({4, 10, 5, 3}).to(at::kBFloat16);
   const auto backward = [&](const at::Tensor& incoming) {
-    return batch_norm_backward(incoming, {}, input, {}, saved, how, Activation::None, true, true);
+    return batch_norm_backward({incoming, {}, input, {}, saved, how, Activation::None, true, true});
   };
   const NormGradients plain = backward(gradient.contiguous(at::MemoryFormat::ChannelsLast));
   const NormGradients moved = backward(gradient.to(at::kFloat));
@@ -209,11 +209,11 @@ TEST(BatchNormOp, AddsTheSecondGradientAsASeparateAdditionWould) {
       const NormStatistics saved = empty_statistics();
       const NormParameters how = random_parameters();
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, how, has_residual ? first : at::Tensor(), activation,
-                       gates);
+      batch_norm_train(output, saved, input, how,
+                       {has_residual ? first : at::Tensor(), activation, gates});
       const auto backward = [&](const at::Tensor& gradient, const at::Tensor& added) {
-        return batch_norm_backward(gradient, added, input, gates, saved, how, activation,
-                                   has_residual, true);
+        return batch_norm_backward(
+            {gradient, added, input, gates, saved, how, activation, has_residual, true});
       };
       const NormGradients together = backward(first, second), apart = backward(first + second, {});
       EXPECT_TRUE(at::equal(together.input, apart.input));
@@ -236,11 +236,11 @@ TEST(BatchNormOp, AddsAGradientOfEvenPixelsAlone) {
         const at::Tensor input = map(), gradient = map(), even = even_pixels(map());
         const at::Tensor output = at::empty_like(input), gates = gates_for(input, activation);
         const NormStatistics saved = {at::empty({shape[1]}), at::empty({shape[1]})};
-        batch_norm_train(output, saved, input, {}, has_residual ? map() : at::Tensor(), activation,
-                         gates);
+        batch_norm_train(output, saved, input, {},
+                         {has_residual ? map() : at::Tensor(), activation, gates});
         const auto backward = [&](const at::Tensor& added) {
-          return batch_norm_backward(gradient, added, input, gates, saved, {}, activation,
-                                     has_residual, true);
+          return batch_norm_backward(
+              {gradient, added, input, gates, saved, {}, activation, has_residual, true});
         };
         const NormGradients sparse = backward(even),
                             dense = backward(spread_even_pixels(even, shape));
@@ -256,10 +256,10 @@ TEST(BatchNormOp, KeepsGatesOfMapsThatStartAnywhere) {
   const at::Tensor input = place.narrow(0, 1, 6 * 8).view({6, 8});
   ASSERT_TRUE(fuses_batch_norm(input));
   const auto gradients_of = [](const at::Tensor& x) {
-    const at::Tensor output = at::empty({6, 8}, x.options()), gates = empty_norm_gates(x);
+    const at::Tensor output = at::empty({6, 8}, x.options()), gates = empty_relu_mask(x);
     const NormStatistics saved = {at::empty({8}), at::empty({8})};
-    batch_norm_train(output, saved, x, {}, x, Activation::Relu, gates);
-    return batch_norm_backward(x, x, x, gates, saved, {}, Activation::Relu, true, true);
+    batch_norm_train(output, saved, x, {}, {x, Activation::Relu, gates});
+    return batch_norm_backward({x, x, x, gates, saved, {}, Activation::Relu, true, true});
   };
   EXPECT_TRUE(at::equal(gradients_of(input).input, gradients_of(input.clone()).input));
 }
@@ -282,7 +282,7 @@ TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
   const NormParameters how = random_parameters();
   const auto train = [&](const at::Tensor& from, const NormParameters& with,
                          const at::Tensor& residual, Activation activation) {
-    batch_norm_train(output, saved, from, with, residual, activation);
+    batch_norm_train(output, saved, from, with, {residual, activation});
   };
   EXPECT_THROW(train(input.contiguous(), how, {}, Activation::None), UsageError);
   EXPECT_THROW(train(output, how, {}, Activation::None), UsageError) << "in place";
@@ -290,37 +290,54 @@ TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
   EXPECT_THROW(train(input, how, input.contiguous(), Activation::Relu), UsageError);
   EXPECT_THROW(train(input, {.weight = at::ones({9})}, {}, Activation::None), UsageError);
   EXPECT_THROW(
-      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), how, {}, Activation::None),
+      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), how, {{}, Activation::None}),
       UsageError)
       << "one value per channel";
   EXPECT_THROW(batch_norm_infer(output, input, {}, {}, Activation::None), UsageError);
-  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, true, true),
-               UsageError)
+  EXPECT_THROW(
+      batch_norm_backward({input, {}, input, {}, saved, how, Activation::Relu, true, true}),
+      UsageError)
       << "ReLU after a residual without its gates";
-  EXPECT_THROW(batch_norm_backward(input, {}, input, at::empty({4, 7}, at::kByte), saved, how,
-                                   Activation::Relu, true, true),
+  EXPECT_THROW(batch_norm_backward({input,
+                                    {},
+                                    input,
+                                    at::empty({4, 7}, at::kByte),
+                                    saved,
+                                    how,
+                                    Activation::Relu,
+                                    true,
+                                    true}),
                UsageError)
       << "gates of another map";
   EXPECT_THROW(
-      batch_norm_train(output, saved, input, how, {}, Activation::Silu, empty_norm_gates(input)),
+      batch_norm_train(output, saved, input, how, {{}, Activation::Silu, empty_relu_mask(input)}),
       UsageError)
       << "a gate of SiLU";
   const auto scale = [&](const at::Tensor& factor, Activation activation,
                          const NormedResidual& by) {
-    batch_norm_train(output, saved, input, how, by.weight.defined() ? input : at::Tensor(),
-                     activation, {}, by, factor);
+    batch_norm_train(output, saved, input, how,
+                     {by.weight.defined() ? input : at::Tensor(), activation, {}, by, factor});
   };
   EXPECT_THROW(scale(at::ones({4, 10, 1, 1}), Activation::None, {}), UsageError);
   EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::Silu, {}), UsageError);
   EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, how.weight, how.bias}),
                UsageError);
-  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, how, Activation::Relu, false, true,
-                                   at::ones({4, 1, 1, 1})),
+  EXPECT_THROW(batch_norm_backward({input,
+                                    {},
+                                    input,
+                                    {},
+                                    saved,
+                                    how,
+                                    Activation::Relu,
+                                    false,
+                                    true,
+                                    at::ones({4, 1, 1, 1})}),
                UsageError)
       << "ReLU after a factor without its gates";
-  EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, how,
-                                   Activation::None, false, true),
-               UsageError)
+  EXPECT_THROW(
+      batch_norm_backward(
+          {input, at::ones({4, 10, 5}), input, {}, saved, how, Activation::None, false, true}),
+      UsageError)
       << "an added gradient of another shape";
 }
 

@@ -19,8 +19,8 @@ LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices ke
       kernels_(std::move(kernels)),
       scales_(std::move(scales)),
       options_(options),
-      norms_({.fuse = options.fuse, .gate_all_norms = options.gate_all_norms}),
-      excitations_(options.fuse && !options.gate_all_norms,
+      norms_({.fuse = options.fuse, .keep_relu_masks = options.keep_relu_masks}, deferred_),
+      excitations_(options.fuse && !options.keep_relu_masks, deferred_,
                    [this](std::int64_t layer, const auto& bias) { note_use(layer, bias); }),
       uses_(weights_.size()),
       used_apart_(weights_.size()) {
@@ -158,26 +158,20 @@ std::optional<at::Tensor> LayerExecution::sigmoid(const at::Tensor& input) {
 std::optional<at::Tensor> LayerExecution::joined_convolution(const ConvolutionCall& call) {
   const std::int64_t layer = layer_of(call.weight);
   if (layer < 0 || !is_whole(call.weight, layer)) return {};
-  norms_.touch(call.input, /*writes=*/false);
   branches_.touch(call.input, /*writes=*/false);
   return excitations_.convolution(call, weights_[static_cast<std::size_t>(layer)],
                                   arithmetic_[static_cast<std::size_t>(layer)]);
 }
 
-void LayerExecution::materialize_others(const at::Tensor& operand) {
-  excitations_.touch(operand, /*writes=*/false);
-  branches_.touch(operand, /*writes=*/false);
-}
-
 std::optional<at::Tensor> LayerExecution::sum(const at::Tensor& left, const at::Tensor& right,
                                               bool in_place) {
-  for (const at::Tensor& operand : {left, right}) materialize_others(operand);
+  for (const at::Tensor& operand : {left, right}) branches_.touch(operand, /*writes=*/false);
   return norms_.added(left, right, in_place);
 }
 
 std::optional<at::Tensor> LayerExecution::joined_product(const at::Tensor& left,
                                                          const at::Tensor& right) {
-  for (const at::Tensor& operand : {left, right}) materialize_others(operand);
+  for (const at::Tensor& operand : {left, right}) branches_.touch(operand, /*writes=*/false);
   return norms_.multiplied(left, right);
 }
 
@@ -204,8 +198,7 @@ bool LayerExecution::count_up(const at::Tensor& counter) {
 
 void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
   branches_.touch(tensor, writes);
-  norms_.touch(tensor, writes);
-  excitations_.touch(tensor, writes);
+  deferred_.touch(tensor, writes);
   if (counts(tensor)) add_up_counters();
 }
 
@@ -249,8 +242,7 @@ void LayerExecution::end_step() {
 }
 
 void LayerExecution::forget_waiting() {
-  norms_.forget_all();
-  excitations_.forget_all();
+  deferred_.clear();
   branches_.forget_all();
   moved_.clear();
   counters_.clear();
@@ -259,7 +251,7 @@ void LayerExecution::forget_waiting() {
 void LayerExecution::begin_pass() {
   forget_waiting();
   // Sums over several passes are autograd's, on the main stream; codecs read what is saved there.
-  if (options_.fuse && !options_.gate_all_norms && !accumulates_) branches_.begin_pass(side_);
+  if (options_.fuse && !options_.keep_relu_masks && !accumulates_) branches_.begin_pass(side_);
   std::ranges::fill(uses_, 0);
   biases_.clear();
   shares_a_bias_ = false;
@@ -267,8 +259,7 @@ void LayerExecution::begin_pass() {
 
 void LayerExecution::end_pass() {
   without_hooks([this] {
-    norms_.materialize_all();
-    excitations_.materialize_all();
+    deferred_.materialize_all();
     branches_.end_pass();
     if (counters_.empty()) return;
     // Beside the rest where no later pass of the step counts on.

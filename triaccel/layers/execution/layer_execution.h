@@ -22,11 +22,11 @@
 namespace triaccel {
 
 /// Told when a layer has left the gradient of its weight and will not read that weight again;
-/// `beside`: the gradient was made on the side stream.
+/// `on_side_stream`: the gradient was made there.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
-  virtual void gradient_ready(const at::Tensor& weight, bool beside) = 0;
+  virtual void gradient_ready(const at::Tensor& weight, bool on_side_stream) = 0;
 };
 
 /// How a layer computes in the passes to come.
@@ -48,7 +48,7 @@ struct LayerExecutionOptions {
   bool fuse = false;  // join norms with what follows them; our kernels around layers
   /// As NormFusionOptions. What is saved may come back changed: squeeze-and-excitation then stays
   /// operator by operator, so that each tensor has the reader that a codec knows.
-  bool gate_all_norms = false;
+  bool keep_relu_masks = false;
   bool prepare_weights = false;  // round all weights at the start of a step
   /// Outputs of joined norms that layers read are computed again for backward instead of kept. Not
   /// where what a norm saves comes back changed.
@@ -100,7 +100,7 @@ class LayerExecution final : public OperatorHooks {
   std::optional<at::Tensor> max_pool(const at::Tensor& map, const PoolGeometry& how) override;
   bool count_up(const at::Tensor& counter) override;
   bool waits() const override {
-    return norms_.waits() || excitations_.waits() || branches_.waits() || !counters_.empty();
+    return !deferred_.empty() || branches_.waits() || !counters_.empty();
   }
   void touch(const at::Tensor& tensor, bool writes) override;
   bool owns(const at::Tensor& matrix) const override;
@@ -132,8 +132,6 @@ class LayerExecution final : public OperatorHooks {
   void expect_other_gradients();
   bool counts(const at::Tensor& tensor) const;
   void add_up_counters();
-  /// The values of what a norm is joined with are needed.
-  void materialize_others(const at::Tensor& operand);
   void forget_waiting();
   /// The branch that a convolution may run on; null: the main stream.
   std::shared_ptr<Branch> branch_for(const ConvolutionCall& call, std::int64_t layer) const;
@@ -147,6 +145,7 @@ class LayerExecution final : public OperatorHooks {
   at::Tensor scales_;
   std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
   LayerExecutionOptions options_;
+  DeferredOperations deferred_;
   NormFusion norms_;
   ExcitationFusion excitations_;
   Branches branches_;

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "triaccel/layers/convolution/kept_map.h"
@@ -178,27 +177,43 @@ class ExcitationFusion::Node final : public autograd::Node {
   Layer squeeze_, excite_;
 };
 
-void ExcitationFusion::forget_expired() {
-  std::erase_if(waiting_, [](const Waiting& waiting) { return waiting.output.expired(); });
+class ExcitationFusion::Operation final : public DeferredOperation {
+ public:
+  Operation(const ExcitationFusion& fusion, Chain own, std::shared_ptr<Place> place)
+      : chain(std::move(own)), fusion_(fusion), place_(std::move(place)) {}
+
+  Chain chain;
+  bool wants_gradient() const { return place_ != nullptr; }
+
+  bool must_precede(const at::Tensor& tensor, bool writes) const override {
+    return writes &&
+           (chain.squeezed->reads(tensor) || (chain.excite && chain.excite->reads(tensor)));
+  }
+
+  void materialize(const at::Tensor& output) override {
+    const at::AutoGradMode as_called(chain.squeezed->recorded);
+    const at::Tensor values = fusion_.values_of(chain);
+    if (place_) place_->set_next_edges({autograd::impl::gradient_edge(values)});
+    output.set_data(values.variable_data());
+    // Who writes to the one writes to the other.
+    autograd::impl::set_version_counter(output, autograd::impl::version_counter(values));
+  }
+
+ private:
+  const ExcitationFusion& fusion_;
+  std::shared_ptr<Place> place_;  // null: no gradient is wanted
+};
+
+std::shared_ptr<ExcitationFusion::Operation> ExcitationFusion::fusable(
+    const at::Tensor& tensor) const {
+  const std::shared_ptr<Operation> found = deferred_.find<Operation>(tensor);
+  const bool may = found && !has_gradient_hooks(tensor) &&
+                   found->chain.squeezed->recorded == at::GradMode::is_enabled();
+  return may ? found : nullptr;
 }
 
-ExcitationFusion::Position ExcitationFusion::find(const at::Tensor& tensor) {
-  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return !waiting.output.expired() &&
-           waiting.output._unsafe_get_target() == tensor.unsafeGetTensorImpl();
-  });
-}
-
-ExcitationFusion::Position ExcitationFusion::joinable(const at::Tensor& tensor) {
-  const Position position = find(tensor);
-  const bool may = position != waiting_.end() && !has_gradient_hooks(tensor) &&
-                   position->chain.squeezed->recorded == at::GradMode::is_enabled();
-  return may ? position : waiting_.end();
-}
-
-at::Tensor ExcitationFusion::wait(const Chain& chain, at::IntArrayRef sizes,
-                                  const at::TensorOptions& options) {
-  forget_expired();
+at::Tensor ExcitationFusion::defer(const Chain& chain, at::IntArrayRef sizes,
+                                   const at::TensorOptions& options) {
   at::Tensor output;
   {
     const at::NoGradGuard no_grad;
@@ -210,61 +225,59 @@ at::Tensor ExcitationFusion::wait(const Chain& chain, at::IntArrayRef sizes,
     place = std::make_shared<Place>();
     autograd::set_history(output, place);
   }
-  waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
-                      .chain = chain,
-                      .place = std::move(place)});
+  deferred_.add(output, std::make_shared<Operation>(*this, chain, std::move(place)));
   return output;
 }
 
 std::optional<at::Tensor> ExcitationFusion::convolution(const ConvolutionCall& call,
                                                         const at::Tensor& weight,
                                                         const LayerArithmetic& how) {
-  if (!join_ || !is_biased_product(call) || call.input.scalar_type() != how.carrier) return {};
+  if (!fuse_ || !is_biased_product(call) || call.input.scalar_type() != how.carrier) return {};
   const Layer layer = {.weight = weight,
                        .called = call.weight,
                        .bias = *call.bias,
                        .geometry = call.geometry,
                        .how = how};
   Chain chain;
-  if (find(call.input) == waiting_.end()) {
+  if (!deferred_.find<Operation>(call.input)) {
+    deferred_.touch(call.input, /*writes=*/false);
     chain.squeezed = std::make_shared<Squeezed>(Squeezed{.means = call.input, .layer = layer});
   } else {
-    const Position position = joinable(call.input);
-    if (position == waiting_.end()) return {};
-    chain = position->chain;
+    const std::shared_ptr<Operation> hidden = fusable(call.input);
+    if (!hidden) return {};
+    chain = hidden->chain;
     if (!chain.activated || chain.excite || chain.squeezed->layer.how.layer == how.layer) return {};
     chain.excite = std::make_shared<Layer>(layer);
   }
-  return wait(chain, {call.input.size(0), weight.size(0), 1, 1}, call.input.options());
+  return defer(chain, {call.input.size(0), weight.size(0), 1, 1}, call.input.options());
 }
 
 std::optional<at::Tensor> ExcitationFusion::activated(const at::Tensor& input,
                                                       Activation activation, bool in_place) {
-  const Position position = joinable(input);
-  if (position == waiting_.end() || position->chain.activated || activation != Activation::Silu)
-    return {};
+  const std::shared_ptr<Operation> squeezed = fusable(input);
+  if (!squeezed || squeezed->chain.activated || activation != Activation::Silu) return {};
   if (in_place) {
-    position->chain.activated = true;
+    squeezed->chain.activated = true;
     return input;
   }
-  Chain chain = position->chain;
+  Chain chain = squeezed->chain;
   chain.activated = true;
-  return wait(chain, input.sizes(), input.options());
+  return defer(chain, input.sizes(), input.options());
 }
 
 std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
-  const Position position = joinable(input);
-  if (position == waiting_.end() || !position->chain.excite) return {};
-  const Squeezed& squeezed = *position->chain.squeezed;
+  const std::shared_ptr<Operation> excited = fusable(input);
+  if (!excited || !excited->chain.excite) return {};
+  const Squeezed& squeezed = *excited->chain.squeezed;
   const Layer& squeeze = squeezed.layer;
-  const Layer& excite = *position->chain.excite;
+  const Layer& excite = *excited->chain.excite;
   const ExcitationLayers layers = {squeeze.weight, squeeze.bias, excite.weight, excite.bias};
   if (!computes_excitation(squeezed.means, layers) ||
       !pays_as_one_kernel(squeezed.means, squeeze.weight))
     return {};
   const Excitation forward = excitation(squeezed.means, layers);
   for (const Layer* layer : {&squeeze, &excite}) note_use_(layer->how.layer, layer->bias);
-  if (!position->place) return forward.gates;
+  if (!excited->wants_gradient()) return forward.gates;
   const auto node = std::make_shared<Node>(squeezed, excite, forward.hidden);
   node->set_next_edges(autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias));
   autograd::set_history(forward.gates, node);
@@ -284,38 +297,6 @@ at::Tensor ExcitationFusion::values_of(const Chain& chain) const {
   if (!chain.activated) return squeezed.values;
   if (!squeezed.activated.defined()) squeezed.activated = at::silu(squeezed.values);
   return chain.excite ? computed(*chain.excite, squeezed.activated) : squeezed.activated;
-}
-
-void ExcitationFusion::materialize(Position position) {
-  const Waiting now = std::move(*position);
-  waiting_.erase(position);
-  const auto held = now.output.lock();
-  if (!held) return;
-  const at::AutoGradMode as_called(now.chain.squeezed->recorded);
-  const at::Tensor output(held), values = values_of(now.chain);
-  if (now.place) now.place->set_next_edges({autograd::impl::gradient_edge(values)});
-  output.set_data(values.variable_data());
-  // Who writes to the one writes to the other.
-  autograd::impl::set_version_counter(output, autograd::impl::version_counter(values));
-}
-
-void ExcitationFusion::touch(const at::Tensor& tensor, bool writes) {
-  forget_expired();
-  if (waiting_.empty() || !tensor.defined()) return;
-  if (const Position position = find(tensor); position != waiting_.end()) materialize(position);
-  if (!writes) return;
-  // Whoever writes to what others will still read makes them be computed first.
-  const auto concerns = [&](const Waiting& waiting) {
-    const Chain& chain = waiting.chain;
-    return chain.squeezed->reads(tensor) || (chain.excite && chain.excite->reads(tensor));
-  };
-  for (Position position = std::ranges::find_if(waiting_, concerns); position != waiting_.end();
-       position = std::ranges::find_if(waiting_, concerns))
-    materialize(position);
-}
-
-void ExcitationFusion::materialize_all() {
-  while (!waiting_.empty()) materialize(waiting_.begin());
 }
 
 }  // namespace triaccel
