@@ -14,7 +14,6 @@
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"
 #include "triaccel/step/saved_readers.h"
-#include "triaccel/step/step_runner.h"
 
 namespace triaccel {
 namespace {
@@ -67,12 +66,6 @@ std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
 }
 
 }  // namespace
-
-std::vector<at::Tensor> constants_of(const StepNetwork& network) {
-  std::vector<at::Tensor> all = network.buffers;
-  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
-  return all;
-}
 
 SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
                        const at::Tensor& ids)

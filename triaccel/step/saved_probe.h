@@ -17,11 +17,6 @@
 
 namespace triaccel {
 
-struct StepNetwork;
-
-/// Parameters and buffers: what a pass saves of them costs nothing.
-std::vector<at::Tensor> constants_of(const StepNetwork& network);
-
 /// How the passes of a probe compute.
 struct ProbeRules {
   ForwardRules forward = {};
