@@ -253,12 +253,12 @@ TEST(NormFusion, LeavesTheOutputInPlace) {
   LayerExecution execution({}, {}, {}, {.fuse = true});
   const OperatorScope scope(execution);
   const at::Tensor y = norm(channels_last({4, 5, 3, 3}));
-  EXPECT_TRUE(execution.waits());
+  EXPECT_TRUE(execution.has_pending());
   at::Tensor z = y;
   z.relu_();
   EXPECT_EQ(z.const_data_ptr(), y.const_data_ptr());
   execution.end_pass();
-  EXPECT_FALSE(execution.waits());
+  EXPECT_FALSE(execution.has_pending());
   EXPECT_GE(z.min().item<float>(), 0);
 }
 
@@ -271,7 +271,7 @@ TEST(NormFusion, JoinsTheFactorsOfStochasticDepth) {
   at::Tensor y = norm(channels_last({4, 5, 3, 3})) * kept;
   EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
   y += r;
-  EXPECT_TRUE(execution.waits());
+  EXPECT_TRUE(execution.has_pending());
   EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
   execution.end_pass();
   EXPECT_TRUE(at::equal(y[0], r[0])) << "a sample that is left out";

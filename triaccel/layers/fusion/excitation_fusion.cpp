@@ -10,6 +10,7 @@
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/layer_nodes.h"
+#include "triaccel/layers/execution/weight_uses.h"
 #include "triaccel/layers/scope/gradient_hooks.h"
 #include "triaccel/ops/norm/squeeze_excite.h"
 
@@ -43,32 +44,31 @@ bool pays_as_one_kernel(const at::Tensor& means, const at::Tensor& squeeze) {
 
 }  // namespace
 
-struct ExcitationFusion::Layer {
-  at::Tensor weight;  // the FP32 master
-  at::Tensor called;  // the call's own, which may be a detached view of it
+struct ExcitationFusion::LayerCall {
+  Layer layer;
+  at::Tensor called;  // the call's own weight, which may be a detached view of the layer's
   at::Tensor bias;
   ConvolutionGeometry geometry;
-  LayerArithmetic how;
 
   bool wants_gradient() const { return called.requires_grad() || bias.requires_grad(); }
   bool reads(const at::Tensor& tensor) const {
-    return tensor.is_alias_of(weight) || tensor.is_alias_of(bias);
+    return tensor.is_alias_of(layer.weight) || tensor.is_alias_of(bias);
   }
 };
 
 struct ExcitationFusion::Squeezed {
   at::Tensor means;
-  Layer layer;
+  LayerCall call;
   bool recorded = at::GradMode::is_enabled();
   at::Tensor values = {};     // of the layer's output; undefined: not computed by itself
   at::Tensor activated = {};  // likewise
 
   bool wants_gradient() const {
-    return recorded && (means.requires_grad() || layer.wants_gradient());
+    return recorded && (means.requires_grad() || call.wants_gradient());
   }
   bool reads(const at::Tensor& tensor) const {
     const auto is = [&](const at::Tensor& own) { return own.defined() && tensor.is_alias_of(own); };
-    return is(means) || layer.reads(tensor) || is(values) || is(activated);
+    return is(means) || call.reads(tensor) || is(values) || is(activated);
   }
 };
 
@@ -80,12 +80,16 @@ class ExcitationFusion::Place final : public autograd::Node {
   std::string name() const override { return "triaccel::ExcitationPlace"; }
 };
 
+ExcitationLayers ExcitationFusion::weights_of(const LayerCall& squeeze, const LayerCall& excite) {
+  return {squeeze.layer.weight, squeeze.bias, excite.layer.weight, excite.bias};
+}
+
 class ExcitationFusion::Node final : public autograd::Node {
  public:
-  Node(const Squeezed& squeezed, const Layer& excite, at::Tensor hidden)
-      : means_(squeezed.means, squeezed.layer.how.recompute_norms),
+  Node(const Squeezed& squeezed, const LayerCall& excite, at::Tensor hidden)
+      : means_(squeezed.means, squeezed.call.layer.arithmetic.recompute_norms),
         hidden_(std::move(hidden)),
-        squeeze_(squeezed.layer),
+        squeeze_(squeezed.call),
         excite_(excite) {}
 
   /// Once they have this node behind them.
@@ -98,8 +102,8 @@ class ExcitationFusion::Node final : public autograd::Node {
     if (!gradients[0].defined()) return {{}, {}, {}};
     const at::Tensor gradient = gradients[0].contiguous();
     const Excitation forward = {gates_.unpack(shared_from_this()), hidden_};
-    ExcitationGradient backward = excitation_gradient(
-        gradient, forward, {squeeze_.weight, squeeze_.bias, excite_.weight, excite_.bias});
+    ExcitationGradient backward =
+        excitation_gradient(gradient, forward, weights_of(squeeze_, excite_));
     auto [of_squeeze_bias, of_excite_bias] = give_parameters(gradient, forward, backward);
     if (!task_should_compute_output(0)) backward.means.reset();
     return {std::move(backward.means), std::move(of_squeeze_bias), std::move(of_excite_bias)};
@@ -113,8 +117,8 @@ class ExcitationFusion::Node final : public autograd::Node {
   std::string name() const override { return "triaccel::Excitation"; }
 
  private:
-  /// Gives the weights their gradients and, where that may be done beside the main stream, the
-  /// biases; otherwise the biases' are returned. Nothing but the update waits for them.
+  /// Gives the weights their gradients and, where that may be done on the side stream, the biases;
+  /// otherwise the biases' are returned. Nothing but the update waits for them.
   std::pair<at::Tensor, at::Tensor> give_parameters(const at::Tensor& gradient,
                                                     const Excitation& forward,
                                                     const ExcitationGradient& backward) {
@@ -126,55 +130,48 @@ class ExcitationFusion::Node final : public autograd::Node {
     ExcitationLayers found;
     const auto find = [&] {
       found = excitation_parameter_gradients(gradient, means, forward, backward,
-                                             gradient_type(squeeze_.how.precision),
-                                             gradient_type(excite_.how.precision));
+                                             gradient_type(squeeze_.layer.arithmetic.precision),
+                                             gradient_type(excite_.layer.arithmetic.precision));
     };
-    SideStream* side = squeeze_.how.side;
-    const bool beside = side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
-    if (!beside) {
+    SideStream* const side = squeeze_.layer.gradients.side;
+    const bool on_side_stream =
+        side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
+    if (!on_side_stream) {
       if (side != nullptr) side->join();  // gradients of other uses may come from there
       find();
-      if (excite) give(excite_, found.excite, beside);
-      if (squeeze) give(squeeze_, found.squeeze, beside);
-      return {squeeze_bias ? found.squeeze_bias : at::Tensor(),
-              excite_bias ? found.excite_bias : at::Tensor()};
+    } else {
+      std::vector<at::Tensor> reads = {gradient, means, forward.gates, forward.hidden,
+                                       backward.hidden};
+      for (const at::Tensor& bias : {squeeze_.bias, excite_.bias})
+        if (bias.grad().defined()) reads.push_back(bias.grad());  // of another use
+      side->run(
+          [&] {
+            find();
+            if (squeeze_bias) add_to_grad(squeeze_.bias, found.squeeze_bias);
+            if (excite_bias) add_to_grad(excite_.bias, found.excite_bias);
+          },
+          std::move(reads));
     }
-    std::vector<at::Tensor> reads = {gradient, means, forward.gates, forward.hidden,
-                                     backward.hidden};
-    for (const at::Tensor& bias : {squeeze_.bias, excite_.bias})
-      if (bias.grad().defined()) reads.push_back(bias.grad());  // of another use
-    const auto add = [](const at::Tensor& bias, const at::Tensor& one) {
-      at::Tensor& held = bias.mutable_grad();
-      held = held.defined() ? held + one : one;
-    };
-    side->run(
-        [&] {
-          find();
-          if (squeeze_bias) add(squeeze_.bias, found.squeeze_bias);
-          if (excite_bias) add(excite_.bias, found.excite_bias);
-        },
-        std::move(reads));
-    if (excite) give(excite_, found.excite, beside);
-    if (squeeze) give(squeeze_, found.squeeze, beside);
-    return {};
+    if (excite) give(excite_.layer, found.excite, on_side_stream);
+    if (squeeze) give(squeeze_.layer, found.squeeze, on_side_stream);
+    if (on_side_stream) return {};
+    return {squeeze_bias ? found.squeeze_bias : at::Tensor(),
+            excite_bias ? found.excite_bias : at::Tensor()};
   }
 
   /// One weight after the other: whoever is told of the first may take all that is there.
-  static void give(const Layer& layer, const at::Tensor& gradient, bool beside) {
-    const auto now = [&] { give_gradient(layer.weight, gradient, layer.how); };
-    std::vector<at::Tensor> reads;
-    if (layer.weight.grad().defined()) reads.push_back(layer.weight.grad());  // of another use
-    if (beside)
-      layer.how.side->run(now, std::move(reads));
+  static void give(const Layer& layer, const at::Tensor& gradient, bool on_side_stream) {
+    if (on_side_stream)
+      layer.gradients.give_on_side_stream(layer.weight, [&] { return gradient; }, {});
     else
-      now();
-    if (layer.how.listener != nullptr) layer.how.listener->gradient_ready(layer.weight, beside);
+      layer.gradients.give(layer.weight, gradient);
+    layer.gradients.announce(layer.weight, on_side_stream);
   }
 
   KeptMap means_;
   at::Tensor hidden_;
   autograd::SavedVariable gates_;
-  Layer squeeze_, excite_;
+  LayerCall squeeze_, excite_;
 };
 
 class ExcitationFusion::Operation final : public DeferredOperation {
@@ -230,26 +227,24 @@ at::Tensor ExcitationFusion::defer(const Chain& chain, at::IntArrayRef sizes,
 }
 
 std::optional<at::Tensor> ExcitationFusion::convolution(const ConvolutionCall& call,
-                                                        const at::Tensor& weight,
-                                                        const LayerArithmetic& how) {
-  if (!fuse_ || !is_biased_product(call) || call.input.scalar_type() != how.carrier) return {};
-  const Layer layer = {.weight = weight,
-                       .called = call.weight,
-                       .bias = *call.bias,
-                       .geometry = call.geometry,
-                       .how = how};
+                                                        const Layer& layer) {
+  if (!fuse_ || !is_biased_product(call) || call.input.scalar_type() != layer.arithmetic.carrier)
+    return {};
+  const LayerCall now = {
+      .layer = layer, .called = call.weight, .bias = *call.bias, .geometry = call.geometry};
   Chain chain;
   if (!deferred_.find<Operation>(call.input)) {
     deferred_.touch(call.input, /*writes=*/false);
-    chain.squeezed = std::make_shared<Squeezed>(Squeezed{.means = call.input, .layer = layer});
+    chain.squeezed = std::make_shared<Squeezed>(Squeezed{.means = call.input, .call = now});
   } else {
     const std::shared_ptr<Operation> hidden = fusable(call.input);
     if (!hidden) return {};
     chain = hidden->chain;
-    if (!chain.activated || chain.excite || chain.squeezed->layer.how.layer == how.layer) return {};
-    chain.excite = std::make_shared<Layer>(layer);
+    if (!chain.activated || chain.excite || chain.squeezed->call.layer.number == layer.number)
+      return {};
+    chain.excite = std::make_shared<LayerCall>(now);
   }
-  return defer(chain, {call.input.size(0), weight.size(0), 1, 1}, call.input.options());
+  return defer(chain, {call.input.size(0), layer.weight.size(0), 1, 1}, call.input.options());
 }
 
 std::optional<at::Tensor> ExcitationFusion::activated(const at::Tensor& input,
@@ -269,14 +264,14 @@ std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
   const std::shared_ptr<Operation> excited = fusable(input);
   if (!excited || !excited->chain.excite) return {};
   const Squeezed& squeezed = *excited->chain.squeezed;
-  const Layer& squeeze = squeezed.layer;
-  const Layer& excite = *excited->chain.excite;
-  const ExcitationLayers layers = {squeeze.weight, squeeze.bias, excite.weight, excite.bias};
+  const LayerCall& squeeze = squeezed.call;
+  const LayerCall& excite = *excited->chain.excite;
+  const ExcitationLayers layers = weights_of(squeeze, excite);
   if (!computes_excitation(squeezed.means, layers) ||
-      !pays_as_one_kernel(squeezed.means, squeeze.weight))
+      !pays_as_one_kernel(squeezed.means, squeeze.layer.weight))
     return {};
   const Excitation forward = excitation(squeezed.means, layers);
-  for (const Layer* layer : {&squeeze, &excite}) note_use_(layer->how.layer, layer->bias);
+  for (const LayerCall* call : {&squeeze, &excite}) uses_.note(call->layer.number, call->bias);
   if (!excited->wants_gradient()) return forward.gates;
   const auto node = std::make_shared<Node>(squeezed, excite, forward.hidden);
   node->set_next_edges(autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias));
@@ -285,15 +280,15 @@ std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
   return forward.gates;
 }
 
-at::Tensor ExcitationFusion::computed(const Layer& layer, const at::Tensor& input) const {
-  const std::optional<at::Tensor> bias = layer.bias;
-  note_use_(layer.how.layer, bias);
-  return convolution_layer({input, layer.called, bias, layer.geometry}, layer.weight, layer.how);
+at::Tensor ExcitationFusion::computed(const LayerCall& call, const at::Tensor& input) const {
+  const std::optional<at::Tensor> bias = call.bias;
+  uses_.note(call.layer.number, bias);
+  return convolution_layer({input, call.called, bias, call.geometry}, call.layer);
 }
 
 at::Tensor ExcitationFusion::values_of(const Chain& chain) const {
   Squeezed& squeezed = *chain.squeezed;
-  if (!squeezed.values.defined()) squeezed.values = computed(squeezed.layer, squeezed.means);
+  if (!squeezed.values.defined()) squeezed.values = computed(squeezed.call, squeezed.means);
   if (!chain.activated) return squeezed.values;
   if (!squeezed.activated.defined()) squeezed.activated = at::silu(squeezed.values);
   return chain.excite ? computed(*chain.excite, squeezed.activated) : squeezed.activated;

@@ -43,7 +43,7 @@ void touch(const Optional& tensor) {
 /// The operands' values are needed now.
 template <typename... Tensors>
 void materialize(const Tensors&... tensors) {
-  if (hooks().waits()) (touch(tensors), ...);
+  if (hooks().has_pending()) (touch(tensors), ...);
 }
 
 std::vector<std::int64_t> integers(Symbols symbols) {
@@ -52,7 +52,7 @@ std::vector<std::int64_t> integers(Symbols symbols) {
 }
 
 at::Tensor convolved(const ConvolutionCall& call) {
-  if (auto joined = hooks().joined_convolution(call)) return *joined;
+  if (auto fused = hooks().fused_convolution(call)) return *fused;
   materialize(call.input, call.weight, call.bias);
   return hooks().convolution(call);
 }
@@ -139,7 +139,7 @@ at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Opt
   const LibtorchAgain guard(kKey);
   const BatchNormCall call{input, weight, bias, mean, variance, training, momentum, eps};
   materialize(weight, bias, mean, variance);
-  if (auto joined = hooks().joined_norm(call)) return *joined;
+  if (auto fused = hooks().fused_norm(call)) return *fused;
   materialize(input);
   return hooks().batch_norm(call);
 }
@@ -187,7 +187,7 @@ at::Tensor group_norm(const at::Tensor& input, std::int64_t groups, const Option
 /// Settles whatever waits among the operands of any operator.
 void touch_operands(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   OperatorHooks& current = hooks();
-  if (!current.waits()) return;
+  if (!current.has_pending()) return;
   const bool writes = op.schema().is_mutable();
   for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
     if (value.isTensor()) {
@@ -259,7 +259,7 @@ at::Tensor& add_number_(at::Tensor& left, const at::Scalar& right, const at::Sca
 
 at::Tensor mul(const at::Tensor& left, const at::Tensor& right) {
   const LibtorchAgain guard(kKey);
-  if (auto fused = hooks().joined_product(left, right)) return *fused;
+  if (auto fused = hooks().fused_product(left, right)) return *fused;
   materialize(left, right);
   if (auto ours = hooks().product(left, right)) return *ours;
   return at::mul(left, right);

@@ -87,13 +87,13 @@ class OperatorHooks {
   }
   virtual std::optional<at::Tensor> sigmoid(const at::Tensor&) { return {}; }
   /// Asked before product(), whose operands have their values.
-  virtual std::optional<at::Tensor> joined_product(const at::Tensor&, const at::Tensor&) {
+  virtual std::optional<at::Tensor> fused_product(const at::Tensor&, const at::Tensor&) {
     return {};
   }
   /// Asked before convolution(), whose operands have their values; what is not empty may wait, too.
-  virtual std::optional<at::Tensor> joined_convolution(const ConvolutionCall&) { return {}; }
+  virtual std::optional<at::Tensor> fused_convolution(const ConvolutionCall&) { return {}; }
   /// Asked before batch_norm(), whose input has its values.
-  virtual std::optional<at::Tensor> joined_norm(const BatchNormCall&) { return {}; }
+  virtual std::optional<at::Tensor> fused_norm(const BatchNormCall&) { return {}; }
   /// Operators around a convolution for which we may have better kernels; empty: libtorch's.
   virtual std::optional<at::Tensor> product(const at::Tensor&, const at::Tensor&) { return {}; }
   virtual std::optional<at::Tensor> mean_of_channels(const at::Tensor& /*map*/) { return {}; }
@@ -106,7 +106,7 @@ class OperatorHooks {
 
   /// Whether any tensor has values that are still to be computed; touch() is told of each operand
   /// of every other operator before it runs.
-  virtual bool waits() const { return false; }
+  virtual bool has_pending() const { return false; }
   virtual void touch(const at::Tensor&, bool /*writes*/) {}
 
   /// Whether a matrix is (a view of) a weight that linear() wants to see; other products stay
