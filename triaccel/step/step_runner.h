@@ -39,10 +39,11 @@ struct StepRunnerOptions {
   bool autocast = false;                     // the whole forward pass under torch's autocast …
   at::ScalarType autocast_type = at::kHalf;  // … to this type
   std::optional<LayerOptions> layers = {};   // or each layer in the plan's precision
-  std::optional<ZerothOrderOptions> zeroth_order = {};  // for plans with such layers; FP32 only
-  std::optional<SavedStoreOptions> saved = {};          // for plans that compress activations
-  bool frozen_head = false;  // zeroth-order layers keep their weights instead
-  bool graphs = false;       // capture and replay whole steps where the device and stream allow it
+  std::optional<ZerothOrderOptions> zeroth_order =
+      {};                                       // for plans with zeroth-order layers; FP32 only
+  std::optional<SavedStoreOptions> saved = {};  // for plans that compress activations
+  bool frozen_head = false;                     // zeroth-order layers keep their weights instead
+  bool graphs = false;  // capture and replay whole steps where the device and stream allow it
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was. Where gradients come

@@ -49,7 +49,7 @@ bool is_stem_convolution(const at::Tensor& input, const at::Tensor& weight,
 
 /// The output of a convolution without bias. `input` may be of any floating type; it and
 /// the weight are rounded to `precision`, the result to `output`. Taps of the kernel that only
-/// ever meet padding are left out. No autograd.
+/// ever meet padding are skipped. No autograd.
 at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
                                const ConvolutionGeometry& geometry, Precision precision,
                                ConvolutionKernel kernel, at::ScalarType output);

@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kPartBytes = 8 << 20;  // of the larger of input and output
 constexpr std::int64_t kFloatBytes = 4;
 
-std::int64_t outputs_a_sample(const at::Tensor& input, const at::Tensor& weight,
-                              const ConvolutionGeometry& g) {
+std::int64_t outputs_per_sample(const at::Tensor& input, const at::Tensor& weight,
+                                const ConvolutionGeometry& g) {
   std::int64_t outputs = weight.size(0);
   for (std::size_t i = 0; i < g.stride.size(); ++i) {
     const auto dimension = static_cast<std::int64_t>(i) + 2;
@@ -56,7 +56,7 @@ std::int64_t samples_at_a_time(const at::Tensor& input, const at::Tensor& weight
   if (!input.is_cuda() || precision != Precision::Fp32 || geometry.transposed || samples == 0)
     return samples;
   const std::int64_t elements =
-      std::max(input.numel(), samples * outputs_a_sample(input, weight, geometry));
+      std::max(input.numel(), samples * outputs_per_sample(input, weight, geometry));
   const std::int64_t parts = divide_up(kFloatBytes * elements, kPartBytes);
   return parts <= 1 ? samples : std::max<std::int64_t>(1, divide_up(samples, parts));
 }

@@ -12,7 +12,7 @@ namespace triaccel {
 /// How many samples a convolution should take at a time: all of them, but for FP32 on a GPU. There
 /// cuDNN turns maps around and transforms them in several times their bytes, and an FP32 layer
 /// among 16-bit ones has FP32 copies of its maps besides. A part of 8 MiB fills the device and
-/// keeps all that small beside what a step saves.
+/// keeps all that small compared with what a step saves.
 std::int64_t samples_at_a_time(const at::Tensor& input, const at::Tensor& weight,
                                const ConvolutionGeometry& geometry, Precision precision);
 

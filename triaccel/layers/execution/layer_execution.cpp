@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "triaccel/layers/convolution/pooled_maxima.h"
 #include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/layers/fusion/channel_gates.h"
 

@@ -10,8 +10,8 @@
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/layer_nodes.h"
+#include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/layers/execution/weight_uses.h"
-#include "triaccel/layers/scope/gradient_hooks.h"
 #include "triaccel/ops/norm/squeeze_excite.h"
 
 namespace triaccel {
@@ -19,14 +19,14 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-bool is_pixel_a_sample(const at::Tensor& map) {
+bool is_one_pixel(const at::Tensor& map) {
   return map.dim() == 4 && map.size(0) > 0 && map.size(2) == 1 && map.size(3) == 1;
 }
 
 /// A product of single pixels with a matrix, plus a bias.
 bool is_biased_product(const ConvolutionCall& call) {
   const ConvolutionGeometry& g = call.geometry;
-  return is_pixel_a_sample(call.input) && is_pixel_a_sample(call.weight) &&
+  return is_one_pixel(call.input) && is_one_pixel(call.weight) &&
          call.weight.size(1) == call.input.size(1) && call.bias && call.bias->defined() &&
          !g.transposed && g.groups == 1 && g.padding[0] == 0 && g.padding[1] == 0;
 }

@@ -11,7 +11,6 @@
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/left_gradient.h"
-#include "triaccel/layers/scope/gradient_hooks.h"
 #include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 
