@@ -128,10 +128,9 @@ at::Tensor stock_weight_gradient(const at::Tensor& dy, const at::Tensor& x, cons
 
 /// The gradients of a convolution that reads even pixels. The input's is a product and zeros;
 /// cuDNN would write the zeros, too.
-ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor& x,
-                                          const at::Tensor& w, const ConvolutionGeometry& g,
-                                          const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                    const ConvolutionGeometry& g, const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input) {
     gradients.input = pixels_times(dy, w.reshape({w.size(0), -1})).to(types.input);
     if (!types.even_pixels) gradients.input = spread_even_pixels(gradients.input, x.sizes());
@@ -183,10 +182,10 @@ at::Tensor in_the_shape_of(const at::Tensor& weight, const at::Tensor& matrix) {
              : at::empty_strided(weight.sizes(), weight.strides(), matrix.options());
 }
 
-ConvolutionGradients product_backward(const at::Tensor& dy, const at::Tensor& x,
-                                      const at::Tensor& matrix, const at::Tensor& weight,
-                                      const ConvolutionGeometry& g, const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients product_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& matrix,
+                                const at::Tensor& weight, const ConvolutionGeometry& g,
+                                const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input) gradients.input = whole_map_input_gradient(dy, x, matrix).to(types.input);
   if (types.want_weight)
     gradients.weight =
@@ -201,10 +200,10 @@ at::Tensor own_weight_gradient(const at::Tensor& gradient, const GradientTypes& 
 }
 
 /// The gradients of a depthwise convolution by our own kernels.
-ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
-                                        const at::Tensor& weight, const WindowPlacement& g,
-                                        const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
+                                  const at::Tensor& weight, const WindowPlacement& g,
+                                  const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input)
     gradients.input = depthwise_input_gradient(dy, x, weight, g).to(types.input);
   if (types.want_weight)
@@ -221,9 +220,9 @@ bool is_stem_convolution(const at::Tensor& input, const at::Tensor& weight,
          computes_stem_convolution(input, weight, windows_of(g));
 }
 
-at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
-                               const ConvolutionGeometry& geometry, Precision precision,
-                               ConvolutionKernel kernel, at::ScalarType output) {
+at::Tensor convolution_forward(const at::Tensor& input, const LayerConvolution& layer,
+                               at::ScalarType output) {
+  const auto& [weight, geometry, precision, kernel] = layer;
   const at::NoGradGuard no_grad;
   if (is_stem_convolution(input, weight.master, geometry, precision))
     return stem_convolution(input, weight.master, windows_of(geometry), scalar_type_of(precision))
@@ -245,10 +244,9 @@ at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weigh
       .to(output);
 }
 
-ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
-                                          const at::Tensor& input, const LayerWeight& weight,
-                                          const ConvolutionGeometry& geometry, Precision precision,
-                                          ConvolutionKernel kernel, const GradientTypes& types) {
+LayerGradients convolution_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                                    const LayerConvolution& layer, const GradientTypes& types) {
+  const auto& [weight, geometry, precision, kernel] = layer;
   const at::NoGradGuard no_grad;
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
   if (!types.want_input && is_stem_convolution(input, weight.master, geometry, precision))
@@ -265,7 +263,7 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
-  ConvolutionGradients gradients;
+  LayerGradients gradients;
   if (reads_even_pixels(x, w, g)) {
     gradients = even_pixels_backward(dy, x, w, g, types);
   } else if (runs_as_gemm(x, w, g, kernel)) {

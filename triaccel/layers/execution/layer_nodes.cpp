@@ -71,9 +71,8 @@ class WeightNode : public autograd::Node {
   Layer layer_;
 };
 
-/// Everything but the product itself, which `Product` computes: forward(input, bias), the bias
-/// undefined or added, then backward(output_gradient, input, types) -> {input gradient, weight
-/// gradient}.
+/// Everything but the product itself, which `Product` computes: forward(input, bias, layer), the
+/// bias undefined or added, then backward(output_gradient, input, layer, types).
 template <typename Product>
 class LayerNode final : public WeightNode, public OnBranch {
  public:
@@ -144,7 +143,7 @@ class LayerNode final : public WeightNode, public OnBranch {
   at::Tensor input_gradient(const at::Tensor& output, const at::Tensor& kept,
                             GradientTypes types) const {
     types.want_weight = false;
-    return product_.backward(output, kept, layer_.operand(), layer_.arithmetic, types).first;
+    return product_.backward(output, kept, layer_, types).input;
   }
 
   void give_weight_on_side_stream(const SideStream::Mark& mark, const at::Tensor& output,
@@ -152,10 +151,7 @@ class LayerNode final : public WeightNode, public OnBranch {
     types.want_input = false;
     types.want_weight = true;
     layer_.gradients.give_on_side_stream(
-        layer_.weight,
-        [&] {
-          return product_.backward(output, kept, layer_.operand(), layer_.arithmetic, types).second;
-        },
+        layer_.weight, [&] { return product_.backward(output, kept, layer_, types).weight; },
         {output, kept}, mark);
   }
 
@@ -188,8 +184,7 @@ class LayerNode final : public WeightNode, public OnBranch {
         static_cast<std::int64_t>(output.nbytes() + kept.nbytes()) <= kMostByLayer;
     if (!on_side_stream) {
       if (side != nullptr && layer_.weight.grad().defined()) side->join();  // of another use
-      auto [of_input, of_weight] =
-          product_.backward(output, kept, layer_.operand(), layer_.arithmetic, types);
+      auto [of_input, of_weight] = product_.backward(output, kept, layer_, types);
       input = std::move(of_input);
       if (types.want_weight) layer_.gradients.give(layer_.weight, std::move(of_weight));
     } else {
@@ -217,45 +212,43 @@ class LayerNode final : public WeightNode, public OnBranch {
 struct ConvolutionProduct {
   ConvolutionGeometry geometry;
 
-  at::Tensor kept(const at::Tensor& input, const at::Tensor& weight, Precision precision) const {
-    return is_stem_convolution(input, weight, geometry, precision) ? input
-                                                                   : kept_input(input, precision);
+  at::Tensor kept(const at::Tensor& input, const Layer& layer) const {
+    const Precision precision = layer.arithmetic.precision;
+    return is_stem_convolution(input, layer.weight, geometry, precision)
+               ? input
+               : kept_input(input, precision);
   }
-  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight, const at::Tensor& bias,
-                     const LayerArithmetic& arithmetic) const {
-    at::Tensor output = convolution_forward_in_parts(
-        input, weight, geometry, arithmetic.precision, arithmetic.kernel, arithmetic.carrier,
-        samples_at_a_time(input, weight.master, geometry, arithmetic.precision));
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& bias, const Layer& layer) const {
+    at::Tensor output = convolution_forward_in_parts(input, of(layer), layer.arithmetic.carrier,
+                                                     samples_at_a_time(input, of(layer)));
     if (bias.defined()) add_bias_along(output, bias, /*channel=*/1);
     return output;
   }
-  std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
-                                             const LayerWeight& weight,
-                                             const LayerArithmetic& arithmetic,
-                                             const GradientTypes& types) const {
-    ConvolutionGradients gradients = convolution_backward_in_parts(
-        output, input, weight, geometry, arithmetic.precision, arithmetic.kernel, types,
-        samples_at_a_time(input, weight.master, geometry, arithmetic.precision));
-    return {std::move(gradients.input), std::move(gradients.weight)};
+  LayerGradients backward(const at::Tensor& output, const at::Tensor& input, const Layer& layer,
+                          const GradientTypes& types) const {
+    return convolution_backward_in_parts(output, input, of(layer), types,
+                                         samples_at_a_time(input, of(layer)));
+  }
+
+ private:
+  LayerConvolution of(const Layer& layer) const {
+    return {layer.operand(), geometry, layer.arithmetic.precision, layer.arithmetic.kernel};
   }
 };
 
 struct LinearProduct {
-  at::Tensor kept(const at::Tensor& input, const at::Tensor&, Precision precision) const {
-    return kept_input(input, precision);
+  at::Tensor kept(const at::Tensor& input, const Layer& layer) const {
+    return kept_input(input, layer.arithmetic.precision);
   }
-  at::Tensor forward(const at::Tensor& input, const LayerWeight& weight, const at::Tensor& bias,
-                     const LayerArithmetic& arithmetic) const {
-    return linear_forward(input, weight, bias, arithmetic.precision, arithmetic.kernel.arithmetic,
-                          arithmetic.carrier);
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& bias, const Layer& layer) const {
+    const LayerArithmetic& arithmetic = layer.arithmetic;
+    return linear_forward(input, layer.operand(), bias, arithmetic.precision,
+                          arithmetic.kernel.arithmetic, arithmetic.carrier);
   }
-  std::pair<at::Tensor, at::Tensor> backward(const at::Tensor& output, const at::Tensor& input,
-                                             const LayerWeight& weight,
-                                             const LayerArithmetic& arithmetic,
-                                             const GradientTypes& types) const {
-    LinearGradients gradients = linear_backward(output, input, weight, arithmetic.precision,
-                                                arithmetic.kernel.arithmetic, types);
-    return {std::move(gradients.input), std::move(gradients.weight)};
+  LayerGradients backward(const at::Tensor& output, const at::Tensor& input, const Layer& layer,
+                          const GradientTypes& types) const {
+    return linear_backward(output, input, layer.operand(), layer.arithmetic.precision,
+                           layer.arithmetic.kernel.arithmetic, types);
   }
 };
 
@@ -267,9 +260,9 @@ at::Tensor run_layer(const at::Tensor& input, bool want_weight, LayerBias bias, 
   at::Tensor kept, output;
   {
     const at::NoGradGuard no_grad;
-    kept = product.kept(input, layer.weight, layer.arithmetic.precision);
+    kept = product.kept(input, layer);
     const auto compute = [&] {
-      output = product.forward(kept, layer.operand(), bias.values, layer.arithmetic);
+      output = product.forward(kept, bias.values, layer);
       // The module may go on in place, which autograd refuses for views made without it.
       if (output.is_view()) output = output.variable_data();
     };

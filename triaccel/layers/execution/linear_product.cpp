@@ -37,13 +37,13 @@ at::Tensor linear_forward(const at::Tensor& input, const LayerWeight& weight,
   return product;
 }
 
-LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
-                                const LayerWeight& weight, Precision precision,
-                                Arithmetic arithmetic, const GradientTypes& types) {
+LayerGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                               const LayerWeight& weight, Precision precision,
+                               Arithmetic arithmetic, const GradientTypes& types) {
   const at::Tensor rows =
       operand(output_gradient.reshape({-1, output_gradient.size(-1)}), precision, arithmetic);
   const at::Tensor inputs = operand(input.reshape({-1, input.size(-1)}), precision, arithmetic);
-  LinearGradients gradients;
+  LayerGradients gradients;
   if (types.want_weight) gradients.weight = at::mm(rows.t(), inputs).to(types.weight);
   if (types.want_input) {
     const at::Tensor factors = weight_operand(weight, {}, precision, arithmetic);
