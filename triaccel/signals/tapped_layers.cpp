@@ -72,8 +72,8 @@ bool is_transposed(const at::Tensor& view) { return view.stride(0) < view.stride
 /// are.
 at::Tensor convolved(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
                      const ConvolutionGeometry& geometry, std::int64_t at_a_time) {
-  at::Tensor output = convolution_forward_in_parts(input, weight, geometry, Precision::Fp32,
-                                                   /*kernel=*/{}, at::kFloat, at_a_time);
+  at::Tensor output = convolution_forward_in_parts(input, {weight, geometry, Precision::Fp32, {}},
+                                                   at::kFloat, at_a_time);
   // The module may go on in place, which autograd refuses for views made without it.
   if (output.is_view()) output = output.variable_data();
   if (!bias) return output;
@@ -123,7 +123,7 @@ at::Tensor TappedLayers::convolution(const ConvolutionCall& call) {
   const Optional bias = detached(call.bias);
   const Optional measured = bias && with_bias_ && call.bias->requires_grad() ? bias : Optional();
   const ConvolutionGeometry g = call.geometry;
-  const std::int64_t at_a_time = samples_at_a_time(input, weight, g, Precision::Fp32);
+  const std::int64_t at_a_time = samples_at_a_time(input, {weight, g, Precision::Fp32, {}});
   return tap(layer, call.input, convolved(input, weight, bias, g, at_a_time),
              [=, this](const at::Tensor& arriving, bool want_input) {
                // A mean hands the same number to all pixels, without memory of their own.
@@ -133,9 +133,9 @@ at::Tensor TappedLayers::convolution(const ConvolutionCall& call) {
                add_bias(layer, measured, gradient, 1);
                arrive(layer);
                if (!want_input) return at::Tensor();
-               return convolution_backward_in_parts(gradient, input, weight, g, Precision::Fp32,
-                                                    /*kernel=*/{}, {.want_weight = false},
-                                                    at_a_time)
+               return convolution_backward_in_parts(gradient, input,
+                                                    {weight, g, Precision::Fp32, {}},
+                                                    {.want_weight = false}, at_a_time)
                    .input;
              });
 }

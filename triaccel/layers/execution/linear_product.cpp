@@ -4,14 +4,12 @@
 
 #include "triaccel/layers/execution/layer_bias.h"
 #include "triaccel/layers/execution/rounding.h"
-#include "triaccel/layers/execution/weight_operand.h"
 #include "triaccel/ops/tensors/skinny_gemm.h"
 
 namespace triaccel {
 namespace {
 
-// Multiplications from which on cuBLAS computes. On an H200 ours are faster both ways for 1024 x
-// 512 x 10; for 1024 x 2048 x 10 forward is slower, for 32 outputs both are.
+// Multiplications from which on cuBLAS is faster (kernel_rates).
 constexpr std::int64_t kManyProducts = 1 << 23;
 
 /// In 16 bits alone: an FP32 plan computes as libtorch does.
@@ -29,23 +27,23 @@ at::Tensor linear_forward(const at::Tensor& input, const LayerWeight& weight,
   const at::Tensor factors = weight_operand(weight, {}, precision, arithmetic);
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.back() = weight.master.size(0);
-  const bool narrow = is_skinny_on_gpu(rows, factors);
-  const bool joins_bias = narrow && bias.defined() && rows.scalar_type() == output &&
+  const bool skinny = is_skinny_on_gpu(rows, factors);
+  const bool fuses_bias = skinny && bias.defined() && rows.scalar_type() == output &&
                           bias.scalar_type() == at::kFloat && bias.is_contiguous();
-  at::Tensor product = narrow ? skinny_gemm(rows, factors, joins_bias ? bias : at::Tensor())
+  at::Tensor product = skinny ? skinny_gemm(rows, factors, fuses_bias ? bias : at::Tensor())
                               : at::mm(rows, factors.t());
   product = product.to(output).view(shape);
-  if (bias.defined() && !joins_bias) add_bias_along(product, bias, product.dim() - 1);
+  if (bias.defined() && !fuses_bias) add_bias_along(product, bias, product.dim() - 1);
   return product;
 }
 
-LinearGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
-                                const LayerWeight& weight, Precision precision,
-                                Arithmetic arithmetic, const GradientTypes& types) {
+LayerGradients linear_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                               const LayerWeight& weight, Precision precision,
+                               Arithmetic arithmetic, const GradientTypes& types) {
   const at::Tensor rows =
       operand(output_gradient.reshape({-1, output_gradient.size(-1)}), precision, arithmetic);
   const at::Tensor inputs = operand(input.reshape({-1, input.size(-1)}), precision, arithmetic);
-  LinearGradients gradients;
+  LayerGradients gradients;
   if (types.want_weight) gradients.weight = at::mm(rows.t(), inputs).to(types.weight);
   if (types.want_input) {
     const at::Tensor factors = weight_operand(weight, {}, precision, arithmetic);

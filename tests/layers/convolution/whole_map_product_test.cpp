@@ -1,4 +1,4 @@
-#include "triaccel/layers/execution/whole_map_product.h"
+#include "triaccel/layers/convolution/live_taps.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "triaccel/layers/execution/weight_operand.h"
+#include "triaccel/layers/execution/rounding.h"
 
 namespace triaccel {
 namespace {
