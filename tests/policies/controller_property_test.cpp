@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/policies/simulated_device.h"
-#include "triaccel/policies/memory/memory_band.h"
+#include "triaccel/policies/memory/memory_model.h"
 #include "triaccel/policies/memory/pass_sizes.h"
 
 namespace triaccel {

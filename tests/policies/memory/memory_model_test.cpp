@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "triaccel/policies/memory/memory_band.h"
 #include "triaccel/policies/memory/memory_model.h"
 
 namespace triaccel {

@@ -4,7 +4,7 @@
 
 #include "triaccel/policies/compression/order_statistics.h"
 #include "triaccel/policies/precision/precision_policy.h"
-#include "triaccel/policies/precision/precision_robust.h"
+#include "triaccel/policies/precision/precision_rules.h"
 
 namespace triaccel {
 namespace {

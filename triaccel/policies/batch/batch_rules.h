@@ -7,12 +7,17 @@
 
 namespace triaccel {
 
-/// What the learning rate is multiplied by when the batch is `batch` instead of `first`, for which
-/// the schedule was chosen.
+/// Tri-Accel, section 3.3: B + delta_up below rho_low * limit, B - delta_down above rho_high *
+/// limit, otherwise B.
+std::int64_t paper_batch(std::int64_t batch, double used_bytes, double limit_bytes,
+                         const BatchOptions& options);
+
+/// Learning-rate factor for a batch of `batch` instead of `first`, the batch the schedule was
+/// chosen for.
 ///   linear   B / B0
 ///   sqrt     sqrt(B / B0)
 ///   adascale (noise / B0 + signal) / (noise / B + signal), Johnson et al. 2020: linear while noise
-///            rules, nothing where the signal does; sqrt until both were measured
+///            dominates, constant where the signal does; sqrt until both were measured
 double rate_for_batch(RateRule rule, std::int64_t first, std::int64_t batch,
                       const GradientNoise& noise);
 

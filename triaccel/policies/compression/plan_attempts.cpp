@@ -1,11 +1,10 @@
-#include "triaccel/policies/batch/plan_attempts.h"
+#include "triaccel/policies/compression/plan_attempts.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "triaccel/policies/compression/codec_rules.h"
-#include "triaccel/policies/compression/derived_tensors.h"
-#include "triaccel/policies/compression/error_bound.h"
+#include "triaccel/policies/compression/predicted_error.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
