@@ -4,21 +4,21 @@
 
 namespace triaccel::int8 {
 
-/// One item of parallel work; `worker` < Threads::count owns scratch memory of its own.
+/// One item of parallel work; each `worker` < Threads::count has its own scratch memory.
 using Work = void (*)(void* argument, std::int32_t item, std::int32_t worker);
 
 inline constexpr std::int32_t kMostWorkers = 64;
 
-/// How the caller runs work in parallel: `run` calls work(argument, item, worker) once for every
-/// item below `items`, and returns when all have. No two items that run at the same time may have
-/// the same worker. Results never depend on the count.
+/// Parallel executor provided by the caller: `run` calls work(argument, item, worker) once for
+/// every item below `items` and returns when all are done. Concurrent items must have different
+/// workers. Results do not depend on the count.
 struct Threads {
   std::int32_t count = 1;  // at most kMostWorkers
   void (*run)(void* context, std::int32_t items, Work work, void* argument) = nullptr;
   void* context = nullptr;
 };
 
-/// body(item, worker) for every item; in order on this thread where there is one thread only.
+/// Calls body(item, worker) for every item; in order on this thread if there is only one.
 template <typename Body>
 void for_each_item(const Threads& threads, std::int32_t items, Body body) {
   if (threads.run == nullptr || threads.count <= 1 || items <= 1) {

@@ -46,7 +46,8 @@ void multiply_block(const LinearPass& pass, std::int32_t l, std::int32_t block,
   };
   if (panel_count(job, l) == 1) {
     shape.rows = pass.rows();
-    if (depth == layer.depth()) return multiply(0, from.weights);  // lies as a panel would
+    if (depth == layer.depth())
+      return multiply(0, from.weights);  // already has the layout of a panel
     pack_rows(from, panel);
     return multiply(0, panel);
   }

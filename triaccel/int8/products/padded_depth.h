@@ -7,7 +7,7 @@
 
 namespace triaccel::int8 {
 
-/// The row stride a product wants for rows of `depth`.
+/// The row stride of product operands for rows of `depth`.
 constexpr std::int32_t padded_depth(std::int32_t depth) { return round_up(depth, kDepthStep); }
 
 }  // namespace triaccel::int8

@@ -6,7 +6,7 @@
 #include "triaccel/int8/fixed_point.h"
 #include "triaccel/int8/products/padded_depth.h"
 #include "triaccel/int8/products/wide_loop.h"
-#include "triaccel/int8/training/random_runs.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {
 namespace {
