@@ -1,6 +1,7 @@
 #include "triaccel/telemetry/records/metrics_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <limits>
@@ -294,6 +295,15 @@ TEST(ReadMetrics, RefusesAFileBeyondItsLimit) {
   ScratchDirectory scratch;
   write_run(scratch.path(), 100);
   EXPECT_THROW(read_metrics(scratch.path() / kMetricsJsonl, {.max_bytes = 1000}), StorageError);
+}
+
+TEST(RunFiles, AreReadOnlyWhenTheyAreRegular) {
+  const TemporaryDirectory directory;
+  const fs::path pipe = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(read_metrics(pipe), StorageError) << "opening a pipe would block";
+  EXPECT_THROW(read_text_file(pipe, 1000), StorageError);
+  EXPECT_THROW(read_text_file(directory.path(), 1000), StorageError);
 }
 
 }  // namespace

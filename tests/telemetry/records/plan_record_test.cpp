@@ -5,7 +5,6 @@
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/metrics_files.h"
-#include "triaccel/telemetry/records/saved_plan_text.h"
 
 namespace triaccel {
 namespace {

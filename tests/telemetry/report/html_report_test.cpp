@@ -11,7 +11,7 @@
 #include "tests/telemetry/report/html_faults.h"
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/byte_size.h"
-#include "triaccel/telemetry/records/epoch_scores.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
 #include "triaccel/telemetry/report/html_text.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_heat_map.h"
@@ -58,31 +58,31 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCoded) {
+TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCompressed) {
   RunRecord run = sample_record(4);
-  EXPECT_EQ(report_of(run).find("Saved for backward"), std::string::npos);
+  EXPECT_EQ(report_of(run).find("Activations saved for backward"), std::string::npos);
   for (IntervalRecord& interval : run.metrics.intervals) {
     SavedCounts saved{.fp32_bytes = 102 << 20};
     saved.held_bytes[static_cast<std::size_t>(SavedCodec::Frequency)] = 10 << 20;
     interval.report.saved = saved;
   }
-  run.metrics.intervals.front().report.saved.reset();  // before the first look
+  run.metrics.intervals.front().report.saved.reset();  // before the first profile
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
-  EXPECT_NE(page.find("Saved for backward"), std::string::npos);
-  EXPECT_NE(page.find("10.2x less"), std::string::npos);
+  EXPECT_NE(page.find("Activations saved for backward"), std::string::npos);
+  EXPECT_NE(page.find("10.2x smaller"), std::string::npos);
 }
 
-TEST(HtmlReport, DrawsTheNoiseOfCodesWhereItWasMeasured) {
+TEST(HtmlReport, DrawsCompressionNoiseWhereItWasMeasured) {
   RunRecord run = sample_record(4);
-  const std::string title = "Noise of codes over each layer";
+  const std::string title = "Compression noise relative to each layer";
   EXPECT_EQ(report_of(run).find(title), std::string::npos);
   run.metrics.intervals[1].report.code_noise = CodeNoise{.layers = {{0.5, 2}, {0, 0}}};
   run.metrics.intervals[3].report.code_noise = CodeNoise{.layers = {{0.125, 2}, {0.5, 1}}};
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
   EXPECT_NE(page.find(title), std::string::npos);
-  EXPECT_NE(page.find("0.25 at first, 0.0625 at last"), std::string::npos);
+  EXPECT_NE(page.find("first 0.25, last 0.0625"), std::string::npos);
 }
 
 TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
@@ -94,7 +94,7 @@ TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
   report.prediction_seconds = -0.0025;
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
-  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less a pass, 2.50 ms more"),
+  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less per pass, 2.50 ms more"),
             std::string::npos);
 }
 
@@ -121,18 +121,18 @@ TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
   EXPECT_EQ(first_fault(html), "");
   for (const char* part :
        {"Precision of each layer", "Largest eigenvalue of each layer (Hessian)",
-        "Learning-rate factor of each layer", "Learning-rate factor of the batch",
+        "Learning-rate scale of each layer", "Learning-rate scale of the batch size",
         "Efficiency score of each epoch", "The score rises:", "fp16 50 % of the time",
-        "curvature probes", "of one forward pass", "reserved"})
+        "curvature probes", "faint: micro-batch", "reserved"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   const std::string plain = report_of(sample_record(5));
-  for (const char* part : {"Largest eigenvalue", "Learning-rate factor", "Efficiency score"})
+  for (const char* part : {"Largest eigenvalue", "Learning-rate scale", "Efficiency score"})
     EXPECT_EQ(plain.find(part), std::string::npos) << part;
 }
 
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
   RunRecord run = sample_record(5);
-  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures: 99.75 % found"), std::string::npos);
+  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"), std::string::npos);
   run.summary->graph_replays = run.summary->graph_captures = 0;
   EXPECT_EQ(report_of(run).find("captures"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-#include "triaccel/telemetry/records/interval_json.h"
+#include "triaccel/telemetry/records/record_json.h"
 
 #include <array>
 #include <charconv>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each list below is shared by writing (Record is const) and reading.
+// Each field list is shared by writing (Record is const) and reading.
 
 template <typename Record, typename Field>
 void for_each_report_field(Record& report, Field&& field) {
@@ -97,7 +97,7 @@ std::string precision_key(std::size_t index) {
   return std::string(name_of(static_cast<Precision>(index)));
 }
 
-/// Sixteen hex digits: most JSON readers keep only 53 bits of a number.
+/// Sixteen hex digits, since many JSON readers keep only 53 bits of a number.
 std::string hash_text(std::uint64_t hash) {
   std::array<char, 17> digits{};
   std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash));

@@ -7,7 +7,7 @@
 namespace triaccel {
 namespace {
 
-/// The shortest text that reads back as the same number; "nan" and "inf" as pandas and R read them.
+/// The shortest text that round-trips; "nan" and "inf" as pandas and R read them.
 std::string number(double value) { return fmt::format("{}", value); }
 
 double per_second(std::int64_t samples, double seconds) {
@@ -65,7 +65,7 @@ std::string csv_header() {
 std::optional<std::string> csv_row(const MetricsRecord& record) {
   if (const auto* interval = std::get_if<IntervalRecord>(&record)) return interval_row(*interval);
   if (const auto* e = std::get_if<EvaluationReport>(&record)) {
-    // What an evaluation does not measure stays empty, in as many columns as the header has.
+    // Columns that do not apply to an evaluation stay empty.
     constexpr std::size_t kEmpty = 12 + kMemoryPurposes + kPrecisions + 5;
     return fmt::format("evaluation,{},{},{},{},{},{},{},{}", quoted(e->split), e->step, e->samples,
                        number(e->epoch), number(e->loss), number(e->accuracy), number(e->seconds),

@@ -4,13 +4,13 @@
 #include <string>
 #include <utility>
 
-#include "triaccel/telemetry/records/json_lines.h"
+#include "triaccel/telemetry/records/json_fields.h"
 
 namespace triaccel {
 namespace {
 
-/// A run that went back to a checkpoint measures what follows it anew.
-void leave_out_after(std::int64_t step, RunMetrics& metrics) {
+/// After a rollback to a checkpoint, later steps are measured again: drops the old records.
+void drop_after(std::int64_t step, RunMetrics& metrics) {
   while (!metrics.intervals.empty() && metrics.intervals.back().report.step > step)
     metrics.intervals.pop_back();
   while (!metrics.evaluations.empty() && metrics.evaluations.back().step > step)
@@ -34,10 +34,10 @@ RunMetrics read_metrics(const std::filesystem::path& path, const MetricsReadOpti
   metrics.torn = for_each_metrics_line(path, options, [&](std::string_view, MetricsRecord& record) {
     if (auto* info = std::get_if<RunInfo>(&record)) {
       if (!std::exchange(started, true)) metrics.info = std::move(*info);
-      metrics.summary.reset();  // the run goes on
+      metrics.summary.reset();  // the run was resumed
     } else if (auto* interval = std::get_if<IntervalRecord>(&record)) {
       const StepReport& report = interval->report;
-      leave_out_after(report.step - std::max<std::int64_t>(report.interval_steps, 1), metrics);
+      drop_after(report.step - std::max<std::int64_t>(report.interval_steps, 1), metrics);
       metrics.intervals.push_back(std::move(*interval));
     } else if (auto* evaluation = std::get_if<EvaluationReport>(&record)) {
       metrics.evaluations.push_back(std::move(*evaluation));

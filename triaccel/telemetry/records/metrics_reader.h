@@ -11,27 +11,27 @@
 
 namespace triaccel {
 
-/// Everything metrics.jsonl tells about a run.
+/// The content of metrics.jsonl.
 struct RunMetrics {
-  RunInfo info = {};  // of the run's first start
+  RunInfo info = {};  // of the first start
   std::vector<IntervalRecord> intervals = {};
   std::vector<EvaluationReport> evaluations = {};
   std::vector<NoticeRecord> notices = {};
-  std::optional<RunSummary> summary = {};  // absent while the run goes on, or when it was killed
-  bool torn = false;                       // the last line was cut short and left out
+  std::optional<RunSummary> summary = {};  // absent while the run is active, or if it was killed
+  bool torn = false;                       // the last line was incomplete and skipped
 };
 
 struct MetricsReadOptions {
   std::int64_t max_bytes = std::int64_t{1} << 30;  // of the file
 };
 
-/// Reads metrics.jsonl, also while a run writes it: a last line that was cut short is left out, as
-/// is what a run measured before it went back to an earlier step and did it again.
-/// Throws StorageError naming file and line for anything else that is wrong.
+/// Reads metrics.jsonl, also while a run is writing it. Skips an incomplete last line and records
+/// that a rollback to an earlier step made obsolete. Throws StorageError naming file and line for
+/// any other error.
 RunMetrics read_metrics(const std::filesystem::path& path, const MetricsReadOptions& options = {});
 
-/// Calls `visit` for every complete line in order, with the record read from it. True when a torn
-/// last line was left out.
+/// Calls `visit` for every complete line in order, with its record. Returns true if an incomplete
+/// last line was skipped.
 bool for_each_metrics_line(const std::filesystem::path& path, const MetricsReadOptions& options,
                            const std::function<void(std::string_view, MetricsRecord&)>& visit);
 

@@ -1,9 +1,8 @@
 #include "triaccel/telemetry/records/metrics_record.h"
 
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/interval_json.h"
 #include "triaccel/telemetry/records/json_fields.h"
-#include "triaccel/telemetry/records/summary_fields.h"
+#include "triaccel/telemetry/records/record_json.h"
 
 namespace triaccel {
 namespace {
@@ -17,7 +16,7 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-// Each list below is shared by writing (Record is const) and reading.
+// Each field list is shared by writing (Record is const) and reading.
 
 template <typename Record, typename Field>
 void for_each_start_field(Record& info, Field&& field) {

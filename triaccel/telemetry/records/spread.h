@@ -6,14 +6,14 @@
 
 namespace triaccel {
 
-/// A quantity over seeds.
+/// Mean and standard deviation over seeds.
 struct Spread {
   std::size_t count = 0;
   double mean = std::numeric_limits<double>::quiet_NaN();
   double deviation = std::numeric_limits<double>::quiet_NaN();  // of the sample; NaN for one seed
 };
 
-/// What is not finite is left out.
+/// Ignores non-finite values.
 Spread spread_of(std::span<const double> values);
 
 }  // namespace triaccel

@@ -355,10 +355,12 @@ void TrainingLoop::roll_back(const std::string& why) {
   if (store_ != nullptr && rollbacks_to_checkpoint_ < kMostRollbacks)
     checkpoint = store_->load_latest();
   if (!checkpoint)
-    throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
-                                rollbacks_to_checkpoint_,
-                                " return(s) to an earlier state; lower --lr",
-                                control_.compression() ? " or --activation-ratio" : ""));
+    throw NumericalFailure(
+        text("[train] step ", progress_.step, ": ", why,
+             rollbacks_to_checkpoint_ == 0 ? std::string()
+                                           : text(" after ", rollbacks_to_checkpoint_, " rollback",
+                                                  rollbacks_to_checkpoint_ == 1 ? "" : "s"),
+             "; lower --lr", control_.compression() ? " or --activation-ratio" : ""));
   ++progress_.rollbacks;
   const RunProgress before = progress_;
   restore(*checkpoint);
