@@ -1,4 +1,4 @@
-#include "fuzz/safetensors_mutator.h"
+#include "fuzz/fuzz_target.h"
 
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "fuzz/fuzz_target.h"
 
 namespace triaccel::fuzz {
 namespace {

@@ -75,13 +75,14 @@ void print_compression(const RunRecord& record, const RunSummary& outcome) {
         "compression adds {:.3g} % to the mini-batch noise; largest in {}: {:.3g} % of its squared "
         "gradient\n",
         100 * outcome.code_noise,
-        place < names.size() ? printable(names[place]) : fmt::format("layer {}", place), 100 * *worst);
+        place < names.size() ? printable(names[place]) : fmt::format("layer {}", place),
+        100 * *worst);
   }
   const PredictionCounts& blocks = outcome.predictions;
   if (blocks.blocks > 0)
     fmt::print("{:.1f} % of {} blocks predicted, {} less per pass, {:.2f} ms {}\n",
                100 * static_cast<double>(blocks.predicted) / static_cast<double>(blocks.blocks),
-               blocks.blocks, byte_text(outcome.predicted_away_bytes),
+               blocks.blocks, byte_text(outcome.prediction_saved_bytes),
                1e3 * std::abs(outcome.prediction_seconds),
                outcome.prediction_seconds > 0 ? "less" : "more");
 }

@@ -48,7 +48,8 @@ void print_json(const std::vector<Listed>& runs) {
 
 void print_table(std::vector<Listed> runs) {
   for (Listed& run : runs)
-    for (std::string* shown : {&run.directory, &run.summary.status, &run.summary.method, &run.damage})
+    for (std::string* shown :
+         {&run.directory, &run.summary.status, &run.summary.method, &run.damage})
       *shown = printable(*shown);
   std::size_t width = 3, method_width = 6;
   for (const Listed& run : runs) {

@@ -82,7 +82,8 @@ void memory_command(const MemoryArguments& arguments) {
           Convention{"peak of live buffers", ByteCount::Liveness}})
       print_convention(convention, network, arguments, batch);
   fmt::print(
-      "\nINT8 paper: one exponent per tensor, int32 sums of the whole batch. INT8: one exponent per "
+      "\nINT8 paper: one exponent per tensor, int32 sums of the whole batch. INT8: one exponent "
+      "per "
       "sample, {} samples at a time, {} {}.\nThe paper's abstract: one or two BP layers cost 0.072 "
       "to 1.7 % over ZO; INT8 takes 1.46 to 1.60 times less than FP32.\n",
       arguments.micro_batch, arguments.threads, arguments.threads == 1 ? "thread" : "threads");

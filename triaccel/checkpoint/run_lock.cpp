@@ -57,8 +57,8 @@ RunLock::RunLock(const std::filesystem::path& run_directory) {
   }
   // Only used in the error message of another process, so failures are ignored.
   const std::string holder = this_process() + "\n";
-  [[maybe_unused]] const bool told = ::ftruncate(descriptor_, 0) == 0 &&
-                                     ::pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
+  [[maybe_unused]] const bool ignored = ::ftruncate(descriptor_, 0) == 0 &&
+                                        ::pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }

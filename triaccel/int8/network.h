@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
+#include "triaccel/int8/products/product.h"
+
 namespace triaccel::int8 {
 
 enum class LayerKind {
@@ -74,5 +77,8 @@ struct PointNetShape {
   std::int32_t width = 64;
 };
 Network pointnet(const PointNetShape& shape);
+
+/// The row stride of product operands for rows of `depth`.
+constexpr std::int32_t padded_depth(std::int32_t depth) { return round_up(depth, kDepthStep); }
 
 }  // namespace triaccel::int8

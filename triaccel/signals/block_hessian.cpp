@@ -94,7 +94,8 @@ std::vector<double> ritz_values(const at::Tensor& basis, const at::Tensor& produ
   return values;
 }
 
-bool settled(const std::vector<double>& now, const std::vector<double>& before, double tolerance) {
+bool converged(const std::vector<double>& now, const std::vector<double>& before,
+               double tolerance) {
   if (before.size() != now.size()) return false;
   double change = 0;
   for (std::size_t i = 0; i < now.size(); ++i)
@@ -115,7 +116,7 @@ LayerCurvature top_eigenvalues(const HessianBlock& block, const CurvatureOptions
       return {};
     }
     basis = orthonormal(products);
-    if (settled(values, before, options.tolerance)) break;
+    if (converged(values, before, options.tolerance)) break;
   }
   std::sort(values.rbegin(), values.rend());
   return {.eigenvalues = std::move(values)};

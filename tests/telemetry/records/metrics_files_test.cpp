@@ -9,7 +9,7 @@
 
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 
 namespace triaccel {
 namespace {
@@ -99,7 +99,7 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
   StepReport report = sample_report(10);
   report.saved = SavedCounts{.saved = 5,
                              .fp32_bytes = 1000,
-                             .predicted_away_bytes = 30,
+                             .prediction_saved_bytes = 30,
                              .allocations = 2,
                              .allocated_bytes = 256};
   report.predictions = {.blocks = 100, .candidates = 40, .predicted = 31, .saved_bits = 900};

@@ -89,7 +89,7 @@ TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
   RunRecord run = sample_record(4);
   EXPECT_EQ(report_of(run).find("predicted blocks"), std::string::npos);
   StepReport& report = run.metrics.intervals.back().report;
-  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .predicted_away_bytes = 3 << 20};
+  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .prediction_saved_bytes = 3 << 20};
   report.predictions = {.blocks = 1000, .candidates = 400, .predicted = 312, .saved_bits = 9000};
   report.prediction_seconds = -0.0025;
   const std::string page = report_of(run);
@@ -132,7 +132,8 @@ TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
 
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
   RunRecord run = sample_record(5);
-  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"), std::string::npos);
+  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"),
+            std::string::npos);
   run.summary->graph_replays = run.summary->graph_captures = 0;
   EXPECT_EQ(report_of(run).find("captures"), std::string::npos);
 }
@@ -281,14 +282,14 @@ TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
   run.metrics.intervals[0].report.code_noise =
       CodeNoise{.code_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
   for (std::size_t i : {0, 2}) {
-    run.metrics.intervals[i].report.saved = SavedCounts{.predicted_away_bytes = 30};
+    run.metrics.intervals[i].report.saved = SavedCounts{.prediction_saved_bytes = 30};
     run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};
   }
   const RunSummary outcome = outcome_of(run);
   EXPECT_EQ(outcome.code_noise, 0.125);
   EXPECT_EQ(outcome.code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
   EXPECT_EQ(outcome.predictions, (PredictionCounts{.blocks = 20, .predicted = 6}));
-  EXPECT_EQ(outcome.predicted_away_bytes, 30);
+  EXPECT_EQ(outcome.prediction_saved_bytes, 30);
 }
 
 TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {

@@ -1,8 +1,8 @@
 #include "triaccel/int8/layers/sums.h"
 
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/products/wide_loop.h"
 #include "triaccel/int8/shadow.h"
+#include "triaccel/int8/threads.h"
 
 namespace triaccel::int8 {
 namespace {

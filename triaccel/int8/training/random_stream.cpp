@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "triaccel/int8/products/wide_loop.h"
+#include "triaccel/int8/threads.h"
 
 namespace triaccel::int8 {
 

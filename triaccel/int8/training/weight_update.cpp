@@ -4,7 +4,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/products/wide_loop.h"
+#include "triaccel/int8/threads.h"
 #include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {

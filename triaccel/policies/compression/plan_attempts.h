@@ -34,16 +34,16 @@ class PlanAttempts {
 
  private:
   void draw_curves(int lowered);
-  std::vector<const RateCurve*> curves_of(const std::vector<std::size_t>& coded) const;
-  BitAllocation within_budget(const std::vector<std::size_t>& coded,
+  std::vector<const RateCurve*> curves_of(const std::vector<std::size_t>& quantized) const;
+  BitAllocation within_budget(const std::vector<std::size_t>& quantized,
                               const std::vector<SavedPlan>& plans, std::int64_t fixed);
-  BitAllocation within_errors(const std::vector<std::size_t>& coded,
+  BitAllocation within_errors(const std::vector<std::size_t>& quantized,
                               const std::vector<SavedPlan>& plans) const;
 
   std::span<const SavedStatistics> tensors_;
   const PlanRequest& request_;
   const CodecOptions& options_;
-  std::vector<bool> codable_;
+  std::vector<bool> quantizable_;
   std::vector<std::optional<RateCurve>> curves_;  // of compressible tensors
   int lowered_ = -1;
   int most_lowered_ = 0;  // leaves one bit

@@ -45,8 +45,8 @@ double code_error(double bits) {
 }
 
 double band_error(const BandStatistics& band, double bits, double drop_price) {
-  const double coded = band.squared_range * code_error(bits);
-  return bits >= 1 ? coded : (1 - bits) * drop_price * band.mean_square + bits * coded;
+  const double quantized = band.squared_range * code_error(bits);
+  return bits >= 1 ? quantized : (1 - bits) * drop_price * band.mean_square + bits * quantized;
 }
 
 ErrorModel::ErrorModel(const SavedStatistics& tensor)

@@ -39,7 +39,7 @@ void NonfiniteWatch::add(const StepReport& report, const StepPlan& current,
     bad_steps_[l] = bad ? bad_steps_[l] + report.skipped_steps : 0;
     const bool enough =
         bad_steps_[l] >= most_steps_ || (bad && report.consecutive_skips >= most_steps_);
-    if (!enough || rung_of(now) < 0 || now == Precision::Fp32) continue;
+    if (!enough || rank_of(now) < 0 || now == Precision::Fp32) continue;
     const Precision up = ladder.up(now);
     events.push_back(text("guard: layer ", l, " had non-finite gradients in ",
                           std::max(bad_steps_[l], report.consecutive_skips),

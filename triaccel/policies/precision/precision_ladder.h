@@ -5,7 +5,7 @@
 namespace triaccel {
 
 /// Rank of a format: FP16 < BF16 < FP32; integer layers rank below and never change.
-constexpr int rung_of(Precision p) {
+constexpr int rank_of(Precision p) {
   switch (p) {
     case Precision::Int8:
       return -1;
@@ -19,7 +19,7 @@ constexpr int rung_of(Precision p) {
   return 0;
 }
 
-constexpr Precision higher(Precision a, Precision b) { return rung_of(a) < rung_of(b) ? b : a; }
+constexpr Precision higher(Precision a, Precision b) { return rank_of(a) < rank_of(b) ? b : a; }
 
 /// The formats supported by the device; FP32 always is.
 struct PrecisionLadder {

@@ -41,10 +41,10 @@ void PrecisionPolicy::apply(const StepReport& report, const std::vector<bool>& p
   for (const bool upwards : {true, false}) {
     for (std::size_t l = 0; l < plan.layers.size(); ++l) {
       Precision& now = plan.layers[l].compute;
-      if (rung_of(now) < 0) continue;
+      if (rank_of(now) < 0) continue;
       Precision to = promoted[l] ? ladder_.up(wanted[l]) : wanted[l];
       to = higher(to, nonfinite_.least(l));
-      if (upwards != (rung_of(to) > rung_of(now))) continue;
+      if (upwards != (rank_of(to) > rank_of(now))) continue;
       if (!may_change(now, to, l, changes_left)) continue;
       events.push_back(text("layer ", l, ": ", name_of(now), " -> ", name_of(to),
                             promoted[l] ? ", promoted because of its curvature" : ""));
@@ -91,10 +91,10 @@ void PrecisionPolicy::find_thresholds(PolicyEvents& events) {
 bool PrecisionPolicy::may_change(Precision from, Precision to, std::size_t layer,
                                  std::int64_t& changes_left) {
   if (set_ == PolicySet::Paper) return from != to;
-  const bool down = rung_of(to) < rung_of(from);
+  const bool down = rank_of(to) < rank_of(from);
   lower_wanted_[layer] = down ? lower_wanted_[layer] + 1 : 0;
   if (from == to || (down && lower_wanted_[layer] < options_.dwell_ticks)) return false;
-  const bool forced = rung_of(nonfinite_.least(layer)) > rung_of(from);
+  const bool forced = rank_of(nonfinite_.least(layer)) > rank_of(from);
   if (!forced && changes_left == 0) return false;
   if (!forced) --changes_left;
   lower_wanted_[layer] = 0;

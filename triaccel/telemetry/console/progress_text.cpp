@@ -81,7 +81,8 @@ std::string printable(std::string_view text, std::string_view line_break) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, which terminals interpret as control sequences, are C2 80 to C2 9F in UTF-8.
+    // U+0080 to U+009F, which terminals interpret as control sequences, are C2 80 to C2 9F in
+    // UTF-8.
     const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
     if (byte == '\n') {
       out += line_break;

@@ -1,7 +1,6 @@
 #include "triaccel/telemetry/records/appended_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
@@ -114,16 +113,5 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t max_b
   if (file.bad()) fail("read", path, EIO);
   return bytes;
 }
-
-FolderLock::FolderLock(const std::filesystem::path& folder)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0)
-    throw StorageError(text("cannot open ", folder.string(), ": ", std::strerror(errno)));
-  // Where a file system cannot lock a folder, one process at a time still works.
-  while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-  }
-}
-
-FolderLock::~FolderLock() { ::close(descriptor_); }
 
 }  // namespace triaccel

@@ -49,16 +49,4 @@ void require_regular_file(const std::filesystem::path& path);
 /// Reads a regular file of at most `max_bytes`. Throws StorageError naming the file.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
-/// Holds a folder against other processes that record into it; waits for them. Throws StorageError.
-class [[nodiscard]] FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 }  // namespace triaccel

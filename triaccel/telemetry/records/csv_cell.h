@@ -7,7 +7,7 @@
 
 namespace triaccel {
 
-/// A CSV cell; text is quoted and line breaks become spaces.
+/// A value as one cell of a CSV line; text is quoted and stays on its line.
 inline std::string csv_cell(const std::string& value) {
   std::string out = "\"";
   for (const char c : value) {
@@ -22,7 +22,7 @@ std::string csv_cell(const Number& value) {
   return fmt::format("{}", value);
 }
 
-/// A list as one cell, separated by spaces.
+/// A list as one cell, with blanks between.
 inline std::string csv_cell(const std::vector<double>& values) {
   return csv_cell(fmt::format("{}", fmt::join(values, " ")));
 }

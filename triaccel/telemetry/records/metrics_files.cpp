@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 
 namespace triaccel {
 namespace {

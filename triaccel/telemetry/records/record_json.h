@@ -55,7 +55,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("prediction_candidates", summary.predictions.candidates);
   field("prediction_hits", summary.predictions.predicted);
   field("prediction_saved_bits", summary.predictions.saved_bits);
-  field("prediction_saved_bytes", summary.predicted_away_bytes);
+  field("prediction_saved_bytes", summary.prediction_saved_bytes);
   field("prediction_saved_seconds", summary.prediction_seconds);
   field("layers_fp32", summary.layers_fp32);
   field("layers_bf16", summary.layers_bf16);

@@ -11,35 +11,36 @@
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/appended_file.h"
 #include "triaccel/telemetry/records/csv_cell.h"
+#include "triaccel/telemetry/records/folder_lock.h"
 #include "triaccel/telemetry/records/json_fields.h"
 
 namespace triaccel {
 
-/// A list of rows in a result.json: a JSON array with one row per line.
+/// Rows of one kind as a result.json holds them: a JSON list with one row a line.
 ///
-/// `Fields::visit(row, field)` calls `field(key, member)` for every member: the field list shared
-/// by reading and by writing JSON and CSV. record() needs `same_run(a, b)` for the row type; an
-/// enum is written with `name_of` and read with `read_name(name, value)`, which returns the valid
-/// names if `name` is unknown.
+/// `Fields::visit(row, field)` calls `field(key, member)` for every member: the one list that
+/// writing JSON and CSV and reading share. What is recorded has a `same_run(a, b)` beside its row;
+/// an enum is written by its `name_of` and read by its `read_name(name, value)`, which answers
+/// with what the names are where it does not know one.
 template <typename Row, typename Fields>
 class RowList {
  public:
-  /// Empty if the file does not exist. Throws StorageError naming file and row.
+  /// None when there is no such file. Throws StorageError naming file and row.
   static std::vector<Row> read(const std::filesystem::path& path) {
-    constexpr std::int64_t max_bytes = std::int64_t{64} << 20;
+    constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
     std::vector<Row> rows;
     if (!std::filesystem::exists(path)) return rows;
-    const nlohmann::json parsed = nlohmann::json::parse(read_text_file(path, max_bytes), nullptr,
+    const nlohmann::json parsed = nlohmann::json::parse(read_text_file(path, most_bytes), nullptr,
                                                         /*allow_exceptions=*/false);
     if (!parsed.is_array())
-      throw StorageError(text(path.string(), ": not a JSON array; is the file damaged?"));
+      throw StorageError(text(path.string(), ": this is no JSON list; is the file damaged?"));
     for (std::size_t i = 0; i < parsed.size(); ++i)
       rows.push_back(row_from(parsed[i], text(path.string(), ": row ", i + 1)));
     return rows;
   }
 
-  /// Atomically adds rows to the file, replacing those of the same run, and returns all rows.
-  /// Concurrent processes are serialized by a lock on the folder.
+  /// Puts rows into the file, those of the same run in their place, all or nothing, and answers
+  /// with all it then holds. Processes that record into one folder wait for each other.
   static std::vector<Row> record(const std::filesystem::path& path, std::span<const Row> rows) {
     const FolderLock lock(path.has_parent_path() ? path.parent_path() : ".");
     std::vector<Row> all = read(path);
@@ -65,7 +66,7 @@ class RowList {
     return out + "\n]\n";
   }
 
-  /// CSV with a header line of the keys.
+  /// The same columns under a line of their keys.
   static std::string csv(std::span<const Row> rows) {
     std::string out;
     const Row none;
@@ -91,8 +92,7 @@ class RowList {
   }
 
   static Row row_from(const nlohmann::json& json, const std::string& where) {
-    if (!json.is_object())
-      throw StorageError(text(where, " is not an object; is the file damaged?"));
+    if (!json.is_object()) throw StorageError(text(where, " is no object; is the file damaged?"));
     const JsonFields fields(json, where);
     Row row;
     Fields::visit(row, [&]<typename Value>(const char* key, Value& value) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {

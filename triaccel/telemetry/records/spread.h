@@ -6,14 +6,14 @@
 
 namespace triaccel {
 
-/// Mean and standard deviation over seeds.
+/// A quantity over seeds.
 struct Spread {
   std::size_t count = 0;
   double mean = std::numeric_limits<double>::quiet_NaN();
   double deviation = std::numeric_limits<double>::quiet_NaN();  // of the sample; NaN for one seed
 };
 
-/// Ignores non-finite values.
+/// What is not finite is left out.
 Spread spread_of(std::span<const double> values);
 
 }  // namespace triaccel

@@ -150,7 +150,7 @@ std::string prediction_text(const ReportedRun& run) {
   const double hits = static_cast<double>(report.predictions.predicted) /
                       static_cast<double>(report.predictions.blocks);
   std::string out = fmt::format("{:.1f} % of blocks, {} less per pass", 100 * hits,
-                                byte_text(report.saved->predicted_away_bytes));
+                                byte_text(report.saved->prediction_saved_bytes));
   if (std::isfinite(report.prediction_seconds) && report.prediction_seconds != 0)
     out += fmt::format(", {:.2f} ms {}", 1e3 * std::abs(report.prediction_seconds),
                        report.prediction_seconds > 0 ? "less" : "more");

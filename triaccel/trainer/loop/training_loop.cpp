@@ -39,7 +39,7 @@ constexpr std::int64_t kMostTries = 3;
 /// Whether a layer computes in more bits than before.
 bool lifts_a_layer(const StepPlan& from, const StepPlan& to) {
   return !std::ranges::equal(to.layers, from.layers, [](const LayerPlan& a, const LayerPlan& b) {
-    return rung_of(a.compute) <= rung_of(b.compute);
+    return rank_of(a.compute) <= rank_of(b.compute);
   });
 }
 
