@@ -148,7 +148,7 @@ TEST(PlanSaved, DerivesWhatIsAffineAlways) {
 
 TEST(PlanSaved, DerivesThroughAReluOnlyFromASourceOfFourBits) {
   auto tensors = with_derived(Derivation::Rectified, SavedClass::Positive);
-  tensors[1].nonzero_share = 1;  // its own codes would be dear
+  tensors[1].nonzero_share = 1;  // storing it would be expensive
   SavedDecision decision = plan_at(tensors, 10);
   EXPECT_EQ(decision.plans[1].codec, SavedCodec::Derived);
   EXPECT_GE(mean_bits(tensors[0], decision.plans[0]), 4);

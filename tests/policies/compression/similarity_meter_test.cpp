@@ -23,7 +23,7 @@ TEST(HasChanged, SeesATenthAndNotLess) {
   EXPECT_TRUE(moved([](auto& t) { t.nonzero_share = 0.8; }));
   EXPECT_TRUE(moved([](auto& t) { t.transforms[0].bands[0].mean_square = NAN; }));
   EXPECT_FALSE(moved([](auto& t) { t.transforms[1].bands[4].mean_square = 1e-9; }))
-      << "noise beside the rest";
+      << "noise compared with the rest";
 }
 
 TEST(UnchangedTensors, AreNoneOfAnotherNetwork) {

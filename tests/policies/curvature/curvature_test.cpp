@@ -57,7 +57,7 @@ TEST(LiftedByCurvature, HasHysteresis) {
   EXPECT_TRUE(promoted_by_curvature(false, 10.1, 10, 0.2));
   EXPECT_TRUE(promoted_by_curvature(true, 8, 10, 0.2));
   EXPECT_FALSE(promoted_by_curvature(true, 7.9, 10, 0.2));
-  EXPECT_FALSE(promoted_by_curvature(true, 1e9, 0, 0.2)) << "no threshold, no lift";
+  EXPECT_FALSE(promoted_by_curvature(true, 1e9, 0, 0.2)) << "no threshold, no promotion";
 }
 
 TEST(PaperCurvature, ScalesTheRatesOfTheFirstPlan) {
