@@ -4,9 +4,11 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <string>
 
 #include "cli/exit_codes.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/console/progress_text.h"
 
 namespace triaccel::cli {
 namespace {
@@ -29,10 +31,11 @@ ExitCode code_of(const std::exception& error) {
 }  // namespace
 
 int report_failure(const std::exception& error) {
-  if (const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error))
-    fmt::print(stderr, "triaccel: {}; raise --budget\n", memory->what_without_backtrace());
-  else
-    fmt::print(stderr, "triaccel: {}\n", error.what());
+  const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error);
+  const std::string message =
+      memory != nullptr ? std::string(memory->what_without_backtrace()) + "; raise --budget"
+                        : std::string(error.what());
+  fmt::print(stderr, "triaccel: {}\n", printable(message, "\n"));  // may have several lines
   return code_of(error);
 }
 

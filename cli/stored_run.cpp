@@ -22,7 +22,7 @@ struct Setting {
   std::string value;
 };
 
-/// In the order of visit_config, so that two lists match place by place.
+/// In the order of visit_config, so that two lists can be compared element by element.
 std::vector<Setting> settings_of(const RunConfig& config) {
   std::vector<Setting> settings;
   visit_config(config, [&](const ConfigField& field, const auto& value) {
@@ -38,7 +38,7 @@ bool counts(const std::string& key, const std::vector<std::string_view>& open) {
          std::ranges::find(open, key) == open.end();
 }
 
-/// How many samples the last evaluation on a split counted; -1 without one.
+/// Number of samples in the last evaluation of a split; -1 if none.
 std::int64_t last_evaluated(const RunMetrics& metrics, std::string_view split) {
   std::int64_t samples = -1;
   for (const EvaluationReport& report : metrics.evaluations)
@@ -52,8 +52,8 @@ void require_whole_evaluations(const fs::path& folder, const RunConfig& config) 
   const bool too_few_held_out =
       config.data.val_split > 0 && last_evaluated(metrics, "validation") < config.data.val_split;
   if (none_of_test || too_few_held_out)
-    throw NumericalFailure(text(folder.string(), ": the trained network gives losses that are not ",
-                                "finite; give smaller --rates, in another --out"));
+    throw NumericalFailure(text(folder.string(), ": the trained model has non-finite losses; ",
+                                "use smaller --rates and another --out"));
 }
 
 }  // namespace
@@ -65,8 +65,8 @@ void require_same_run(const fs::path& folder, const RunConfig& planned,
   const std::vector<Setting> wanted = settings_of(resolved(planned));
   for (std::size_t i = 0; i < stored.size(); ++i)
     require(stored[i].value == wanted[i].value || !counts(stored[i].key, open), "reproduce", "'",
-            folder.string(), "' holds a run with ", stored[i].key, " = '", stored[i].value,
-            "', not '", wanted[i].value, "'; choose another --out, or delete that folder");
+            folder.string(), "' contains a run with ", stored[i].key, " = '", stored[i].value,
+            "', not '", wanted[i].value, "'; choose another --out or delete the folder");
 }
 
 RunSummary run_in(const fs::path& folder, const RunConfig& config, RunConsole& console,

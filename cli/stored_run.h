@@ -9,20 +9,19 @@
 
 namespace triaccel::cli {
 
-/// Ends a command whose run the user stopped.
+/// Thrown to end a command whose run was interrupted by the user.
 struct Interrupted {
   int exit_code;
 };
 
-/// Throws UsageError, naming folder and key, when the folder holds a run of another configuration.
-/// Where a run is written and watched, where its data lie and which kernels it measured as fastest
-/// do not count, nor does what `open` names ("train.lr").
+/// Throws UsageError naming folder and key if the folder contains a run with another configuration.
+/// Ignores output options, the data root, the measured kernels and the keys in `open` ("train.lr").
 void require_same_run(const std::filesystem::path& folder, const RunConfig& planned,
                       const std::vector<std::string_view>& open = {});
 
-/// Makes the run, goes on with it, or takes it as it is when it is done. Throws Interrupted,
-/// UsageError as above, and NumericalFailure when its final network gives no finite loss: an
-/// evaluation leaves such batches out, so that its accuracy would be of fewer samples, or of none.
+/// Starts the run, resumes it, or returns its summary if finished. Throws Interrupted, UsageError
+/// as above, and NumericalFailure if the final model has non-finite losses: evaluation skips such
+/// batches, so the accuracy would cover only part of the samples.
 RunSummary run_in(const std::filesystem::path& folder, const RunConfig& config, RunConsole& console,
                   const std::vector<std::string_view>& open = {});
 

@@ -28,7 +28,7 @@ double memory_ratio(const StepTiming& of, const StepTiming& to) {
          static_cast<double>(to.peak_allocated_bytes);
 }
 
-/// Bytes that an FP32 run saves, each tensor once, over bytes held.
+/// Compression ratio: bytes an FP32 run saves, each tensor once, over bytes stored.
 double held_ratio(const SavedCounts& saved) {
   return static_cast<double>(saved.fp32_bytes) /
          static_cast<double>(std::max<std::int64_t>(1, saved.all_held_bytes()));
@@ -40,8 +40,8 @@ void bench_step(const BenchArguments& arguments) {
   const StepTimingOptions options{.warmup_steps = arguments.warmup,
                                   .samples = arguments.samples,
                                   .steps_per_sample = device.is_cuda() ? 10 : 1};
-  // What a step by the loss alone cannot do without comes first: memory that libraries keep from
-  // then on counts against the step.
+  // Measures the forward passes of zeroth-order training first, since memory that libraries
+  // allocate later counts against the step.
   std::optional<StepTiming> forwards;
   if (trains_by_losses(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
   const StepTiming timing = time_steps(config, options);
@@ -83,10 +83,10 @@ void bench_step(const BenchArguments& arguments) {
              config.train.batch, config.train.method, device_text(device));
   fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
              timing.ms_p90);
-  fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, data set left out\n",
+  fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, without the data set\n",
              megabytes(timing.peak_allocated_bytes), megabytes(timing.peak_reserved_bytes));
   if (timing.saved)
-    fmt::print("  saved for backward {:.1f} MB, {:.2f} times less than in FP32\n",
+    fmt::print("  activations {:.1f} MB, compressed {:.2f}x compared with FP32\n",
                megabytes(timing.saved->all_held_bytes()), held_ratio(*timing.saved));
   if (!forwards) return;
   fmt::print(
@@ -99,17 +99,17 @@ void bench_step(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measure");
+  CLI::App* command = program.add_subcommand("bench", "Measure performance");
   command->require_subcommand(1);
   CLI::App* step = command->add_subcommand(
-      "step", "Time one training step; by the loss alone: beside two forward passes");
+      "step", "Time one training step (zeroth-order methods: compared with two forward passes)");
   auto arguments = std::make_shared<BenchArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*step);
   step->add_option("--warmup", arguments->warmup,
-                   "steps before the clock runs (negative: 5, on a GPU 12)")
+                   "steps before timing starts (-1: 5 on a CPU, 12 on a GPU)")
       ->capture_default_str();
-  step->add_option("--samples", arguments->samples, "timings taken")->capture_default_str();
-  step->add_flag("--json", arguments->json, "as JSON");
+  step->add_option("--samples", arguments->samples, "number of timed steps")->capture_default_str();
+  step->add_flag("--json", arguments->json, "print JSON");
   step->callback([arguments] { bench_step(*arguments); });
 }
 

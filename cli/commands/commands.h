@@ -4,8 +4,8 @@
 
 namespace triaccel::cli {
 
-// Each adds one command to the program. The command's callback returns through `exit_code`, throws
-// one of the errors of base/error.h, or leaves it 0.
+// Each adds one command to the program. The callback sets `exit_code`, throws one of the errors of
+// base/error.h, or leaves it 0.
 void add_train(CLI::App& program, int& exit_code);
 void add_resume(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program);

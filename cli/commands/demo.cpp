@@ -77,7 +77,7 @@ int demo_command(const DemoArguments& arguments) {
   const std::string device = arguments.options->config().device.device;
   const RunConfig config = arguments.options->config(demo_defaults(device));
   const fs::path folder = demo_folder(config);
-  fmt::print("{} on {}, {} epoch(s), budget {}, on {}\n", config.model.name, config.data.name,
+  fmt::print("{} on {}, {} epochs, budget {}, on {}\n", config.model.name, config.data.name,
              config.train.epochs, config.device.budget,
              device_text(choose_device(config.device.device)));
   RunConsole console(/*quiet=*/false);

@@ -22,12 +22,12 @@ struct FindArguments {
   std::int64_t trial_steps = 500;
 };
 
-/// The losses of a trial's intervals.
+/// Records the loss of every interval of a trial.
 struct Losses : Sink {
   std::vector<double> all;
   void interval(const StepReport& report, const StepPlan&) override { all.push_back(report.loss); }
 
-  /// Mean over a fifth of the intervals, the first or the last.
+  /// Mean over the first or last fifth of the intervals.
   double mean(bool last) const {
     const std::size_t count = std::max<std::size_t>(1, all.size() / 5);
     double sum = 0;
@@ -46,7 +46,7 @@ const char* flag_of(const RunConfig& config) {
   return trains_by_losses(config) ? "--zo-lr" : "--lr";
 }
 
-/// From the same weights and samples each time.
+/// Every trial starts from the same weights and samples.
 Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
   (trains_by_losses(config) ? config.zeroth_order.lr : config.train.lr) = rate;
   config.train.control_interval = std::max<std::int64_t>(1, steps / 40);
@@ -97,10 +97,12 @@ void find_command(const FindArguments& arguments) {
     if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
   }
   if (!best) {
-    fmt::print("no rate makes the loss fall; try smaller ones with --rates, or more steps\n");
+    fmt::print(
+        "the loss does not decrease at any learning rate; try smaller --rates or more "
+        "--trial-steps\n");
     return;
   }
-  // What falls fastest at first is too much later on: noise grows with the rate, progress ends.
+  // The fastest initial decrease is too large later: noise grows with the learning rate.
   const double suggested = trains_by_losses(config) ? best->rate / 3 : best->rate;
   fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
 }
@@ -112,9 +114,12 @@ void add_find_lr(CLI::App& program) {
       program.add_subcommand("find-lr", "Try learning rates for a few steps each and suggest one");
   auto arguments = std::make_shared<FindArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
-  command->add_option("--rates", arguments->rates, "to try (default: seven, half a decade apart)")
+  command
+      ->add_option("--rates", arguments->rates,
+                   "learning rates to try (default: seven, half a decade apart)")
       ->delimiter(',');
-  command->add_option("--trial-steps", arguments->trial_steps, "of each")->capture_default_str();
+  command->add_option("--trial-steps", arguments->trial_steps, "steps per learning rate")
+      ->capture_default_str();
   command->callback([arguments] { find_command(*arguments); });
 }
 

@@ -37,8 +37,8 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   for (const double ratio : wanted.ratios)
     for (const double price : {prices.back(), prices.front()})
       for (const bool by_layer : {false, true}) {
-        SavedSettings& ours = add(fmt::format("coded {:g}x, drop price {:g}{}", ratio, price,
-                                              by_layer ? ", by layer" : ""),
+        SavedSettings& ours = add(fmt::format("compressed {:g}x, drop price {:g}{}", ratio, price,
+                                              by_layer ? ", per layer" : ""),
                                   "coded");
         ours.activations.ratio = ratio;
         ours.activations.rounding = wanted.rounding;
@@ -48,7 +48,7 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   return all;
 }
 
-/// The run as it stands at its newest checkpoint.
+/// The run at its newest checkpoint.
 RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
                                const GradientQuestions& wanted) {
   RunConfig config = read_run_config(run);
@@ -64,7 +64,7 @@ RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
 void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, bool json) {
   const std::vector<Generation> stored = list_generations(run / kCheckpointFolder);
   require(holds_run(run) && !stored.empty(), "inspect --gradients", "'", run.string(),
-          "' is no run with a checkpoint; name one that 'triaccel train' has made");
+          "' is not a run with a checkpoint; pass the directory of a run made by 'triaccel train'");
   const RunConfig config = config_at_checkpoint(run, stored.front(), wanted);
   GradientJudge judge(config);
   const std::string device = device_text(choose_device(config.device.device));

@@ -4,8 +4,8 @@
 
 namespace triaccel::cli {
 
-/// Prints what one forward pass of a run saves for backward: who reads it, how many bytes a sample
-/// it takes, and how it would be kept without loss.
+/// Lists the activations that one forward pass saves for backward: which operations read them,
+/// bytes per sample, and the lossless codec of each.
 void inspect_saved(const RunConfig& config, bool json);
 
 }  // namespace triaccel::cli

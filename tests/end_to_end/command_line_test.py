@@ -4,9 +4,10 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import unittest
 
-from program import SMALL_RUN, run, scratch_folder, start, train
+from program import SMALL_RUN, TRIACCEL, run, scratch_folder, start, train
 
 
 class Train(unittest.TestCase):
@@ -152,6 +153,43 @@ class ReadCommands(unittest.TestCase):
             self.assertEqual(len(lines), 3)
             self.assertEqual({len(line) for line in lines}, {len(lines[0])}, lines)
 
+    def test_ls_marks_runs_whose_files_are_no_regular_files(self):
+        for name in ("config.toml", "summary.json", "metrics.jsonl"):
+            with scratch_folder() as folder:
+                shutil.copytree(self.folder / "run", folder / "run")
+                (folder / "run" / name).unlink()
+                os.mkfifo(folder / "run" / name)
+                done = run("ls", folder, timeout=20)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("not a regular file", done.stdout)
+
+    def test_strings_from_outside_are_escaped(self):
+        with scratch_folder() as folder:
+            shutil.copytree(self.folder / "run", folder / "a\x1b[2Jb")
+            summary = json.loads((self.folder / "run" / "summary.json").read_text())
+            (folder / "a\x1b[2Jb" / "summary.json").write_text(
+                json.dumps({**summary, "method": "fp32\x1b[31m"}))
+            header = b'{"w\\u001b[2J\\n":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+            (folder / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
+            for arguments in (["ls", folder], ["inspect", folder / "a\x1b[2Jb"],
+                              ["inspect", folder / "x.safetensors"],
+                              ["inspect", folder / "none\x1b[2J"]):
+                done = run(*arguments)
+                self.assertNotIn("\x1b", done.stdout + done.stderr, arguments)
+                self.assertIn("\\x1b[2J", done.stdout + done.stderr, arguments)
+
+    def test_inspect_refuses_another_file(self):
+        done = run("inspect", self.folder / "run" / "config.toml")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("not a safetensors file", done.stderr)
+
+    def test_prints_one_closing_line(self):
+        with scratch_folder() as folder:
+            with open(folder / "log", "w") as log:
+                subprocess.run([TRIACCEL, "train", *SMALL_RUN, "--steps", "2", "--out",
+                                str(folder / "run")], stdout=log, stderr=log, check=True)
+            self.assertEqual((folder / "log").read_text().count("finished"), 1)
+
     def test_inspect(self):
         inspected = self.json_of("inspect", self.folder / "run")
         self.assertEqual([c["damage"] for c in inspected["checkpoints"]], [""])
@@ -182,7 +220,7 @@ class ReadCommands(unittest.TestCase):
     def test_resume_of_a_finished_run_says_so(self):
         done = run("resume", self.folder / "run")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("finished already", done.stderr)
+        self.assertIn("already finished", done.stderr)
 
     def test_init_from_starts_at_the_trained_weights(self):
         weights = self.folder / "run/checkpoints/step-6/weights.safetensors"

@@ -80,7 +80,7 @@ class Comparison(unittest.TestCase):
                 self.assertFalse((folder / "out").exists())
             nothing = run("inspect", folder, "--gradients")
             self.assertEqual(nothing.returncode, 2, nothing.stderr)
-            self.assertIn("no run with a checkpoint", nothing.stderr)
+            self.assertIn("not a run with a checkpoint", nothing.stderr)
 
 
 class Saved(unittest.TestCase):

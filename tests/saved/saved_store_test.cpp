@@ -368,9 +368,9 @@ TEST(SavedStore, PredictsBlocksAsThePlanSays) {
     EXPECT_EQ(saved.all_held_bytes(), held_bytes(run.tensors, run.plans, 2));
     std::vector<SavedPlan> alone = run.plans;
     for (SavedPlan& plan : alone) plan.predicted = 0;
-    EXPECT_EQ(saved.all_held_bytes() + saved.predicted_away_bytes,
+    EXPECT_EQ(saved.all_held_bytes() + saved.prediction_saved_bytes,
               held_bytes(run.tensors, alone, 2));
-    EXPECT_GT(saved.predicted_away_bytes, 0);
+    EXPECT_GT(saved.prediction_saved_bytes, 0);
     EXPECT_GT(cosine({found}, {run.gradient(run.forward())}), 0.9999);
   }
 }

@@ -160,7 +160,7 @@ TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
       OverflowingLayer run(config, layer, precision);
       const RunSummary summary = run.run();
       EXPECT_EQ(summary.skipped_steps, 3) << "layer " << layer;
-      EXPECT_EQ(rung_of(run.now), rung_of(precision) + 1) << "layer " << layer;
+      EXPECT_EQ(rank_of(run.now), rank_of(precision) + 1) << "layer " << layer;
       EXPECT_TRUE(run.noticed("layer '" + run.parts.network.layers[layer].name + "'"));
       EXPECT_TRUE(run.noticed("guard: layer " + std::to_string(layer)));
       EXPECT_EQ(run.reports.back().skipped_steps, 0);

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tests/trainer/watched_run.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 namespace triaccel {
 namespace {

@@ -118,7 +118,7 @@ TEST(MethodElasticZo, MovesItsBoundaryWhileItTrains) {
   const ScratchFolder folder;
   start_run(config, folder.path / "run", {.sinks = {&recorder}});
   EXPECT_GT(bp_layers_of(recorder.plans.back()), 1);
-  EXPECT_TRUE(recorder.noticed("the loss stands still"));
+  EXPECT_TRUE(recorder.noticed("loss plateau"));
 }
 
 TEST(MethodZo, RefusesABoundary) {

@@ -28,7 +28,7 @@ std::pair<double, std::string_view> number_and_unit(std::string_view written,
   const auto [end, error] =
       std::from_chars(written.data(), written.data() + written.size(), number);
   require(error == std::errc{} && std::isfinite(number) && number >= 0, who, "'", written,
-          "' is no memory size; write 300MiB, 2GB or 80%");
+          "' is not a memory size; use a value such as 300MiB, 2GB or 80%");
   std::string_view unit = written.substr(static_cast<std::size_t>(end - written.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   return {number, unit};

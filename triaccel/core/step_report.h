@@ -48,9 +48,9 @@ struct StepReport {
   double epoch = 0;          // samples over the size of the training set
   std::int64_t interval_steps = 0;
   std::int64_t interval_samples = 0;
-  double seconds = 0;        // wall time of the interval
-  double loss = 0;           // mean over the interval's samples whose loss was finite
-  double accuracy = 0;       // share of the interval's predictions that were right, in [0, 1]
+  double seconds = 0;   // wall time of the interval
+  double loss = 0;      // mean over the interval's samples with a finite loss; infinity if none has
+  double accuracy = 0;  // share of the interval's predictions that were right, in [0, 1]
   double learning_rate = 0;  // of the last step, before per-layer scales
   double gradient_norm = 0;  // of the last step, before clipping
   double loss_scale = 1;

@@ -48,7 +48,7 @@ Decision Controller::next(const StepReport& report, const StepPlan& current) {
   if (report.curvature) noise_.add(*report.curvature);
   if (options_.curvature_on && report.curvature) curvature_.add(*report.curvature, decision.events);
   if (options_.precision_on)
-    precision_.apply(report, curvature_.lifted(), noise_, decision.plan, decision.events);
+    precision_.apply(report, curvature_.promoted(), noise_, decision.plan, decision.events);
   if (options_.curvature_on)
     curvature_.apply(report.learning_rate * static_cast<double>(current.learning_rate_scale),
                      decision.plan);

@@ -11,7 +11,6 @@
 #include "triaccel/policies/batch/batch_policy.h"
 #include "triaccel/policies/compression/gradient_noise.h"
 #include "triaccel/policies/curvature/curvature_policy.h"
-#include "triaccel/policies/policy_event.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_policy.h"
 

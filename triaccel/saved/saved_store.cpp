@@ -294,7 +294,7 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
   if (predicts_blocks(dense, plan, options_.rounding)) {
     SavedPlan alone = plan;
     alone.predicted = 0;
-    counts_.predicted_away_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
+    counts_.prediction_saved_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
   }
   if (!had_mask) note_mask(mask, held);
   return record;

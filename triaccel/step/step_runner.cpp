@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "triaccel/base/divide_up.h"
@@ -323,7 +325,9 @@ StepReport StepRunner::collect() {
   score_.zero_();
   GradientReport gradients = gradients_.read();
   StepReport report;
-  report.loss = score.loss_sum / static_cast<double>(std::max<std::int64_t>(1, score.samples));
+  report.loss = score.samples > 0            ? score.loss_sum / static_cast<double>(score.samples)
+                : score.nonfinite_losses > 0 ? std::numeric_limits<double>::infinity()
+                                             : 0;
   report.accuracy = static_cast<double>(score.correct) /
                     static_cast<double>(std::max<std::int64_t>(1, score.predictions));
   report.gradient_norm = gradients.gradient_norm;

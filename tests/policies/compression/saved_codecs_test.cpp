@@ -89,7 +89,8 @@ TEST(LevelsChannels, OfSmallMapsBeforeANormWithEnoughSamples) {
   EXPECT_TRUE(levels_channels(small_norm_input(64, 1), 32));
   EXPECT_FALSE(levels_channels(small_norm_input(64, 1), 31));
   EXPECT_TRUE(levels_channels(small_norm_input(64, 2), 8));
-  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64)) << "a transform codes channels apart";
+  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64))
+      << "a transform quantizes channels separately";
   SavedStatistics other = small_norm_input(64, 1);
   other.kind = SavedClass::Factor;
   EXPECT_FALSE(levels_channels(other, 64));
@@ -193,7 +194,7 @@ TEST(BandError, PricesWhatIsDropped) {
 TEST(PredictedErrors, OfNonZerosCountTheirShareTwice) {
   SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::NonZeros, .eighths = 16}};
-  // Half of the elements have codes, of twice the bits.
+  // Half of the elements are stored, with twice the bits.
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * code_error(4));
   tensor.nonzero_squared_range = 8;
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * code_error(4));

@@ -5,7 +5,6 @@
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/metrics_files.h"
-#include "triaccel/telemetry/records/saved_plan_text.h"
 
 namespace triaccel {
 namespace {
@@ -100,7 +99,7 @@ TEST(ReadPlans, KeepsThePlansThatCameIntoForce) {
   EXPECT_EQ(plans_in(line(0, 100) + line(25, 110) + line(50, 120) + line(30, 100)),
             (std::vector<ScheduledPlan>{
                 {0, plan_with_batch(100)}, {25, plan_with_batch(110)}, {30, plan_with_batch(100)}}))
-      << "the run went back to step 30";
+      << "the run rolled back to step 30";
 }
 
 TEST(ReadPlans, LeavesOutATornLastLine) {

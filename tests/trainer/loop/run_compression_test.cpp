@@ -270,7 +270,7 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     EXPECT_TRUE(told) << testing::PrintToString(events);
     EXPECT_EQ(report.predictions.blocks, 32 * 8 * 64);
     EXPECT_GT(report.predictions.predicted, report.predictions.blocks / 4);
-    EXPECT_GT(report.saved->predicted_away_bytes, 0);
+    EXPECT_GT(report.saved->prediction_saved_bytes, 0);
     EXPECT_NE(compression.prediction_seconds(), 0);
     const CompressionNoise noise =
         parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));

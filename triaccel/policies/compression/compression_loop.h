@@ -6,7 +6,7 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/policies/compression/compression_options.h"
-#include "triaccel/policies/policy_event.h"
+#include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
 

@@ -43,7 +43,7 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
       return mask + group_bytes(elements_, plan.eighths);
     case SavedCodec::Levelled:
       require(sizes_.size() == 4, "held_bytes", "a tensor of ", sizes_.size(),
-              " dimensions has no channels to level");
+              " dimensions has no channels for the levelled codec");
       return mask + levelled_bytes(sizes_, plan.eighths);
     case SavedCodec::NonZeros:
       return mask_bytes_ + nonzero_bytes(elements_, plan.eighths);

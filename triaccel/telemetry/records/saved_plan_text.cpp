@@ -1,4 +1,4 @@
-#include "triaccel/telemetry/records/saved_plan_text.h"
+#include "triaccel/telemetry/records/plan_record.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ std::optional<SavedCodec> codec_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// Whole eighths of a bit that a byte holds.
+/// Bits as whole eighths, in the range of a byte.
 std::optional<std::uint8_t> eighths_from(std::string_view word) {
   double bits = -1;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), bits);

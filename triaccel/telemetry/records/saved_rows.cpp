@@ -10,7 +10,7 @@ namespace {
 
 std::string shape_text(const SavedStatistics& tensor) {
   std::string out;
-  // The first size is that of the batch.
+  // The first dimension is the batch.
   for (std::size_t i = tensor.per_sample && tensor.sizes.size() > 1 && tensor.sizes[0] == 1 ? 1 : 0;
        i < tensor.sizes.size(); ++i)
     out += fmt::format("{}{}", out.empty() ? "" : "x", tensor.sizes[i]);

@@ -11,7 +11,7 @@ bool continues(std::string_view text, std::size_t i) {
   return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
 }
 
-/// Bytes of the UTF-8 character at `i`, 0 when there is none.
+/// Bytes of the UTF-8 character at `i`; 0 if invalid.
 std::size_t character_bytes(std::string_view text, std::size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
   if (lead < 0x80) return 1;

@@ -16,13 +16,13 @@
 namespace triaccel {
 namespace {
 
-// Measures of the picture, in pixels.
+// Dimensions in pixels.
 constexpr double kPictureWidth = 1140, kPictureTop = 22, kPictureRow = 13;
 constexpr double kNamesEnd = 372, kCodecEnd = 470, kBandsEnd = 690, kBarsEnd = 930;
 constexpr double kBandWidth = (kBandsEnd - kCodecEnd) / kFrequencyBands;
 constexpr std::size_t kMostNameCharacters = 62;
 
-/// Codecs by colour of series, in the order of the legend.
+/// Colour of each codec, in the order of the legend.
 struct CodecColor {
   std::string_view codec;
   std::string_view label;
@@ -40,10 +40,10 @@ int color_of(std::string_view codec) {
   if (codec == "levelled") codec = "groups";
   for (const CodecColor& known : kCodecColors)
     if (codec.starts_with(known.codec)) return known.color;
-  return 1;  // what other systems do
+  return 1;  // codecs registered by other programs
 }
 
-/// 0 to 7 for one bit to eight; -1 for none.
+/// 0 to 7 for one to eight bits; -1 for none.
 int shade_of(double bits) {
   return bits > 0 ? std::clamp(static_cast<int>(std::lround(bits)) - 1, 0, kHeatShades - 1) : -1;
 }
@@ -55,7 +55,7 @@ std::string name_of_row(const SavedRow& row) {
 }
 
 std::string ratio_text(double ratio) {
-  return ratio > 0 ? fmt::format("{:.1f}x", ratio) : std::string("nothing held");
+  return ratio > 0 ? fmt::format("{:.1f}x", ratio) : std::string("not stored");
 }
 
 std::string rectangle(double left, double top, double width, const std::string& classes) {
@@ -113,7 +113,7 @@ SavedTotals totals_of(std::span<const SavedRow> rows) {
 
 std::string totals_text(std::span<const SavedRow> rows) {
   const SavedTotals totals = totals_of(rows);
-  return fmt::format("{} tensors · {} in FP32 · {} held · {:.2f} times less", rows.size(),
+  return fmt::format("{} tensors · {} in FP32 · {} stored · {:.2f}x smaller", rows.size(),
                      byte_text(totals.fp32), byte_text(totals.held),
                      static_cast<double>(totals.fp32) /
                          static_cast<double>(std::max<std::int64_t>(1, totals.held)));
@@ -129,12 +129,12 @@ std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& t
   std::string out = fmt::format(
       "<svg class=\"heat\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", kPictureWidth,
       kPictureTop + kPictureRow * static_cast<double>(rows.size()) + 6, html_escaped(title));
-  out += svg_text(kNamesEnd - 8, 13, "tick", "end", "reader < maker, shape of a sample");
+  out += svg_text(kNamesEnd - 8, 13, "tick", "end", "consumer < producer, shape per sample");
   out += svg_text(kNamesEnd, 13, "tick", "start", "codec");
   out += svg_text(kCodecEnd, 13, "tick", "start", "lowest band");
   out += svg_text(kBandsEnd - 2, 13, "tick", "end", "highest");
-  out += svg_text(kBandsEnd + 8, 13, "tick", "start", "bytes held");
-  out += svg_text(kBarsEnd, 13, "tick", "start", "of FP32; share of the error");
+  out += svg_text(kBandsEnd + 8, 13, "tick", "start", "bytes stored");
+  out += svg_text(kBarsEnd, 13, "tick", "start", "ratio to FP32; error share");
   for (std::size_t i = 0; i < rows.size(); ++i)
     out += draw_tensor(rows[i], kPictureTop + kPictureRow * static_cast<double>(i), most_bytes);
   return out + "</svg>";
@@ -154,7 +154,7 @@ std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string
 
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title) {
   TableCells cells{
-      .header = {"tensor", "class", "codec", "bits by band", "FP32", "held", "ratio", "error %"}};
+      .header = {"tensor", "class", "codec", "bits by band", "FP32", "stored", "ratio", "error %"}};
   for (const SavedRow& row : rows) {
     std::string bits;
     for (const double value : row.bits) bits += fmt::format("{}{}", bits.empty() ? "" : " ", value);
@@ -163,7 +163,7 @@ std::string saved_page(std::span<const SavedRow> rows, const std::string& title)
                           number_cell(100 * row.error_share, 2)});
   }
   const std::string body = "<section class=\"plots\">" +
-                           bit_picture_figure(rows, "Bits of every saved tensor") +
+                           bit_picture_figure(rows, "Bit widths of saved tensors") +
                            "</section>\n<section class=\"group\"><details><summary>As a table" +
                            "</summary>" + html_table(cells) + "</details></section>\n";
   return html_page(title, html_escaped(totals_text(rows)), body);

@@ -188,7 +188,7 @@ void RunCompression::complete(StepReport& report) {
   report.prediction_seconds = prediction_seconds_;
   if (std::exchange(noise_pending_, false)) report.code_noise = noise_;
   predictions_ += report.predictions;
-  if (report.saved) predicted_away_bytes_ = report.saved->predicted_away_bytes;
+  if (report.saved) prediction_saved_bytes_ = report.saved->prediction_saved_bytes;
 }
 
 void RunCompression::meet(const at::Tensor& ids, const StepPlan& plan) {
@@ -295,7 +295,7 @@ std::vector<StateView> RunCompression::state() const {
   all.push_back(number_state(kNoise, noise_numbers(noise_)));
   all.push_back(number_state<std::int64_t>(
       kPredictions, {predictions_.blocks, predictions_.candidates, predictions_.predicted,
-                     predictions_.saved_bits, predicted_away_bytes_}));
+                     predictions_.saved_bits, prediction_saved_bytes_}));
   all.push_back(
       number_state<std::int64_t>(kPasses, {parts_.runner->saved()->passes().item<std::int64_t>()}));
   return all;
@@ -313,7 +313,7 @@ void RunCompression::restore(const StateMap& saved) {
   noise_pending_ = pending[2] != 0;
   noise_ = noise;
   predictions_ = {predictions[0], predictions[1], predictions[2], predictions[3]};
-  predicted_away_bytes_ = predictions[4];
+  prediction_saved_bytes_ = predictions[4];
   parts_.runner->saved()->passes().fill_(passes.front());
 }
 

@@ -57,7 +57,7 @@ class RunCompression final : public Stateful {
   /// Over the whole run, and what they save of a pass, as last measured; negative seconds: it takes
   /// that much longer.
   const PredictionCounts& predictions() const { return predictions_; }
-  std::int64_t predicted_away_bytes() const { return predicted_away_bytes_; }
+  std::int64_t prediction_saved_bytes() const { return prediction_saved_bytes_; }
   double prediction_seconds() const { return prediction_seconds_; }
 
   /// What the tensors looked like, and how they are kept; index as tensors_of(census).
@@ -96,7 +96,7 @@ class RunCompression final : public Stateful {
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report
   PredictionCounts predictions_;
-  std::int64_t predicted_away_bytes_ = 0;
+  std::int64_t prediction_saved_bytes_ = 0;
   std::vector<SavedStatistics> tensors_;
   std::vector<SavedPlan> plans_;  // by tensor
 };

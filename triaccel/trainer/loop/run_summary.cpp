@@ -64,7 +64,7 @@ RunSummary run_summary(const RunConfig& config, const RunParts& parts, const Run
     if (!noise.layers.empty()) summary.code_noise = noise.code_variance / noise.batch_variance;
     summary.code_noise_by_layer = noise.shares();
     summary.predictions = compression->predictions();
-    summary.predicted_away_bytes = compression->predicted_away_bytes();
+    summary.prediction_saved_bytes = compression->prediction_saved_bytes();
     summary.prediction_seconds = compression->prediction_seconds();
   }
   summary.score = efficiency_score(summary);

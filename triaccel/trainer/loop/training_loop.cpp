@@ -39,7 +39,7 @@ constexpr std::int64_t kMostTries = 3;
 /// Whether a layer computes in more bits than before.
 bool lifts_a_layer(const StepPlan& from, const StepPlan& to) {
   return !std::ranges::equal(to.layers, from.layers, [](const LayerPlan& a, const LayerPlan& b) {
-    return rung_of(a.compute) <= rung_of(b.compute);
+    return rank_of(a.compute) <= rank_of(b.compute);
   });
 }
 
@@ -355,10 +355,12 @@ void TrainingLoop::roll_back(const std::string& why) {
   if (store_ != nullptr && rollbacks_to_checkpoint_ < kMostRollbacks)
     checkpoint = store_->load_latest();
   if (!checkpoint)
-    throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
-                                rollbacks_to_checkpoint_,
-                                " return(s) to an earlier state; lower --lr",
-                                control_.compression() ? " or --activation-ratio" : ""));
+    throw NumericalFailure(
+        text("[train] step ", progress_.step, ": ", why,
+             rollbacks_to_checkpoint_ == 0 ? std::string()
+                                           : text(" after ", rollbacks_to_checkpoint_, " rollback",
+                                                  rollbacks_to_checkpoint_ == 1 ? "" : "s"),
+             "; lower --lr", control_.compression() ? " or --activation-ratio" : ""));
   ++progress_.rollbacks;
   const RunProgress before = progress_;
   restore(*checkpoint);

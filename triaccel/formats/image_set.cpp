@@ -1,4 +1,4 @@
-#include "triaccel/formats/rotated_images.h"
+#include "triaccel/formats/image_set.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 namespace triaccel {
 namespace {
 
-/// Where a pixel of the turned image comes from: the upper left of four neighbours and how far the
-/// point lies from it, in 2^-8 pixels.
+/// Source of a pixel of the rotated image: the upper left of four neighbours and the offset from
+/// it, in 2^-8 pixels.
 struct Source {
   std::int64_t row = 0, column = 0;
   std::uint32_t down = 0, right = 0;
@@ -27,7 +27,7 @@ std::vector<Source> sources_of(std::int64_t height, std::int64_t width, double d
   std::vector<Source> sources;
   for (std::int64_t row = 0; row < height; ++row)
     for (std::int64_t column = 0; column < width; ++column) {
-      // Twice the distance from the centre is whole for even and odd sizes alike.
+      // Twice the distance from the centre is an integer for even and odd sizes.
       const std::int64_t down = 2 * row - (height - 1);
       const std::int64_t right = 2 * column - (width - 1);
       const std::int64_t from_row = (cosine * down + sine * right + kOne * (height - 1)) >> 1;

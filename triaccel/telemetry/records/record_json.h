@@ -3,12 +3,20 @@
 #include <nlohmann/json.hpp>
 
 #include "triaccel/telemetry/records/json_fields.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {
 
-/// Calls `field(key, member)` for every field of a summary: the one list that writing and reading
-/// share.
+/// An interval as a line of metrics.jsonl. Per layer: "layers" holds [count, sum, sum of squares,
+/// absolute maximum, nonfinite, fp16 zeros, fp16 subnormals, fp16 scale] of the gradients, and
+/// "curvature" [[eigenvalues], gradient noise, gradient signal].
+nlohmann::ordered_json interval_json(const IntervalRecord& record);
+
+/// Reads it back; fields missing in files of older versions keep their defaults.
+IntervalRecord interval_from(const JsonFields& fields);
+
+/// Calls `field(key, member)` for every field of a summary: the list shared by writing and reading.
 template <typename Summary, typename Field>
 void for_each_summary_field(Summary& summary, Field&& field) {
   field("status", summary.status);
@@ -47,7 +55,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("prediction_candidates", summary.predictions.candidates);
   field("prediction_hits", summary.predictions.predicted);
   field("prediction_saved_bits", summary.predictions.saved_bits);
-  field("prediction_saved_bytes", summary.predicted_away_bytes);
+  field("prediction_saved_bytes", summary.prediction_saved_bytes);
   field("prediction_saved_seconds", summary.prediction_seconds);
   field("layers_fp32", summary.layers_fp32);
   field("layers_bf16", summary.layers_bf16);

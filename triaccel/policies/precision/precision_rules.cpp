@@ -1,6 +1,7 @@
-#include "triaccel/policies/precision/precision_robust.h"
+#include "triaccel/policies/precision/precision_rules.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "triaccel/policies/compression/order_statistics.h"
@@ -15,6 +16,21 @@ double rounding_error(int fraction_bits) {
 }
 
 }  // namespace
+
+Precision paper_precision(double variance, const VarianceThresholds& tau) {
+  if (variance < tau.low) return Precision::Fp16;
+  return variance < tau.high ? Precision::Bf16 : Precision::Fp32;
+}
+
+VarianceThresholds thresholds_from(const std::vector<double>& variances, double quantile_low,
+                                   double quantile_high) {
+  std::vector<double> logs;
+  for (double v : variances)
+    if (v > 0) logs.push_back(std::log(v));
+  if (logs.empty()) return {.low = 0, .high = std::numeric_limits<double>::infinity()};
+  return {.low = std::exp(quantile(logs, quantile_low)),
+          .high = std::exp(quantile(logs, quantile_high))};
+}
 
 double relative_rounding_error(Precision p) {
   switch (p) {

@@ -1,12 +1,9 @@
-#include "triaccel/telemetry/records/epoch_scores.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include "triaccel/telemetry/records/efficiency_score.h"
 
 namespace triaccel {
 namespace {
@@ -39,7 +36,7 @@ double mean_score(std::span<const EpochScore> scores) {
 }  // namespace
 
 std::vector<EpochScore> epoch_scores(const RunRecord& run) {
-  constexpr double kShortest = 0.01;  // epochs; a shorter stretch says nothing about an epoch
+  constexpr double kShortest = 0.01;  // epochs; shorter intervals are not representative
   const std::string split = most_evaluated_split(run);
   const double data_bytes = static_cast<double>(data_bytes_of(run));
   std::vector<EpochScore> scores;
@@ -81,7 +78,7 @@ std::string score_sentence(std::span<const EpochScore> scores) {
   const EpochScore& last = scores.back();
   return fmt::format(
       "{}: {:.4g} after epoch {:.3g}, {:.4g} after epoch {:.3g}. Accuracy went from {:.2f} % to "
-      "{:.2f} %, seconds an epoch from {:.4g} to {:.4g}, memory from {:.4g} to {:.4g} GB.",
+      "{:.2f} %, seconds per epoch from {:.4g} to {:.4g}, memory from {:.4g} to {:.4g} GB.",
       rises(scores) ? "rises" : "does not rise", first.score, first.epoch, last.score, last.epoch,
       first.accuracy, last.accuracy, first.seconds, last.seconds, first.gigabytes, last.gigabytes);
 }
