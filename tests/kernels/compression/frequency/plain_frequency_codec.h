@@ -13,6 +13,10 @@
 // decode_frequency.
 namespace triaccel::kernels::plain {
 
+using cpu::BlockPlace;
+using cpu::place_of;
+using cpu::transform_block;
+
 /// A chunk's blocks, each with its elements or coefficients by row and column.
 struct Chunk {
   std::vector<float> numbers;
