@@ -12,9 +12,11 @@ FUZZ_SECONDS ?= 7
 STAGE := tools/stage
 # What tools/bootstrap found, for CMake. TRIACCEL_CUDA, TRIACCEL_CUDA_ARCHS and TRIACCEL_UNITY are taken from the command line.
 CONFIGURE := cmake -DTRIACCEL_UNITY=$(or $(TRIACCEL_UNITY),ON)
-RELEASE := $(CONFIGURE) --preset release -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON" \
+PROGRAM := $(CONFIGURE) --preset release -DTRIACCEL_WITH_TORCH=ON -DTRIACCEL_PYTHON="$$TRIACCEL_PYTHON" \
   -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
-  -DTRIACCEL_CUDA=$(or $(TRIACCEL_CUDA),AUTO) -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)" -DTRIACCEL_TORCH_FREE_TESTS=OFF
+  -DTRIACCEL_CUDA="$${TRIACCEL_CUDA:-AUTO}" -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
+RELEASE := $(PROGRAM) -DBUILD_TESTING=ON -DTRIACCEL_TORCH_FREE_TESTS=OFF
+TORCH_FREE := base core formats policies telemetry checkpoint int8
 ENVIRONMENT := . build/environment.sh
 CTEST := ctest --output-on-failure -j $(JOBS)
 
@@ -23,9 +25,16 @@ help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo; echo "  JOBS=N  TRIACCEL_TORCH=/path/of/torch  TRIACCEL_CUDA=OFF  TRIACCEL_CUDA_ARCHS=all"
 
+# The first build of the demo compiles what needs no torch while torch is being downloaded. It shares build/release with the
+# other targets, which add the tests and, on a machine without a GPU, the CUDA code.
 demo:  ## set the machine up, train on Fashion-MNIST within a memory budget, show the comparison
-	@$(STAGE) "set-up" tools/bootstrap demo
-	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(STAGE) "packages" tools/bootstrap demo packages
+	@trap wait EXIT; $(STAGE) "set-up" tools/bootstrap demo & set_up=$$!; \
+	  if [ ! -e build/release/CMakeCache.txt ]; then \
+	    $(STAGE) --quiet build/configure.log "configure" $(CONFIGURE) --preset release -DTRIACCEL_WITH_TORCH=OFF -DBUILD_TESTING=OFF; \
+	    $(STAGE) "build what needs no torch" cmake --build --preset release -j $(JOBS) --target $(TORCH_FREE:%=triaccel_%); \
+	  fi; wait $$set_up
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(PROGRAM)
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS) --target triaccel_cli
 	@build/release/triaccel demo
 
@@ -61,7 +70,7 @@ format:  ## let clang-format rewrite our sources
 	@tools/bootstrap lint
 	@tools/format
 
-lint:  ## check formatting, layers, file sizes and links
+lint:  ## check formatting, layers, file sizes, links and language
 	@tools/bootstrap lint
 	@tools/lint
 

@@ -1,4 +1,4 @@
-# Where ccache is installed, what was compiled before is taken from it: a fresh clone then builds in minutes instead of ten.
+# Uses ccache where it is installed: a second clone on the machine then builds in a minute or two.
 #   TRIACCEL_CCACHE  path of ccache, or OFF
 find_program(TRIACCEL_CCACHE ccache)
 if(TRIACCEL_CCACHE)

@@ -82,10 +82,10 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it
 endif()
 message(STATUS "CUDA back end for ${CMAKE_CUDA_ARCHITECTURES} with ${nvcc}")
 
-# Headers for host code that talks to CUDA. Those of torch's libraries (cuBLAS, cuSPARSE) lie beside
+# Headers for host code that talks to CUDA. Those of torch's libraries (cuBLAS, cuSPARSE) lie next to
 # torch; a compiler from PyPI has only its own.
 set(TRIACCEL_CUDA_INCLUDE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 get_filename_component(site "${TRIACCEL_TORCH_DIR}" DIRECTORY)
-file(GLOB beside_torch "${site}/nvidia/cu${TRIACCEL_TORCH_CUDA_MAJOR}/include")
-list(APPEND TRIACCEL_CUDA_INCLUDE ${beside_torch})
+file(GLOB next_to_torch "${site}/nvidia/cu${TRIACCEL_TORCH_CUDA_MAJOR}/include")
+list(APPEND TRIACCEL_CUDA_INCLUDE ${next_to_torch})
 list(REMOVE_DUPLICATES TRIACCEL_CUDA_INCLUDE)

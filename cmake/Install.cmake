@@ -1,4 +1,4 @@
-# cmake --install: headers, one static library a module, the command line, and a package for
+# cmake --install: headers, one static library per module, the command line, and a package for
 # find_package(triaccel), which offers triaccel::triaccel (everything) and triaccel::<module>.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/triaccel")

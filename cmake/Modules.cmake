@@ -1,4 +1,4 @@
-# One static library a module of the architecture, so that a test links what its module may know and
+# One static library per module of the architecture, so that a test links what its module may know and
 # nothing more. tools/check_layers.py checks the includes; the links below repeat the same order.
 
 add_library(triaccel_flags INTERFACE)
@@ -63,6 +63,12 @@ endfunction()
 # includes nothing of torch, directly or through a header of the tests, goes without.
 #   triaccel_torch_precompiled(target ATen|NN)
 function(triaccel_torch_precompiled target which)
+  if(which STREQUAL "NN")  # modules and trainer call libtorch's kernels and have no hot loop of their own
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    if(TRIACCEL_UNITY AND NOT BUILD_TESTING)  # two objects need them: a copy would take longer than it saves
+      return()
+    endif()
+  endif()
   set(headers triaccel_precompiled_${which})
   if(NOT TARGET ${headers})
     file(WRITE "${PROJECT_BINARY_DIR}/${headers}.cpp" "// carries the precompiled headers\n")
@@ -83,9 +89,6 @@ function(triaccel_torch_precompiled target which)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
-  if(which STREQUAL "NN")  # modules and trainer call libtorch's kernels and have no hot loop of their own
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")  # would get -fPIE, and the headers are compiled with -fPIC
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

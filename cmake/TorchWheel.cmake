@@ -78,8 +78,8 @@ function(triaccel_torch_with_cuda)
     PATHS "${site}/nvidia/cu${TRIACCEL_TORCH_CUDA_MAJOR}/lib" "${site}/nvidia/cuda_runtime/lib" "${lib}"
           /usr/local/cuda/lib64 NO_DEFAULT_PATH)
   if(NOT TRIACCEL_CUDART)
-    message(FATAL_ERROR "libcudart.so.${TRIACCEL_TORCH_CUDA_MAJOR} is neither beside ${TRIACCEL_TORCH_DIR} nor in "
-      "/usr/local/cuda; install nvidia-cuda-runtime beside torch, or configure with -DTRIACCEL_CUDA=OFF")
+    message(FATAL_ERROR "libcudart.so.${TRIACCEL_TORCH_CUDA_MAJOR} is neither next to ${TRIACCEL_TORCH_DIR} nor in "
+      "/usr/local/cuda; install nvidia-cuda-runtime next to torch, or configure with -DTRIACCEL_CUDA=OFF")
   endif()
   target_link_libraries(triaccel_cudart INTERFACE "${TRIACCEL_CUDART}")
   # The linker drops libtorch_cuda as unused: its kernels register themselves when it is loaded.

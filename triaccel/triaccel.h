@@ -1,6 +1,6 @@
 #pragma once
 
-// All that a program which trains its own network needs. Include <torch/nn.h> beside it.
+// All that a program which trains its own network needs. Include <torch/nn.h> as well.
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/models/network.h"

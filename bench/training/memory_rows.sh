@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Question: how much memory and time does Tri-Accel take beside FP32 and AMP at equal batch, probes and changes of precision included?
+# Question: how much memory and time does Tri-Accel take compared with FP32 and AMP at equal batch, probes and changes of precision included?
 # usage: bench/training/memory_rows.sh DATA_ROOT OUT [SET]     e.g. ~/data out cifar100; a minute and a half on an H200, two and a half with WHOLE=15
 #   triaccel: as it decides by itself, over WHOLE epochs; lifted: layers 0, 1, 5 and 6 in FP32 from step 60 on, and all in BF16 again from step 120
 # Prints peak reserved and allocated bytes less the resident data set, and reserved as a share of FP32's: the line is 80 %.

@@ -63,6 +63,23 @@ class Train(unittest.TestCase):
                                    folder / "run")["method"], "amp")
 
 
+class Demo(unittest.TestCase):
+    def test_compares_the_methods_and_reports_its_timing_of_steps(self):
+        with scratch_folder() as folder:
+            done = run("demo", *SMALL_RUN, "--data", "synthetic", "--out", folder / "demo")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("lenet5 on synthetic, 1 epoch, budget 100 MiB", done.stdout.replace("100MiB", "100 MiB"))
+            table = done.stdout[done.stdout.index("method "):]
+            for method in ("fp32", "amp", "triaccel"):
+                self.assertIn(f"\n{method} ", table)
+            # The first run starts before anything is timed; AMP is trained, or skipped with a reason.
+            self.assertLess(done.stderr.index("fp32"), done.stderr.index("timing a few steps of amp"))
+            if not (folder / "demo/amp/summary.json").exists():
+                self.assertRegex(table, r"\namp +skipped: \d+ ms per step on this machine, \d+\.\d times fp32\n")
+                self.assertIn("skipping amp: ", done.stderr)
+            self.assertTrue((folder / "demo/report.html").exists())
+
+
 class ExitCodes(unittest.TestCase):
     def expect(self, code, words, *arguments, **options):
         done = run(*arguments, **options)
@@ -209,7 +226,7 @@ class ReadCommands(unittest.TestCase):
         self.assertLessEqual(timing["ms"], timing["ms_p90"])
         self.assertGreater(timing["allocated_mb"], 0)
 
-    def test_bench_step_by_the_loss_alone_beside_inference(self):
+    def test_bench_step_of_zo_is_compared_with_two_forward_passes(self):
         timing = self.json_of("bench", "step", *SMALL_RUN, "--method", "zo", "--samples", 3)
         self.assertAlmostEqual(timing["times_two_forwards"], timing["ms"] / timing["two_forwards_ms"])
         self.assertLess(timing["times_inference_memory"], 1.1)

@@ -27,9 +27,11 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> paramete
 void AdamW::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
   if (format_ == StateFormat::Fp32)
-    adamw_update(bundle_, inputs, step_);
+    update_tensors<kernels::cpu::adamw_update, kernels::cuda::adamw_update>("adamw_update", bundle_,
+                                                                            inputs, step_);
   else
-    quantized_adamw_update(bundle_, inputs, step_, noise_seed_);
+    update_tensors<kernels::cpu::quantized_adamw_update, kernels::cuda::quantized_adamw_update>(
+        "quantized_adamw_update", bundle_, inputs, step_, state_noise(bundle_, noise_seed_));
 }
 
 std::vector<StateView> AdamW::state() const {

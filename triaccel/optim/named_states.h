@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/kernels/update/quantized_update.h"
 #include "triaccel/kernels/update/state_codec.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/optim/optimizer.h"
@@ -40,5 +41,10 @@ class NamedStates {
 
 /// Seed of the stochastic rounding of 8-bit states.
 std::uint64_t state_noise_seed(const OptimizerOptions& options);
+
+/// The same as kernels take it: the states of all parameters share one flat buffer, in their order.
+inline kernels::StateNoise state_noise(const TensorBundle& bundle, std::uint64_t seed) {
+  return {.seed = seed, .origin = bundle.all().front().state1};
+}
 
 }  // namespace triaccel

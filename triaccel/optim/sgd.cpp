@@ -24,9 +24,11 @@ Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
 void Sgd::update(const UpdateInputs& inputs) {
   bundle_.bind_gradients();
   if (format_ == StateFormat::Fp32)
-    sgd_update(bundle_, inputs, step_);
+    update_tensors<kernels::cpu::sgd_update, kernels::cuda::sgd_update>("sgd_update", bundle_,
+                                                                        inputs, step_);
   else
-    quantized_sgd_update(bundle_, inputs, step_, noise_seed_);
+    update_tensors<kernels::cpu::quantized_sgd_update, kernels::cuda::quantized_sgd_update>(
+        "quantized_sgd_update", bundle_, inputs, step_, state_noise(bundle_, noise_seed_));
 }
 
 std::vector<StateView> Sgd::state() const {

@@ -22,6 +22,22 @@ kernels::LayerMoments* moments_of(std::string_view who, const at::Tensor& moment
   return reinterpret_cast<kernels::LayerMoments*>(moments.mutable_data_ptr<std::uint8_t>());
 }
 
+/// The scratch holds the tickets, one per layer, and then the chunks.
+constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
+
+std::int64_t ticket_bytes(const TensorBundle& bundle) {
+  return (bundle.layer_count() + 1) / 2 * 8;  // 4 per layer, and chunks start at multiples of 8
+}
+
+}  // namespace
+
+kernels::StepControl* step_control_of(std::string_view who, const at::Tensor& step_control,
+                                      const at::Device& device) {
+  check_contiguous(who, "step_control", step_control, device, at::kByte,
+                   {std::int64_t{sizeof(kernels::StepControl)}});
+  return reinterpret_cast<kernels::StepControl*>(step_control.mutable_data_ptr<std::uint8_t>());
+}
+
 kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bundle,
                                     const UpdateInputs& inputs) {
   const at::Device& device = bundle.device();
@@ -40,34 +56,6 @@ kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bu
             inputs.moments.numel() / kMomentsBytes, " layers of ", layers);
   }
   return ours;
-}
-
-template <auto on_cpu, auto on_cuda, typename... Options>
-void update(std::string_view who, const TensorBundle& bundle, const UpdateInputs& inputs,
-            const Options&... options) {
-  const kernels::UpdateInputs ours = kernel_inputs(who, bundle, inputs);
-  dispatch<on_cpu, on_cuda>(who, bundle.device(), bundle.with_gradients(), ours, options...);
-}
-
-/// The states of all parameters share one flat buffer, in their order.
-kernels::StateNoise noise_of(const TensorBundle& bundle, std::uint64_t seed) {
-  return {.seed = seed, .origin = bundle.all().front().state1};
-}
-
-/// The scratch holds the tickets, one per layer, and then the chunks.
-constexpr std::int64_t kChunkBytes = sizeof(kernels::ChunkMoments);
-
-std::int64_t ticket_bytes(const TensorBundle& bundle) {
-  return (bundle.layer_count() + 1) / 2 * 8;  // 4 per layer, and chunks start at multiples of 8
-}
-
-}  // namespace
-
-kernels::StepControl* step_control_of(std::string_view who, const at::Tensor& step_control,
-                                      const at::Device& device) {
-  check_contiguous(who, "step_control", step_control, device, at::kByte,
-                   {std::int64_t{sizeof(kernels::StepControl)}});
-  return reinterpret_cast<kernels::StepControl*>(step_control.mutable_data_ptr<std::uint8_t>());
 }
 
 at::Tensor moments_scratch(const TensorBundle& bundle) {
@@ -132,29 +120,6 @@ void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& momen
   kernels::LayerScale* scales = layer_scales_of(who, layer_scales, device, layer_count);
   dispatch<kernels::cpu::update_layer_scales, kernels::cuda::update_layer_scales>(
       who, device, scales, layers, layer_count);
-}
-
-void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                const kernels::SgdStep& step) {
-  update<kernels::cpu::sgd_update, kernels::cuda::sgd_update>("sgd_update", bundle, inputs, step);
-}
-
-void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                  const kernels::AdamWStep& step) {
-  update<kernels::cpu::adamw_update, kernels::cuda::adamw_update>("adamw_update", bundle, inputs,
-                                                                  step);
-}
-
-void quantized_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                          const kernels::SgdStep& step, std::uint64_t seed) {
-  update<kernels::cpu::quantized_sgd_update, kernels::cuda::quantized_sgd_update>(
-      "quantized_sgd_update", bundle, inputs, step, noise_of(bundle, seed));
-}
-
-void quantized_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                            const kernels::AdamWStep& step, std::uint64_t seed) {
-  update<kernels::cpu::quantized_adamw_update, kernels::cuda::quantized_adamw_update>(
-      "quantized_adamw_update", bundle, inputs, step, noise_of(bundle, seed));
 }
 
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,

@@ -4,13 +4,11 @@
 
 #include <string_view>
 
-#include "triaccel/kernels/update/adamw.h"
 #include "triaccel/kernels/update/gradient_moments.h"
-#include "triaccel/kernels/update/quantized_update.h"
-#include "triaccel/kernels/update/sgd.h"
 #include "triaccel/kernels/update/step_control.h"
 #include "triaccel/kernels/update/update_gate.h"
 #include "triaccel/kernels/update/weight_average.h"
+#include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 
 namespace triaccel {
@@ -46,17 +44,22 @@ void add_gradient_moments(const TensorBundle& bundle, const at::Tensor& step_con
 void decide_step(const at::Tensor& step_control, const at::Tensor& moments,
                  const kernels::StepControlOptions& options);
 void update_layer_scales(const at::Tensor& layer_scales, const at::Tensor& moments);
-void sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                const kernels::SgdStep& step);
-void adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                  const kernels::AdamWStep& step);
-/// The states of the bundle are 8-bit ones; `seed` determines the noise of their rounding.
-void quantized_sgd_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                          const kernels::SgdStep& step, std::uint64_t seed);
-void quantized_adamw_update(const TensorBundle& bundle, const UpdateInputs& inputs,
-                            const kernels::AdamWStep& step, std::uint64_t seed);
 void average_weights(const TensorBundle& bundle, const at::Tensor& step_control,
                      const kernels::WeightAverageStep& step);
 void swap_weights(const TensorBundle& bundle);
+
+/// `inputs` as kernels take them; UsageError unless they fit the bundle.
+kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bundle,
+                                    const UpdateInputs& inputs);
+
+/// Updates all parameters that have a gradient by an optimizer's kernel, such as
+///   update_tensors<kernels::cpu::sgd_update, kernels::cuda::sgd_update>(who, bundle, inputs,
+///   step).
+template <auto on_cpu, auto on_cuda, typename... Options>
+void update_tensors(std::string_view who, const TensorBundle& bundle, const UpdateInputs& inputs,
+                    const Options&... options) {
+  const kernels::UpdateInputs ours = kernel_inputs(who, bundle, inputs);
+  dispatch<on_cpu, on_cuda>(who, bundle.device(), bundle.with_gradients(), ours, options...);
+}
 
 }  // namespace triaccel

@@ -41,14 +41,14 @@ Cells cells_of(const RunSummary& run, const RunSummary& first) {
 std::string comparison_table(std::span<const ComparisonRow> rows) {
   const RunSummary* first = nullptr;
   for (const ComparisonRow& row : rows)
-    if (first == nullptr && row.left_out.empty()) first = &row.summary;
+    if (first == nullptr && row.skipped.empty()) first = &row.summary;
 
   std::array<std::size_t, kColumns> widths{};
   for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::string_view(kHeader[i]).size();
   std::vector<Cells> body;
   for (const ComparisonRow& row : rows) {
-    body.push_back(row.left_out.empty() ? cells_of(row.summary, *first)
-                                        : Cells{printable(row.summary.method)});
+    body.push_back(row.skipped.empty() ? cells_of(row.summary, *first)
+                                       : Cells{printable(row.summary.method)});
     for (std::size_t i = 0; i < kColumns; ++i)
       widths[i] = std::max(widths[i], body.back()[i].size());
   }
@@ -60,8 +60,8 @@ std::string comparison_table(std::span<const ComparisonRow> rows) {
   out += '\n' + std::string(width, '-') + '\n';
   for (std::size_t r = 0; r < rows.size(); ++r) {
     out += fmt::format("{:<{}}", body[r][0], widths[0]);
-    if (!rows[r].left_out.empty()) {
-      out += "  left out: " + printable(rows[r].left_out) + '\n';
+    if (!rows[r].skipped.empty()) {
+      out += "  skipped: " + printable(rows[r].skipped) + '\n';
       continue;
     }
     for (std::size_t i = 1; i < kColumns; ++i)

@@ -7,10 +7,10 @@
 
 namespace triaccel {
 
-/// One run, or one that was left out.
+/// One run, or one that was skipped.
 struct ComparisonRow {
-  RunSummary summary = {};    // of one left out, only `method` is read
-  std::string left_out = {};  // the reason; empty: the run took place
+  RunSummary summary = {};   // of a skipped run, only `method` is read
+  std::string skipped = {};  // the reason; empty: the run took place
 };
 
 /// An aligned plain-text table, one line a row, ending in a line break. Speed and memory are given
