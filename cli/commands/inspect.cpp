@@ -139,6 +139,7 @@ void add_inspect(CLI::App& program) {
     std::unique_ptr<ConfigOptions> options;
     std::string path;
     GradientQuestions questions;
+    std::string bit_widths;
     bool saved = false;
     bool gradients = false;
     bool json = false;
@@ -149,6 +150,9 @@ void add_inspect(CLI::App& program) {
   command->add_option("path", arguments->path, "run directory or file");
   command->add_flag("--saved", arguments->saved,
                     "in place of a path: what a forward pass of these options saves for backward");
+  command->add_option("--bit-widths", arguments->bit_widths,
+                      "--saved: also write the codec and bit widths of every tensor under "
+                      "--activations into this folder, as saved.html, .json and .csv");
   command->add_flag("--gradients", arguments->gradients,
                     "of a run: how near gradients from coded activations are to exact ones");
   GradientQuestions& questions = arguments->questions;
@@ -168,6 +172,7 @@ void add_inspect(CLI::App& program) {
     if (arguments->saved) {
       require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
               arguments->path, "'");
+      if (!arguments->bit_widths.empty()) write_bit_widths(config, arguments->bit_widths);
       return inspect_saved(config, arguments->json);
     }
     if (arguments->gradients) {

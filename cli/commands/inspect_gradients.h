@@ -16,7 +16,7 @@ struct GradientQuestions {
 
 /// Prints how near gradients from coded activations are to exact ones, at the newest checkpoint of
 /// a run: ours at each ratio, with bands dropped at the price of the last and of the first steps of
-/// a run, and other systems'.
+/// a run, and codecs that the program registered.
 void inspect_gradients(const std::filesystem::path& run, const GradientQuestions& questions,
                        bool json);
 

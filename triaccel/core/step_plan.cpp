@@ -7,7 +7,8 @@
 namespace triaccel {
 namespace {
 
-/// All fields but `predicted` in one number, whatever the machine's order of bytes.
+/// All fields but `predicted` and `registered` in one number, whatever the machine's order of
+/// bytes.
 std::uint64_t packed(const SavedPlan& saved) {
   std::uint64_t bits = static_cast<std::uint64_t>(saved.codec);
   bits = bits << 8 | saved.block;
@@ -30,6 +31,7 @@ std::uint64_t shape_hash(const StepPlan& plan) {
   for (const SavedPlan& saved : plan.saved) {
     hash = mixed_hash(hash, packed(saved));
     if (saved.predicted > 0) hash = mixed_hash(hash, saved.predicted);
+    if (saved.registered > 0) hash = mixed_hash(hash, saved.registered);
   }
   return hash;
 }

@@ -40,19 +40,12 @@ std::vector<SavedRow> saved_rows(const SavedCensus& census,
                                  const std::vector<SavedStatistics>& tensors,
                                  const SavedCosts& costs, std::int64_t samples);
 
-/// Reads what saved_rows_json wrote; none when there is no such file. Throws StorageError naming
-/// file and row.
-std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path);
-
 /// A JSON list with one row a line; a CSV table of the same columns.
 std::string saved_rows_json(std::span<const SavedRow> rows);
 std::string saved_rows_csv(std::span<const SavedRow> rows);
 
 /// Bits of every tensor and band as colour, with codec, bytes and share of the error beside.
 std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& title);
-
-/// What the colours mean, and the picture: a figure for an HTML page.
-std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string& title);
 
 /// A page of its own: totals, the picture and the table.
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title);

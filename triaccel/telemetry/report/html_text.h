@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace triaccel {
 
@@ -12,8 +11,5 @@ std::string html_escaped(std::string_view text);
 
 /// The first `most` characters (not bytes), with an ellipsis when some were cut.
 std::string shortened(std::string_view text, std::size_t most);
-
-/// Lines of text as the items of a list.
-std::string html_list(const std::vector<std::string>& lines);
 
 }  // namespace triaccel
