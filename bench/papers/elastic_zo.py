@@ -76,7 +76,7 @@ class Plan:
     @property
     def group(self):
         row = self.row
-        turned = f"-turned{row['rotation']:g}" if row["rotation"] else ""
+        turned = f"-rotated{row['rotation']:g}" if row["rotation"] else ""
         layers = str(row["bp_layers"]) if row["method"] in ("frozen", "elasticzo") else ""
         return f"{row['model']}-{row['data']}{turned}-{row['number_format']}-{row['method']}{layers}"
 
@@ -266,7 +266,7 @@ class Group:
     @property
     def title(self):
         key = self.key
-        return (f"{key['model']} on {key['data']}" + (f" turned by {key['rotation']:g}° (fine-tuning)" if key["rotation"] else "")
+        return (f"{key['model']} on {key['data']}" + (f" rotated by {key['rotation']:g}° (fine-tuning)" if key["rotation"] else "")
                 + (f", {key['train_samples']} training samples" if key["train_samples"] else "") + f", {key['epochs']:g} epochs")
 
     def cell(self, line, number_format):
@@ -355,6 +355,6 @@ def notes(rows):
            "weights: what is left of a gain over zo compared with it is what zeroth order adds.",
            "The ranges in brackets are the abstract's, over its own networks, data and devices."]
     if untimed := sum(not row["timed"] for row in rows):
-        out.append(f"The time of {untimed} run(s) that shared the machine with others is left out.")
+        out.append(f"The time of {untimed} run(s) that shared the machine with others does not count.")
     devices = dict.fromkeys(row["device"] for row in rows)
     return out + (["Device: " + " · ".join(devices) + "."] if devices else [])

@@ -341,7 +341,7 @@ def notes(rows):
            "one's. Largest batch: in the memory that FP32 takes for its own.",
            "error², bias², cosine: of gradients at the weights FP32 has trained, against exact ones; noise has no part in the "
            "bias, which may come out below 0.",
-           "actnn, gact, division: the quantizers of these systems, written anew here; bf16: rounded."]
+           "actnn, gact, division: the quantizers of these systems, reimplemented here; bf16: rounded."]
     if untimed := sum(not row["timed"] for row in rows):
-        out.append(f"The speed of {untimed} run(s) that shared the machine with others is left out.")
+        out.append(f"The speed of {untimed} run(s) that shared the machine with others does not count.")
     return out

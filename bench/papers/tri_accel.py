@@ -47,7 +47,7 @@ class TriAccel:
         if wanted.methods and wanted.table == "table2":
             raise UsageError("--methods: the rows of table 2 are fixed; --methods goes with table1")
         if wanted.shared and wanted.timing_epochs > 0:
-            raise UsageError("--shared: times taken on a shared machine do not count; leave out --timing-epochs, and make the "
+            raise UsageError("--shared: times taken on a shared machine do not count; drop --timing-epochs, and make the "
                              "timed runs later with the machine to themselves")
         wanted.methods = wanted.methods or ["fp32", "amp", "triaccel"]
         if wanted.quick:
@@ -321,7 +321,7 @@ def notes(rows, groups, table):
     if table == "table2":
         out.append("The paper's printed reductions do not all follow from its memory column; the last column does.")
     if untimed := sum(not row["timed"] for row in rows):
-        out.append(f"Time and score of {untimed} run(s) that shared the machine with others are left out.")
+        out.append(f"Time and score of {untimed} run(s) that shared the machine with others do not count.")
     made = {(group.model, group.data) for group in groups}
     missing = dict.fromkeys(f"{figure.model} on {figure.data}" for figure in TRI_ACCEL[table]
                             if (figure.model, figure.data) not in made)

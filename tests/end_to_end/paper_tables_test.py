@@ -196,7 +196,7 @@ class ElasticZo(unittest.TestCase):
     def test_fine_tuning_stays_apart_from_training(self):
         rows = elastic_rows() + [elastic_row("elasticzo", 2, "fp32", 1, 94, rotation=30.0, train_samples=1000)]
         self.assertEqual([group.title for group in elastic_zo.groups_of(rows)][1],
-                         "lenet5 on mnist turned by 30° (fine-tuning), 1000 training samples, 8 epochs")
+                         "lenet5 on mnist rotated by 30° (fine-tuning), 1000 training samples, 8 epochs")
 
     def test_findings_stand_next_to_the_abstracts_ranges(self):
         findings = "\n".join(elastic_zo.groups_of(elastic_rows())[0].findings())
