@@ -7,8 +7,11 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/trainer/measure/largest_batch.h"
 #include "triaccel/trainer/measure/step_timing.h"
 
 namespace triaccel::cli {
@@ -65,6 +68,7 @@ void bench_step(const BenchArguments& arguments) {
       json["activations"] = config.activations.keep;
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
+      json["fp32_mb"] = megabytes(timing.saved->fp32_bytes);
       json["code_allocations"] = timing.saved->allocations;
       json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
     }
@@ -96,6 +100,30 @@ void bench_step(const BenchArguments& arguments) {
              megabytes(forwards->peak_allocated_bytes), memory_ratio(timing, *forwards));
 }
 
+/// Two training steps per try, each of its own; nothing is written.
+void bench_largest_batch(const BenchArguments& arguments) {
+  RunConfig config = arguments.options->config();
+  const c10::Device device = choose_device(config.device.device);
+  const std::int64_t budget =
+      parse_budget(config.device.budget, device_total_bytes(device), "--budget");
+  require(budget > 0, "--budget", "says how much memory training steps may take; none is given");
+  config.device.budget = "none";
+  const std::int64_t batch = largest_batch(config, budget);
+  if (arguments.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "largest_batch"},
+                                              {"model", config.model.name},
+                                              {"method", config.train.method},
+                                              {"activations", config.activations.keep},
+                                              {"budget_bytes", budget},
+                                              {"largest_batch", batch},
+                                              {"device", device_text(device)},
+                                              {"commit", build_commit()}}
+                           .dump());
+  else
+    fmt::print("{} trains with batches of up to {} in {}, data set not counted\n",
+               config.model.name, batch, byte_text(budget));
+}
+
 }  // namespace
 
 void add_bench(CLI::App& program) {
@@ -111,6 +139,12 @@ void add_bench(CLI::App& program) {
   step->add_option("--samples", arguments->samples, "number of timed steps")->capture_default_str();
   step->add_flag("--json", arguments->json, "print JSON");
   step->callback([arguments] { bench_step(*arguments); });
+  CLI::App* largest = command->add_subcommand(
+      "largest-batch", "Find the largest batch whose training steps fit into --budget");
+  auto limits = std::make_shared<BenchArguments>();
+  limits->options = std::make_unique<ConfigOptions>(*largest);
+  largest->add_flag("--json", limits->json, "as JSON");
+  largest->callback([limits] { bench_largest_batch(*limits); });
 }
 
 }  // namespace triaccel::cli

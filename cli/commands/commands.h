@@ -9,9 +9,8 @@ namespace triaccel::cli {
 void add_train(CLI::App& program, int& exit_code);
 void add_resume(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program);
-void add_find_lr(CLI::App& program);
+void add_find_lr(CLI::App& program, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
-void add_reproduce(CLI::App& program, int& exit_code);
 void add_memory(CLI::App& program);
 void add_doctor(CLI::App& program, int& exit_code);
 void add_inspect(CLI::App& program);

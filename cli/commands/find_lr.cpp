@@ -8,8 +8,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
-#include "cli/stored_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/trainer/loop/training_loop.h"
 
@@ -61,7 +61,6 @@ Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
     trial.last_loss = losses.mean(/*last=*/true);
   } catch (const NumericalFailure&) {
   }
-  if (stop_signal() != 0) throw Interrupted{128 + stop_signal()};
   if (!losses.all.empty()) trial.first_loss = losses.mean(/*last=*/false);
   return trial;
 }
@@ -80,7 +79,7 @@ std::string verdict(const Trial& trial) {
   return "falls";
 }
 
-void find_command(const FindArguments& arguments) {
+int find_command(const FindArguments& arguments) {
   require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
           arguments.trial_steps);
   const RunConfig config = arguments.options->config();
@@ -92,6 +91,7 @@ void find_command(const FindArguments& arguments) {
   const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
   for (const double rate : rates) {
     const Trial trial = try_rate(config, rate, arguments.trial_steps);
+    if (stop_signal() != 0) return 128 + stop_signal();
     fmt::print("{:>12.2e}  {:>10.4f}  {:>10.4f}  {}\n", trial.rate, trial.first_loss,
                trial.last_loss, verdict(trial));
     if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
@@ -100,16 +100,17 @@ void find_command(const FindArguments& arguments) {
     fmt::print(
         "the loss does not decrease at any learning rate; try smaller --rates or more "
         "--trial-steps\n");
-    return;
+    return kOk;
   }
   // The fastest initial decrease is too large later: noise grows with the learning rate.
   const double suggested = trains_by_losses(config) ? best->rate / 3 : best->rate;
   fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
+  return kOk;
 }
 
 }  // namespace
 
-void add_find_lr(CLI::App& program) {
+void add_find_lr(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("find-lr", "Try learning rates for a few steps each and suggest one");
   auto arguments = std::make_shared<FindArguments>();
@@ -120,7 +121,7 @@ void add_find_lr(CLI::App& program) {
       ->delimiter(',');
   command->add_option("--trial-steps", arguments->trial_steps, "steps per learning rate")
       ->capture_default_str();
-  command->callback([arguments] { find_command(*arguments); });
+  command->callback([arguments, &exit_code] { exit_code = find_command(*arguments); });
 }
 
 }  // namespace triaccel::cli

@@ -143,6 +143,7 @@ void add_inspect(CLI::App& program) {
     std::unique_ptr<ConfigOptions> options;
     std::string path;
     GradientQuestions questions;
+    std::string bit_widths;
     bool saved = false;
     bool gradients = false;
     bool json = false;
@@ -154,6 +155,9 @@ void add_inspect(CLI::App& program) {
                       "run directory, checkpoint directory or safetensors file");
   command->add_flag("--saved", arguments->saved,
                     "without a path: list the activations a forward pass saves for backward");
+  command->add_option("--bit-widths", arguments->bit_widths,
+                      "--saved: also write the codec and bit widths of every tensor under "
+                      "--activations to this folder, as saved.html, .json and .csv");
   command->add_flag("--gradients", arguments->gradients,
                     "of a run: compare gradients from compressed activations with exact ones");
   GradientQuestions& questions = arguments->questions;
@@ -173,6 +177,7 @@ void add_inspect(CLI::App& program) {
     if (arguments->saved) {
       require(arguments->path.empty(), "inspect --saved", "does not take a path, got '",
               arguments->path, "'");
+      if (!arguments->bit_widths.empty()) write_bit_widths(config, arguments->bit_widths);
       return inspect_saved(config, arguments->json);
     }
     if (arguments->gradients) {

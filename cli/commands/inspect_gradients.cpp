@@ -4,11 +4,13 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/checkpoint/generations.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/policies/compression/compression_options.h"
 #include "triaccel/trainer/loop/run_checkpoint.h"
@@ -32,7 +34,9 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
     all.push_back({std::move(label), {.activations = {.keep = keep}}});
     return all.back().settings;
   };
-  for (const char* keep : {"lossless", "bf16", "gact", "actnn", "division"}) add(keep, keep);
+  add("lossless", "lossless");
+  for (const std::string_view name : registered_codec_names())
+    add(std::string(name), std::string(name));
   const auto& prices = LoopOptions{}.drop_prices;
   for (const double ratio : wanted.ratios)
     for (const double price : {prices.back(), prices.front()})

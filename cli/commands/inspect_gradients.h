@@ -16,7 +16,7 @@ struct GradientQuestions {
 
 /// Compares gradients from compressed activations with exact ones, at the newest checkpoint of a
 /// run: our codec at each ratio, with the drop prices of the last and of the first steps of a run,
-/// and other systems.
+/// and the codecs the program registered.
 void inspect_gradients(const std::filesystem::path& run, const GradientQuestions& questions,
                        bool json);
 

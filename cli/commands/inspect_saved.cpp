@@ -17,6 +17,7 @@
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/trainer/loop/network_state.h"
 #include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/measure/saved_survey.h"
 
 namespace triaccel::cli {
 namespace {
@@ -128,6 +129,18 @@ void print_census(const RunConfig& config, const SavedCensus& census) {
 }
 
 }  // namespace
+
+void write_bit_widths(const RunConfig& config, const std::filesystem::path& folder) {
+  require(config.activations.keep != "raw", "--bit-widths",
+          "activations are kept raw; add --activations coded");
+  RunParts parts(config);
+  const SavedSurvey survey = survey_saved(parts);
+  std::filesystem::create_directories(folder);
+  write_saved_files(
+      folder,
+      saved_rows_of(survey, {.activations = config.activations, .samples = config.train.batch}),
+      fmt::format("{}, activations {}", config.model.name, config.activations.keep));
+}
 
 void inspect_saved(const RunConfig& config, bool json) {
   const SavedCensus census = census_of_run(config);

@@ -22,7 +22,7 @@ namespace triaccel {
 struct SavedStoreOptions {
   std::uint64_t seed = 0;
   kernels::Rounding rounding = kernels::Rounding::Dither;
-  bool share = true;  // off: what is saved twice is kept twice, as some systems do
+  bool share = true;  // off: what is saved twice is kept twice, see RegisteredCodec
 };
 
 /// Keeps what forward passes save as their plan says.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/byte_codec.h"
 #include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/group_bytes.h"
@@ -51,9 +52,9 @@ TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
   const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
                                                 saved_tensor(SavedClass::Positive, 8, 8),
                                                 saved_tensor(SavedClass::Vector, 8, 8)};
-  const SavedPlan actnn{.codec = SavedCodec::GroupsActnn};
-  EXPECT_EQ(uniform_plans(tensors, actnn, kCodedSamples),
-            (std::vector<SavedPlan>{{.codec = SavedCodec::Mask}, actnn, {}}));
+  const SavedPlan registered{.codec = SavedCodec::Registered, .registered = byte_codec()};
+  EXPECT_EQ(uniform_plans(tensors, registered, kCodedSamples),
+            (std::vector<SavedPlan>{{.codec = SavedCodec::Mask}, registered, {}}));
 }
 
 TEST(HeldBytes, AreThoseOfTheFormats) {
@@ -68,9 +69,8 @@ TEST(HeldBytes, AreThoseOfTheFormats) {
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::NonZeros, .eighths = 19}),
             nonzero_bytes(elements, 19) + mask_bytes(elements));
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), 0);
-  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Bf16}), 2 * elements);
-  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::GroupsActnn}),
-            baseline_bytes(SavedCodec::GroupsActnn, norm.sizes_for(kCodedSamples)));
+  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Registered, .registered = byte_codec()}),
+            elements);
   norm.derivation = Derivation::Rectified;
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), mask_bytes(elements));
   norm.mask_elsewhere = true;

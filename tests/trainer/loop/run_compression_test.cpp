@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/saved/rounding_codec.h"
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/policies/compression/codec_rules.h"
@@ -25,6 +26,32 @@ RunConfig kept_run(const std::string& method, const std::string& keep) {
   config.activations.keep = keep;
   config.device.threads = 1;
   return config;
+}
+
+TEST(RegisteredCodec, KeepsEveryTensorThatIsWorthCompressing) {
+  rounding_plan();
+  const RunConfig config = resolved(kept_run("fp32", "rounded"));
+  RunParts parts(config, slim_resnet());
+  parts.network.module->train();
+  RunCompression compression(config, parts);
+  StepPlan plan = parts.plan;
+  PolicyEvents events;
+  compression.look(at::arange(RunCompression::kSamples), plan, events);
+  parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
+  const SavedCounts saved = parts.runner->collect().saved.value();
+  EXPECT_EQ(saved.mismatches, 0);
+  const std::int64_t rounded = saved.held_bytes[static_cast<std::size_t>(SavedCodec::Registered)];
+  EXPECT_GT(rounded, saved.all_held_bytes() * 9 / 10);
+  EXPECT_LT(saved.all_held_bytes(), saved.fp32_bytes * 11 / 20);
+  EXPECT_EQ(std::ranges::count(plan.saved, SavedCodec::Raw, &SavedPlan::codec) +
+                std::ranges::count(plan.saved, SavedCodec::Shape, &SavedPlan::codec) +
+                std::ranges::count(plan.saved, SavedCodec::Mask, &SavedPlan::codec) +
+                std::ranges::count(plan.saved, rounding_plan()),
+            static_cast<std::ptrdiff_t>(plan.saved.size()));
+}
+
+TEST(RegisteredCodec, MustBeKnownToTheProgram) {
+  EXPECT_THROW(resolved(kept_run("fp32", "unregistered")), UsageError);
 }
 
 struct BoundedCase {

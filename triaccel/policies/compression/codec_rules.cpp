@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/policies/compression/band_table.h"
 
 namespace triaccel {
@@ -81,10 +82,7 @@ bool is_lossy(SavedCodec codec) {
     case SavedCodec::NonZeros:
     case SavedCodec::Frequency:
     case SavedCodec::Derived:
-    case SavedCodec::Bf16:
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::GroupsGact:
-    case SavedCodec::LowHighSplit:
+    case SavedCodec::Registered:
       return true;
   }
   return true;
@@ -113,13 +111,8 @@ double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
       return std::min(8.0, plan.eighths / 8.0 / std::max(tensor.nonzero_share, 1.0 / 64));
     case SavedCodec::Frequency:
       return static_cast<double>(asked_bits(plan)) / coefficients_of(plan.block);
-    case SavedCodec::Bf16:
-      return 16;
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::LowHighSplit:
-      return 2;
-    case SavedCodec::GroupsGact:
-      return 4;
+    case SavedCodec::Registered:
+      return registered_codec(plan.registered).bits();
     case SavedCodec::Shape:
     case SavedCodec::Mask:
     case SavedCodec::Window:

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
 #include "triaccel/policies/compression/codec_rules.h"
@@ -99,8 +100,8 @@ double ErrorModel::nonzeros(int eighths) const {
 }
 
 double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
-  // Nearest or stochastic rounding, with an offset unknown to the decoder.
-  constexpr double kBf16 = 2.7e-6, kAtRandom = 2;
+  // Stochastic rounding in groups, with an offset that decoding does not know: what most do.
+  constexpr double kAtRandom = 2;
   switch (plan.codec) {
     case SavedCodec::Raw:
     case SavedCodec::Shape:
@@ -121,13 +122,10 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
                        drop_price);
       return sum;
     }
-    case SavedCodec::Bf16:
-      return kBf16 * transforms_[0].bands[0].mean_square / variance_;
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::LowHighSplit:
-      return kAtRandom * of_band(0, 0, 16, drop_price);
-    case SavedCodec::GroupsGact:
-      return kAtRandom * of_band(0, 0, 32, drop_price);
+    case SavedCodec::Registered:
+      return kAtRandom * of_band(0, 0,
+                                 static_cast<int>(8 * registered_codec(plan.registered).bits()),
+                                 drop_price);
   }
   return 0;
 }

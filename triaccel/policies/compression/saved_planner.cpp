@@ -85,7 +85,7 @@ bool worth_changing(const SavedDecision& before, const SavedDecision& now,
 
 std::string summary_of(std::span<const SavedStatistics> tensors, const SavedDecision& decision,
                        const PlanRequest& request) {
-  std::array<int, static_cast<std::size_t>(SavedCodec::LowHighSplit) + 1> counts = {};
+  std::array<int, kSavedCodecs> counts = {};
   std::size_t changed = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     ++counts[static_cast<std::size_t>(decision.plans[i].codec)];

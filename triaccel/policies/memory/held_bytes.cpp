@@ -1,6 +1,7 @@
 #include "triaccel/policies/memory/held_bytes.h"
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
@@ -55,11 +56,8 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
              frequency_[transform_index(plan.block)].per_bit * stored_bits(plan);
     case SavedCodec::Derived:
       return derived_by_mask_ ? mask_bytes_ : mask;
-    case SavedCodec::Bf16:
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::GroupsGact:
-    case SavedCodec::LowHighSplit:
-      return mask + baseline_bytes(plan.codec, sizes_);
+    case SavedCodec::Registered:
+      return mask + registered_codec(plan.registered).bytes(sizes_);
   }
   return 0;
 }

@@ -40,21 +40,14 @@ std::vector<SavedRow> saved_rows(const SavedCensus& census,
                                  const std::vector<SavedStatistics>& tensors,
                                  const SavedCosts& costs, std::int64_t samples);
 
-/// Reads the output of saved_rows_json; empty if the file does not exist. Throws StorageError
-/// naming file and row.
-std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path);
-
-/// A JSON array with one row per line; a CSV table with the same columns.
+/// A JSON list with one row a line; a CSV table of the same columns.
 std::string saved_rows_json(std::span<const SavedRow> rows);
 std::string saved_rows_csv(std::span<const SavedRow> rows);
 
 /// Bit widths of every tensor and band as a heat map, with codec, bytes and error share.
 std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& title);
 
-/// The heat map with its legend, as an HTML figure.
-std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string& title);
-
-/// A complete HTML page: totals, heat map and table.
+/// A page of its own: totals, the picture and the table.
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title);
 
 /// Writes saved.json, saved.csv and saved.html to the existing `folder`. Throws StorageError.

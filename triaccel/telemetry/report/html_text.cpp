@@ -74,10 +74,4 @@ std::string shortened(std::string_view text, std::size_t most) {
   return std::string(text);
 }
 
-std::string html_list(const std::vector<std::string>& lines) {
-  std::string out = "<ul class=\"notices\">";
-  for (const std::string& line : lines) out += "<li>" + html_escaped(line) + "</li>";
-  return out + "</ul>";
-}
-
 }  // namespace triaccel

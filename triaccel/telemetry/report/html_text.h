@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace triaccel {
 
@@ -12,8 +11,5 @@ std::string html_escaped(std::string_view text);
 
 /// The first `most` characters (not bytes), with an ellipsis if truncated.
 std::string shortened(std::string_view text, std::size_t most);
-
-/// Lines of text as an HTML list.
-std::string html_list(const std::vector<std::string>& lines);
 
 }  // namespace triaccel

@@ -11,7 +11,6 @@
 #include "triaccel/telemetry/report/plot_frame.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_heat_map.h"
-#include "triaccel/telemetry/tables/table_cells.h"
 
 namespace triaccel {
 namespace {
@@ -140,6 +139,9 @@ std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& t
   return out + "</svg>";
 }
 
+namespace {
+
+/// What the colours mean, and the picture.
 std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string& title) {
   std::string legend = "<p class=\"legend\"><span>1 bit</span><span class=\"ramp\">";
   for (int i = 0; i < kHeatShades; ++i) legend += fmt::format("<i class=\"h{}\"></i>", i);
@@ -152,20 +154,29 @@ std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string
   return figure(title, legend + "</p>" + svg_bit_picture(rows, title), /*wide=*/true);
 }
 
+std::string table_of_rows(std::span<const SavedRow> rows) {
+  std::string out = "<div class=\"scroll\"><table class=\"runs\"><thead><tr>";
+  for (const char* name :
+       {"tensor", "class", "codec", "bits by band", "FP32", "stored", "ratio", "error %"})
+    out += fmt::format("<th>{}</th>", name);
+  out += "</tr></thead><tbody>";
+  for (const SavedRow& row : rows)
+    out += fmt::format(
+        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{:.2f}</td></tr>",
+        html_escaped(name_of_row(row)), row.kind, html_escaped(row.codec), fmt::join(row.bits, " "),
+        byte_text(row.fp32_bytes), byte_text(row.bytes),
+        row.ratio > 0 ? fmt::format("{:.2f}", row.ratio) : "-", 100 * row.error_share);
+  return out + "</tbody></table></div>";
+}
+
+}  // namespace
+
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title) {
-  TableCells cells{
-      .header = {"tensor", "class", "codec", "bits by band", "FP32", "stored", "ratio", "error %"}};
-  for (const SavedRow& row : rows) {
-    std::string bits;
-    for (const double value : row.bits) bits += fmt::format("{}{}", bits.empty() ? "" : " ", value);
-    cells.rows.push_back({name_of_row(row), row.kind, row.codec, bits, byte_text(row.fp32_bytes),
-                          byte_text(row.bytes), row.ratio > 0 ? number_cell(row.ratio, 2) : "-",
-                          number_cell(100 * row.error_share, 2)});
-  }
   const std::string body = "<section class=\"plots\">" +
                            bit_picture_figure(rows, "Bit widths of saved tensors") +
                            "</section>\n<section class=\"group\"><details><summary>As a table" +
-                           "</summary>" + html_table(cells) + "</details></section>\n";
+                           "</summary>" + table_of_rows(rows) + "</details></section>\n";
   return html_page(title, html_escaped(totals_text(rows)), body);
 }
 

@@ -242,7 +242,7 @@ void visit_config(Config& c, Visit&& visit) {
   auto& a = c.activations;
   visit(ConfigField{"activations", "keep", "--activations",
                     "what backward needs is kept raw, lossless, coded (see --activation-ratio), "
-                    "bounded (--activation-error); to compare: bf16, actnn, gact, division"},
+                    "bounded (--activation-error), or by a codec that the program registered"},
         a.keep);
   visit(ConfigField{"activations", "ratio", "--activation-ratio",
                     "coded: bytes an FP32 run saves over bytes held"},

@@ -8,6 +8,7 @@
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/formats/bad_data.h"
 #include "triaccel/int8/training/perturbation.h"
@@ -123,8 +124,11 @@ void check_method(const RunConfig& config) {
 
 void check_activations(const RunConfig& config) {
   const RunConfig::Activations& activations = config.activations;
-  require_one_of("--activations", activations.keep,
-                 {"raw", "lossless", "coded", "bounded", "bf16", "actnn", "gact", "division"});
+  std::vector<std::string> modes = {"raw", "lossless", "coded", "bounded"};
+  for (const std::string_view codec : registered_codec_names()) modes.emplace_back(codec);
+  require(std::ranges::find(modes, activations.keep) != modes.end(), "--activations",
+          "unknown value '", activations.keep, "'", suggestion(activations.keep, modes),
+          "; the codecs of other systems are in the program triaccel_baselines of bench/papers");
   require_one_of("--activation-rounding", activations.rounding,
                  {"dither", "stochastic", "nearest"});
   require_one_of("--activation-prediction", activations.prediction, {"off", "auto"});

@@ -94,7 +94,7 @@ struct RunConfig {
 
   /// How the tensors that autograd saves for backward are kept.
   struct Activations {
-    std::string keep = "raw";   // lossless, coded, bounded; or as others do: bf16, actnn, gact, …
+    std::string keep = "raw";   // lossless, coded, bounded; or a registered codec
     double ratio = 10.2;        // coded: bytes an FP32 run saves over bytes held
     double least_ratio = 4;     // how far accuracy may push it down
     double guard = 0.5;         // points of accuracy a drop of which does so

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/policies/compression/codec_rules.h"
 #include "triaccel/saved/saved_measurement.h"
 #include "triaccel/trainer/measure/prediction_cost.h"
@@ -67,24 +68,23 @@ bool is_finite(const CompressionNoise& noise) {
 
 SavedStoreOptions saved_store_options(const RunConfig& config) {
   const std::string& rounding = config.activations.rounding;
-  // ActNN keeps a tensor as often as it is saved.
+  const auto registered = find_registered_codec(config.activations.keep);
   return {.seed = static_cast<std::uint64_t>(config.train.seed),
           .rounding = rounding == "dither"       ? kernels::Rounding::Dither
                       : rounding == "stochastic" ? kernels::Rounding::Stochastic
                                                  : kernels::Rounding::Nearest,
-          .share = config.activations.keep != "actnn"};
+          .share = !registered || registered_codec(*registered).shares()};
 }
 
-SavedCodec codec_of_others(const std::string& name) {
-  for (const SavedCodec codec : {SavedCodec::Bf16, SavedCodec::GroupsActnn, SavedCodec::GroupsGact,
-                                 SavedCodec::LowHighSplit})
-    if (name_of(codec) == name) return codec;
-  return SavedCodec::Raw;
+SavedPlan registered_plan(const std::string& name) {
+  const auto number = find_registered_codec(name);
+  if (!number) return {};
+  return {.codec = SavedCodec::Registered, .registered = *number};
 }
 
 RunCompression::RunCompression(const RunConfig& config, RunParts& parts)
     : parts_(parts),
-      others_(codec_of_others(config.activations.keep)),
+      registered_(registered_plan(config.activations.keep)),
       adapts_(config.activations.adapt),
       look_every_(config.activations.look_every),
       policy_(compression_options(config.activations)) {
@@ -239,8 +239,8 @@ void RunCompression::time_prediction(std::int64_t samples, PolicyEvents& events)
 
 void RunCompression::put(StepPlan& plan, PolicyEvents& events) {
   const std::int64_t samples = plan.micro_batch_size;
-  if (others_ != SavedCodec::Raw) {
-    plans_ = uniform_plans(tensors_, {.codec = others_}, samples);
+  if (registered_.codec != SavedCodec::Raw) {
+    plans_ = uniform_plans(tensors_, registered_, samples);
   } else {
     const bool same_tensors = plans_.size() == tensors_.size();
     for (SavedPlan& kept : plans_) kept.predicted = 0;  // decided behind the rest

@@ -18,8 +18,8 @@ namespace triaccel {
 
 SavedStoreOptions saved_store_options(const RunConfig& config);
 
-/// What another system does to values; Raw where `name` is none of theirs.
-SavedCodec codec_of_others(const std::string& name);
+/// The plan of a codec that the program registered under `name`; Raw where there is none.
+SavedPlan registered_plan(const std::string& name);
 
 /// How the tensors that a run's passes save are kept, decided while it trains.
 class RunCompression final : public Stateful {
@@ -84,7 +84,7 @@ class RunCompression final : public Stateful {
   void try_calibration(const at::Tensor& ids, StepPlan& plan, PolicyEvents& events);
 
   RunParts& parts_;
-  SavedCodec others_;  // Raw: none of theirs, and the policy decides
+  SavedPlan registered_;  // of a codec that keeps every tensor; Raw: the policy decides
   bool adapts_;
   std::int64_t look_every_;
   CompressionPolicy policy_;

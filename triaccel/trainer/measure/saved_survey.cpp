@@ -52,8 +52,9 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   const RunConfig::Activations& wanted = settings.activations;
   if (wanted.keep == "raw") return std::vector<SavedPlan>(survey.tensors.size());
   if (wanted.keep == "lossless") return lossless_plans(survey.tensors);
-  if (const SavedCodec others = codec_of_others(wanted.keep); others != SavedCodec::Raw)
-    return uniform_plans(survey.tensors, {.codec = others}, settings.samples);
+  if (const SavedPlan registered = registered_plan(wanted.keep);
+      registered.codec != SavedCodec::Raw)
+    return uniform_plans(survey.tensors, registered, settings.samples);
   require(wanted.keep == "coded", "plans_of", "'", wanted.keep,
           "' is planned from gradients, while a run trains");
   return plan_saved(survey.tensors,
