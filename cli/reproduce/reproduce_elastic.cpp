@@ -20,8 +20,7 @@
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/telemetry/tables/elastic_table.h"
 #include "triaccel/telemetry/tables/table_rows.h"
-#include "triaccel/trainer/evaluate/evaluate_weights.h"
-#include "triaccel/trainer/int8/int8_run.h"
+#include "triaccel/trainer/int8/int8_engine.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
 

@@ -14,7 +14,6 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/ops/loss_data/running_score.h"
-#include "triaccel/trainer/evaluate/evaluation_mode.h"
 
 namespace triaccel {
 namespace {
