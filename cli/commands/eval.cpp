@@ -6,7 +6,6 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
-#include "triaccel/trainer/evaluate/evaluate_weights.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {

@@ -11,7 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/loop/training_loop.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
 namespace {
@@ -56,8 +56,7 @@ Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
                       .stop_requested = [&] { return stop_signal() != 0 || ++asked >= steps; }};
   Trial trial{.rate = rate};
   try {
-    RunParts parts(config);
-    TrainingLoop(config, parts, hooks, nullptr).run();
+    TrainingLoop(config, *make_engine(config), hooks, nullptr).run();
     trial.last_loss = losses.mean(/*last=*/true);
   } catch (const NumericalFailure&) {
   }

@@ -13,8 +13,8 @@
 #include "triaccel/core/codec_registry.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/policies/compression/compression_options.h"
-#include "triaccel/trainer/loop/run_checkpoint.h"
 #include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/step_engine.h"
 #include "triaccel/trainer/measure/gradient_quality.h"
 
 namespace triaccel::cli {

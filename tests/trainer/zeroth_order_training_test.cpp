@@ -10,7 +10,6 @@
 #include "triaccel/trainer/loop/network_state.h"
 #include "triaccel/trainer/loop/run_parts.h"
 #include "triaccel/trainer/loop/training.h"
-#include "triaccel/trainer/loop/zeroth_order_run.h"
 
 namespace triaccel {
 namespace {

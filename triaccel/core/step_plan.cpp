@@ -130,6 +130,8 @@ std::vector<StateView> plan_state(const StepPlan& plan) {
   return state;
 }
 
+bool holds_plan(const StateMap& saved) { return saved.contains(kSizes); }
+
 StepPlan plan_from(const StateMap& saved, std::int64_t layer_count) {
   const auto sizes = numbers_from<std::int64_t>(saved, kSizes, 2);
   const auto choices = numbers_from<std::int64_t>(saved, kChoices, 3 * layer_count);

@@ -46,6 +46,7 @@ struct StepReport {
   std::int64_t step = 0;     // optimizer steps done in the run
   std::int64_t samples = 0;  // samples trained in the run
   double epoch = 0;          // samples over the size of the training set
+  double progress = 0;       // share of the run's schedule that is done
   std::int64_t interval_steps = 0;
   std::int64_t interval_samples = 0;
   double seconds = 0;   // wall time of the interval

@@ -33,7 +33,7 @@ void CompressionPolicy::epoch(const CompressionEpoch& epoch, PolicyEvents& event
   loop_ = after_epoch(loop_, epoch, options_.loop, events);
 }
 
-bool CompressionPolicy::codes() const {
+bool CompressionPolicy::lossy() const {
   return options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
 }
 
@@ -61,7 +61,7 @@ void CompressionPolicy::calibrate() {
 
 CompressionPolicy::Planned CompressionPolicy::wanted() const {
   const CompressionOrders orders = this->orders();
-  if (!codes() || orders.lossless) return {};
+  if (!lossy() || orders.lossless) return {};
   return {orders.ratio, orders.drop_price, error_scale_ * error_bound()};
 }
 

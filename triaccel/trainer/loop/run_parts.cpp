@@ -16,10 +16,9 @@
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
-#include "triaccel/trainer/evaluate/evaluation_mode.h"
+#include "triaccel/trainer/evaluate/evaluator.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_compression.h"
-#include "triaccel/trainer/loop/zeroth_order_run.h"
 #include "triaccel/trainer/measure/elastic_fit.h"
 
 namespace triaccel {
@@ -145,6 +144,19 @@ bool wants_channels_last(const RunConfig& config, c10::Device device) {
   (void)device;
   return false;
 #endif
+}
+
+ZerothOrderOptions zeroth_order_options(const RunConfig& config) {
+  const RunConfig::ZerothOrder& zeroth = config.zeroth_order;
+  return {.epsilon = zeroth.epsilon,
+          .directions = zeroth.directions,
+          .one_sided = zeroth.one_sided,
+          .sign = zeroth.sign,
+          .clip = zeroth.clip,
+          .momentum = zeroth.momentum,
+          .momentum_steps = zeroth.momentum_steps,
+          .clean_pass = zeroth.clean_pass,
+          .seed = static_cast<std::uint64_t>(config.train.seed)};
 }
 
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {

@@ -14,8 +14,8 @@
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/saved/saved_tensor_engine.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_compression.h"
 
 namespace triaccel {
 namespace {

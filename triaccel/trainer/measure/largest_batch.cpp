@@ -8,7 +8,7 @@
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
@@ -22,11 +22,8 @@ void take_steps(const RunConfig& config, RunParts& parts) {
   Sampler sampler(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed));
   EpochOrder order(parts.on.device);
   parts.network.module->train();
-  if (parts.runner->saved() != nullptr) {
-    PolicyEvents events;
-    RunCompression(config, parts)
-        .look(order.upcoming(sampler, RunCompression::kSamples), parts.plan, events);
-  }
+  if (parts.runner->saved() != nullptr)
+    plan_activations(config, parts, order.upcoming(sampler, kProfileSamples));
   const at::Tensor ids = order.upcoming(sampler, parts.plan.batch_size);
   for (int i = 0; i < kSteps; ++i)
     parts.runner->run(parts.plan, *parts.data.train, ids,

@@ -11,14 +11,14 @@
 #include "triaccel/policies/compression/saved_planner.h"
 #include "triaccel/policies/memory/held_bytes.h"
 #include "triaccel/saved/saved_measurement.h"
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 
 namespace triaccel {
 namespace {
 
 at::Tensor surveyed_ids(const RunParts& parts) {
   const std::span<const std::int64_t> all(parts.data.training_ids);
-  const auto few = std::min(all.size(), static_cast<std::size_t>(RunCompression::kSamples));
+  const auto few = std::min(all.size(), static_cast<std::size_t>(kProfileSamples));
   return ids_on_device(all.first(few), parts.on.device);
 }
 

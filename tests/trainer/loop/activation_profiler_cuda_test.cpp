@@ -1,4 +1,4 @@
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -6,11 +6,12 @@
 #include "tests/trainer/small_run.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/loop/control_setup.h"
 
 namespace triaccel {
 namespace {
 
-class LooksOnCuda : public testing::TestWithParam<std::string> {
+class ProfilesOnCuda : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
@@ -22,7 +23,7 @@ at::Tensor numbers(std::int64_t first, std::int64_t count, c10::Device device) {
 }
 
 // Between steps that are captured and replayed, in their memory.
-TEST_P(LooksOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
+TEST_P(ProfilesOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   RunConfig config = small_run("cuda");
   config.train.method = GetParam();
   config.activations.keep = "bounded";
@@ -31,22 +32,22 @@ TEST_P(LooksOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   RunParts parts(config, make_model({.name = "resnet18", .stem = "cifar", .width = 16}));
   parts.network.module->train();
   const c10::Device device = parts.on.device;
-  RunCompression compression(config, parts);
+  ActivationPolicy compression(activation_options(config));
   StepPlan plan = parts.plan;
   PolicyEvents events;
-  const auto look = [&] {
-    compression.look(numbers(0, RunCompression::kSamples, device), plan, events);
+  const auto profile = [&] {
+    plan_activations(compression, parts, numbers(0, kProfileSamples, device), plan, events);
   };
   const auto step = [&](std::int64_t first) {
     parts.runner->run(plan, *parts.data.train, numbers(first, 64, device), {}, 0.01);
   };
-  look();
+  profile();
   for (std::int64_t i = 0; i < 4; ++i) step(64 * i);
   std::vector<at::Tensor> before;
   for (const at::Tensor& tensor : parts.network.module->parameters())
     before.push_back(tensor.detach().clone());
   for (const at::Tensor& tensor : parts.network.module->buffers()) before.push_back(tensor.clone());
-  look();
+  profile();
   std::size_t i = 0;
   for (const at::Tensor& tensor : parts.network.module->parameters()) {
     EXPECT_TRUE(tensor.equal(before[i++]));
@@ -63,7 +64,7 @@ TEST_P(LooksOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   EXPECT_EQ(parts.runner->collect().skipped_steps, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, LooksOnCuda, testing::Values("fp32", "amp", "triaccel"));
+INSTANTIATE_TEST_SUITE_P(Methods, ProfilesOnCuda, testing::Values("fp32", "amp", "triaccel"));
 
 }  // namespace
 }  // namespace triaccel

@@ -1,4 +1,4 @@
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/policies/compression/codec_rules.h"
+#include "triaccel/trainer/loop/control_setup.h"
 
 namespace triaccel {
 namespace {
@@ -61,7 +62,7 @@ struct BoundedCase {
 
 class BoundedActivations : public testing::TestWithParam<BoundedCase> {};
 
-// On samples that no look has seen.
+// On samples that no profile has seen.
 TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
   std::int64_t held_before = 0;
   for (const double bound : {0.1, 0.004}) {
@@ -70,10 +71,10 @@ TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
     config = resolved(config);
     RunParts parts(config, GetParam().network());
     parts.network.module->train();
-    RunCompression compression(config, parts);
+    ActivationPolicy compression(activation_options(config));
     StepPlan plan = parts.plan;
     PolicyEvents events;
-    compression.look(at::arange(RunCompression::kSamples), plan, events);
+    plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
     const CompressionNoise noise =
         parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_LE(noise.error, bound);
@@ -90,22 +91,22 @@ INSTANTIATE_TEST_SUITE_P(Models, BoundedActivations,
                                          BoundedCase{"fp32", slim_resnet},
                                          BoundedCase{"triaccel", slim_resnet}));
 
-TEST(ALookAtSavedTensors, TakesFewerSamplesWhereMemoryIsShort) {
+TEST(AProfileOfActivations, TakesFewerSamplesWhereMemoryIsShort) {
   RunConfig config = kept_run("fp32", "coded");
   config.activations.adapt = false;
   config = resolved(config);
   RunParts parts(config, slim_resnet());
   parts.network.module->train();
-  RunCompression compression(config, parts);
+  ActivationPolicy compression(activation_options(config));
   StepPlan plan = parts.plan;
-  const at::Tensor ids = at::arange(RunCompression::kSamples);
+  const at::Tensor ids = at::arange(kProfileSamples);
   const auto samples = [&] {
     PolicyEvents events;
-    compression.look(ids, plan, events);
+    plan_activations(compression, parts, ids, plan, events);
     return parts.runner->census().samples;
   };
   parts.on.gauge.reset_peak();
-  EXPECT_EQ(samples(), RunCompression::kSamples);
+  EXPECT_EQ(samples(), kProfileSamples);
   const std::int64_t used = parts.on.gauge.used(), needed = parts.on.gauge.read().peak - used;
   parts.on.gauge.set_limit(used + needed * 3 / 4);
   EXPECT_EQ(samples(), 7);
@@ -115,7 +116,7 @@ TEST(ALookAtSavedTensors, TakesFewerSamplesWhereMemoryIsShort) {
   EXPECT_EQ(plan, before);
 }
 
-/// The most that steps took, looks at saved tensors left out.
+/// The most that steps took, without profiles of activations.
 std::int64_t peak_of_steps(WatchedRun&& run) {
   run.run();
   std::int64_t peak = 0;
@@ -233,7 +234,7 @@ TEST(CodedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
   for (const StepPlan& plan : run.ran) without += are_coded(plan) ? 0 : 1;
   EXPECT_GE(without, 49);
   EXPECT_TRUE(are_coded(run.ran.front()));
-  EXPECT_TRUE(run.noticed("codes again"));
+  EXPECT_TRUE(run.noticed("compression resumed"));
   EXPECT_TRUE(are_coded(run.ran.back()));
 }
 
@@ -280,10 +281,10 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     config = resolved(config);
     RunParts parts(config, tiled_network());
     parts.network.module->train();
-    RunCompression compression(config, parts);
+    ActivationPolicy compression(activation_options(config));
     StepPlan plan = parts.plan;
     PolicyEvents events;
-    compression.look(at::arange(RunCompression::kSamples), plan, events);
+    plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
     const bool told = std::ranges::any_of(events, [](const std::string& event) {
       return event.starts_with("blocks of 1 saved tensors are predicted");
     });
