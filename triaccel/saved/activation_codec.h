@@ -15,7 +15,7 @@ namespace triaccel {
 struct EncodeRequest {
   kernels::DitherKey key = {};  // names the tensor's random numbers; its step lies on the device
   at::Tensor not_finite = {};   // I32 [1] on the device: add what will decode to NaN. Undefined: no
-  EncodeBuffer room = {};           // where to write the encoded bytes; null: allocate them
+  EncodeBuffer room = {};       // where to write the encoded bytes; null: allocate them
 };
 
 /// A codec for activations that a program adds to the built-in ones:

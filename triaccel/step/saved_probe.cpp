@@ -186,8 +186,9 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
   return measured;
 }
 
-CompressionNoise SavedProbe::code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
-                                 const SavedStoreOptions& options) const {
+CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
+                                        const std::vector<SavedPlan>& plans,
+                                        const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.inputs.size(0), half = all / 2;
   Gradients exact;
   CompressionNoise noise;
@@ -226,7 +227,8 @@ CompressionNoise SavedProbe::code_noise(const SavedCensus& census, const std::ve
   const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
   noise.layers.resize(static_cast<std::size_t>(network_.layer_count));
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
-    LayerCompressionNoise& layer = noise.layers.at(static_cast<std::size_t>(network_.parameters[i].layer));
+    LayerCompressionNoise& layer =
+        noise.layers.at(static_cast<std::size_t>(network_.parameters[i].layer));
     layer.variance += variances[i] / 2;
     layer.square += squares[i];
   }

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
+#include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 #include "triaccel/ops/conv/max_pool.h"
 #include "triaccel/ops/norm/batch_norm.h"
@@ -74,8 +74,8 @@ TEST_F(LargeMapsOnCuda, AreThinnedOut) {
   const at::Tensor even = even_pixels(map_);
   EXPECT_TRUE(at::equal(tail(even, 8), even_pixels(own_tail(map_))));
   const at::Tensor spread = scatter_even_pixels(even, map_.sizes());
-  EXPECT_TRUE(
-      at::equal(tail(spread), scatter_even_pixels(even_pixels(own_tail(map_)), tail(map_).sizes())));
+  EXPECT_TRUE(at::equal(tail(spread),
+                        scatter_even_pixels(even_pixels(own_tail(map_)), tail(map_).sizes())));
 }
 
 TEST_F(LargeMapsOnCuda, AreCast) {

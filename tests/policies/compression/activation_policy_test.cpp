@@ -78,7 +78,8 @@ TEST(ActivationPolicy, MeasuresAgainUntilTheBoundHolds) {
 
 TEST(ActivationPolicy, SaysWhenTheBoundCannotBeMet) {
   ActivationPolicy policy = policy_of(CompressionMode::Error);
-  SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return CompressionNoise{.error = 0.05}; }};
+  SimulatedProfiler profiler{
+      .noise_of = [](const StepPlan&) { return CompressionNoise{.error = 0.05}; }};
   StepPlan plan = two_layers();
   const PolicyEvents events = profiler.profile(policy, plan);
   EXPECT_EQ(profiler.tried.size(), 9u);
@@ -135,7 +136,8 @@ TEST(ActivationPolicy, LeavesARestoredPlanAsItIsAndGoesLosslessAtOnceAfterASpike
   PolicyEvents events;
   resumed.after_rollback(100, restored, events);
   EXPECT_NE(restored, plan);
-  for (const LayerPlan& layer : restored.layers) EXPECT_NE(layer.saved, ActivationFormat::Compressed);
+  for (const LayerPlan& layer : restored.layers)
+    EXPECT_NE(layer.saved, ActivationFormat::Compressed);
   EXPECT_FALSE(events.empty());
 }
 

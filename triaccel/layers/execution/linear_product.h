@@ -9,8 +9,7 @@ namespace triaccel {
 
 /// input [..., in] times weight [out, in] transposed, plus `bias` [out] or undefined. `input` may
 /// be of any floating type, it and the weight are rounded to `precision`, the product to `output`,
-/// and so is its sum with the bias; where our own kernel computes both, their sum alone is rounded.
-/// No autograd.
+/// and so is its sum with the bias. No autograd.
 at::Tensor linear_forward(const at::Tensor& input, const LayerWeight& weight,
                           const at::Tensor& bias, Precision precision, Arithmetic arithmetic,
                           at::ScalarType output);

@@ -34,7 +34,8 @@ std::vector<double> noise_numbers(const CompressionNoise& noise) {
 CompressionNoise noise_from(const std::vector<double>& numbers) {
   if (numbers.size() < 3 || numbers.size() % 2 == 0)
     throw StorageError(text("the checkpoint's state '", kNoiseState, "' has another size"));
-  CompressionNoise noise{.code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+  CompressionNoise noise{
+      .code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
   for (std::size_t i = 3; i < numbers.size(); i += 2)
     noise.layers.push_back({numbers[i], numbers[i + 1]});
   return noise;

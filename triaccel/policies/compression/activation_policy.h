@@ -42,16 +42,16 @@ struct ActivationProfile {
   SavedCensus census = {};                    // Values
   std::vector<SavedStatistics> tensors = {};  // Values: index as tensors_of(census)
   std::vector<BlockTest> blocks = {};         // BlockPrediction: of the tensors asked for
-  CompressionNoise noise = {};                       // Noise
+  CompressionNoise noise = {};                // Noise
   double prediction_seconds = 0;              // PredictionTime: saved per pass; negative: added
   std::string failure = {};                   // why nothing was measured: memory is short
 };
 
 struct ActivationOptions {
   CompressionOptions compression = {};
-  SavedPlan fixed = {};  // of every tensor; Raw: the policy chooses
-  bool predict_blocks = false;               // where it pays
-  std::int64_t profile_every = 500;          // steps
+  SavedPlan fixed = {};              // of every tensor; Raw: the policy chooses
+  bool predict_blocks = false;       // where it pays
+  std::int64_t profile_every = 500;  // steps
 };
 
 /// Activation compression in the control loop: reports and profiles in, plans out.
@@ -132,7 +132,7 @@ class ActivationPolicy final : public Stateful {
   std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
   double prediction_seconds_ = 0;
   double highest_rate_ = 0;
-  CompressionNoise noise_;                // of the last profile that measured it
+  CompressionNoise noise_;         // of the last profile that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report
   PredictionCounts predictions_;
