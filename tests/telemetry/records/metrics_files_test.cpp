@@ -298,12 +298,12 @@ TEST(ReadMetrics, RefusesAFileBeyondItsLimit) {
 }
 
 TEST(RunFiles, AreReadOnlyWhenTheyAreRegular) {
-  const TemporaryDirectory directory;
-  const fs::path pipe = directory.path() / "pipe";
+  const ScratchDirectory scratch;
+  const fs::path pipe = scratch.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THROW(read_metrics(pipe), StorageError) << "opening a pipe would block";
   EXPECT_THROW(read_text_file(pipe, 1000), StorageError);
-  EXPECT_THROW(read_text_file(directory.path(), 1000), StorageError);
+  EXPECT_THROW(read_text_file(scratch.path(), 1000), StorageError);
 }
 
 }  // namespace
