@@ -8,7 +8,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/run_record.h"
-#include "triaccel/trainer/config/config_fields.h"
+#include "triaccel/trainer/config/options.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
 
@@ -22,12 +22,11 @@ struct Setting {
   std::string value;
 };
 
-/// In the order of visit_config, so that two lists match place by place.
+/// In the order of all_options, so that two lists match place by place.
 std::vector<Setting> settings_of(const RunConfig& config) {
   std::vector<Setting> settings;
-  visit_config(config, [&](const ConfigField& field, const auto& value) {
-    settings.push_back({fmt::format("{}.{}", field.table, field.key), fmt::format("{}", value)});
-  });
+  for (const Option& option : all_options())
+    settings.push_back({fmt::format("{}.{}", option.table, option.key), option.shown(config)});
   return settings;
 }
 

@@ -35,7 +35,7 @@ double held_ratio(const SavedCounts& saved) {
 }
 
 void bench_step(const BenchArguments& arguments) {
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
   const c10::Device device = choose_device(config.device.device);
   const StepTimingOptions options{.warmup_steps = arguments.warmup,
                                   .samples = arguments.samples,
@@ -48,11 +48,11 @@ void bench_step(const BenchArguments& arguments) {
   if (arguments.json) {
     nlohmann::ordered_json json = {{"bench", "step"},
                                    {"model", config.model.name},
-                                   {"stem", config.model.stem},
+                                   {"stem", config.model.stem.name()},
                                    {"data", config.data.name},
                                    {"image_size", config.data.image_size},
                                    {"batch", config.train.batch},
-                                   {"method", config.train.method},
+                                   {"method", config.train.method.name()},
                                    {"device", device_text(device)},
                                    {"ms", timing.ms},
                                    {"ms_p10", timing.ms_p10},
@@ -62,7 +62,7 @@ void bench_step(const BenchArguments& arguments) {
                                    {"reserved_mb", megabytes(timing.peak_reserved_bytes)},
                                    {"commit", build_commit()}};
     if (timing.saved) {
-      json["activations"] = config.activations.keep;
+      json["activations"] = config.activations.keep.name();
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
       json["code_allocations"] = timing.saved->allocations;
@@ -79,8 +79,8 @@ void bench_step(const BenchArguments& arguments) {
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem,
-             config.train.batch, config.train.method, device_text(device));
+  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem.name(),
+             config.train.batch, config.train.method.name(), device_text(device));
   fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
              timing.ms_p90);
   fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, data set left out\n",
@@ -99,17 +99,18 @@ void bench_step(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measure");
+  CLI::App* command =
+      program.add_subcommand("bench", "Measure the speed and memory of a training step");
   command->require_subcommand(1);
   CLI::App* step = command->add_subcommand(
-      "step", "Time one training step; by the loss alone: beside two forward passes");
+      "step", "Time one training step; with zo methods also two forward passes, to compare");
   auto arguments = std::make_shared<BenchArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*step);
   step->add_option("--warmup", arguments->warmup,
-                   "steps before the clock runs (negative: 5, on a GPU 12)")
+                   "untimed steps before the measurement (-1: 5, or 12 on a GPU)")
       ->capture_default_str();
-  step->add_option("--samples", arguments->samples, "timings taken")->capture_default_str();
-  step->add_flag("--json", arguments->json, "as JSON");
+  step->add_option("--samples", arguments->samples, "number of timings")->capture_default_str();
+  step->add_flag("--json", arguments->json, "print JSON");
   step->callback([arguments] { bench_step(*arguments); });
 }
 

@@ -78,7 +78,7 @@ int demo_command(const DemoArguments& arguments) {
   const RunConfig config = arguments.options->config(demo_defaults(device));
   const fs::path folder = demo_folder(config);
   fmt::print("{} on {}, {} epoch(s), budget {}, on {}\n", config.model.name, config.data.name,
-             config.train.epochs, config.device.budget,
+             config.train.epochs, config.device.budget.text(),
              device_text(choose_device(config.device.device)));
   RunConsole console(/*quiet=*/false);
   std::vector<ComparisonRow> rows;

@@ -17,8 +17,8 @@ void add_eval(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("eval", "Evaluate a run's latest checkpoint on its test set");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("run", arguments->run, "folder of the run")->required();
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     const EvaluationReport report = evaluate_run(arguments->run);
     if (arguments->json) {

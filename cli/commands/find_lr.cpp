@@ -83,11 +83,13 @@ std::string verdict(const Trial& trial) {
 void find_command(const FindArguments& arguments) {
   require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
           arguments.trial_steps);
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
+  for (const double rate : arguments.rates)
+    require(std::isfinite(rate) && rate > 0, "--rates", "must be positive numbers, got ", rate);
   watch_stop_signals();
   std::optional<Trial> best;
   fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
-             config.model.name, config.data.name, config.train.method, arguments.trial_steps,
+             config.model.name, config.data.name, config.train.method.name(), arguments.trial_steps,
              flag_of(config), "first loss", "last loss");
   const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
   for (const double rate : rates) {
@@ -97,7 +99,8 @@ void find_command(const FindArguments& arguments) {
     if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
   }
   if (!best) {
-    fmt::print("no rate makes the loss fall; try smaller ones with --rates, or more steps\n");
+    fmt::print(
+        "no learning rate makes the loss fall; try smaller ones with --rates, or more steps\n");
     return;
   }
   // What falls fastest at first is too much later on: noise grows with the rate, progress ends.
@@ -112,9 +115,14 @@ void add_find_lr(CLI::App& program) {
       program.add_subcommand("find-lr", "Try learning rates for a few steps each and suggest one");
   auto arguments = std::make_shared<FindArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
-  command->add_option("--rates", arguments->rates, "to try (default: seven, half a decade apart)")
+  command
+      ->add_option("--rates", arguments->rates,
+                   "learning rates to try (default: seven, each about 3 times the one before)")
       ->delimiter(',');
-  command->add_option("--trial-steps", arguments->trial_steps, "of each")->capture_default_str();
+  command
+      ->add_option("--trial-steps", arguments->trial_steps,
+                   "steps to train with each learning rate")
+      ->capture_default_str();
   command->callback([arguments] { find_command(*arguments); });
 }
 

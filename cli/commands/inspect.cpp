@@ -144,27 +144,32 @@ void add_inspect(CLI::App& program) {
     bool json = false;
   };
   CLI::App* command = program.add_subcommand(
-      "inspect", "Look into a run, a checkpoint, a safetensors file or what a model saves");
+      "inspect",
+      "Show what a run, a checkpoint or a safetensors file contains, or what a model saves");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("path", arguments->path, "run directory or file");
+  command->add_option("path", arguments->path,
+                      "folder of a run or checkpoint, or a safetensors file");
   command->add_flag("--saved", arguments->saved,
-                    "in place of a path: what a forward pass of these options saves for backward");
+                    "instead of a path: which activations a forward pass saves for backward");
   command->add_flag("--gradients", arguments->gradients,
-                    "of a run: how near gradients from coded activations are to exact ones");
+                    "of a run: error of gradients computed from compressed activations");
   GradientQuestions& questions = arguments->questions;
-  command->add_option("--ratios", questions.ratios, "--gradients: to code activations at")
+  command->add_option("--ratios", questions.ratios, "with --gradients: compression ratios to try")
       ->delimiter(',')
       ->default_str("10.2,12");
-  command->add_option("--samples", questions.samples, "--gradients: of the batch")
+  command->add_option("--samples", questions.samples, "with --gradients: samples per batch")
       ->capture_default_str();
-  command->add_option("--draws", questions.draws, "--gradients: of random offsets")
+  command
+      ->add_option("--draws", questions.draws,
+                   "with --gradients: number of random roundings to average over")
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_flag("--json", arguments->json, "print JSON");
   RunConfig defaults;
   defaults.train.batch = 4;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
   command->callback([arguments, defaults] {
-    const RunConfig config = arguments->options->config(defaults);
+    const RunConfig config =
+        arguments->options->config(defaults, arguments->saved ? Runs::One : Runs::Several);
     if (arguments->saved) {
       require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
               arguments->path, "'");

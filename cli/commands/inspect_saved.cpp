@@ -103,7 +103,7 @@ Json json_of(const SavedCensus& census) {
 void print_census(const RunConfig& config, const SavedCensus& census) {
   const auto a_sample = [&](std::int64_t bytes) { return byte_text(bytes / census.samples); };
   fmt::print("{}, method {}: what a forward pass saves, a sample\n\n", config.model.name,
-             config.train.method);
+             config.train.method.name());
   fmt::print("{:<52} {:>7} {:>10} {:>6}  {:<30} {:>8} {:>10}\n", "read by", "tensors", "bytes",
              "share", "for", "lossless", "held");
   std::int64_t held = 0;

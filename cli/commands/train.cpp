@@ -1,10 +1,12 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <string>
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
 #include "cli/run_console.h"
+#include "triaccel/models/model_zoo.h"
 #include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
@@ -20,7 +22,7 @@ struct TrainArguments {
 };
 
 int train_command(const TrainArguments& arguments) {
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
   if (arguments.print_config) {
     fmt::print("{}", to_toml(config));
     return 0;
@@ -32,17 +34,32 @@ int train_command(const TrainArguments& arguments) {
   return exit_code_of(summary);
 }
 
+std::string train_footer() {
+  std::string models;
+  for (const std::string& name : model_names()) models += (models.empty() ? "" : ", ") + name;
+  return "Models: " + models +
+         "\n\nA key of config.toml can also be set as key=value or table.key=value; --print-config "
+         "shows\nall keys.\n\n"
+         "Examples:\n"
+         "  triaccel train --model lenet5 --epochs 3\n"
+         "  triaccel train --model resnet18 --stem cifar --data cifar10 --data-root ~/data \\\n"
+         "    --method triaccel --budget 2GB --epochs 30\n"
+         "  triaccel train --model resnet18 --data fashion-mnist --activations compressed\n"
+         "  triaccel train --config runs/first/config.toml --lr 0.02 --name second";
+}
+
 }  // namespace
 
 void add_train(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("train", "Train a network");
-  command->footer("Any key can also be set as key=value or table.key=value.");
+  CLI::App* command = program.add_subcommand(
+      "train", "Train a network and write checkpoints, metrics and a report");
+  command->footer(train_footer());
   auto arguments = std::make_shared<TrainArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->add_flag("--print-config", arguments->print_config,
-                    "print the resolved configuration as TOML and stop");
-  command->add_flag("--json", arguments->json, "print the summary as JSON, on the last line");
-  command->add_flag("--quiet", arguments->quiet, "no progress");
+                    "print the configuration as TOML and do not train");
+  command->add_flag("--json", arguments->json, "print the summary as JSON");
+  command->add_flag("--quiet", arguments->quiet, "show no progress");
   command->callback([arguments, &exit_code] { exit_code = train_command(*arguments); });
 }
 

@@ -86,7 +86,7 @@ class Table {
     const fs::path folder = folder_of(planned);
     const RunConfig config = tuned(limited(planned), planned.group(), wanted_.grid, console_);
     fmt::print(stderr, "{}: lr {}, weight decay {}, budget {}\n", planned.name(), config.train.lr,
-               config.train.weight_decay, config.device.budget);
+               config.train.weight_decay, config.device.budget.text());
     const bool was_done = is_finished(folder);
     const RunSummary summary = run_in(folder, config, console_);
     TableRow row = table_row(summary);
@@ -150,8 +150,8 @@ RunConfig defaults() {
   config.train.epochs = 30;
   config.run.out = "runs/reproduce";
   // The budget is what FP32 took, to the byte: use it, and let steps that do not fit be redone.
-  config.control.rho_low = 0.94;
-  config.control.rho_high = 0.97;
+  config.control.batch_rules.rho_low = 0.94;
+  config.control.batch_rules.rho_high = 0.97;
   return config;
 }
 

@@ -74,15 +74,16 @@ std::vector<PlannedRow> planned_rows(const Reproduction& wanted) {
       for (const Line& line : lines_of(wanted))
         for (const std::int64_t seed : wanted.seeds) {
           PlannedRow planned{.config = config_of(wanted, line, model, data, seed)};
-          planned.row = {.table = wanted.table,
-                         .model = planned.config.model.name,
-                         .stem = model.starts_with("resnet") ? planned.config.model.stem : "",
-                         .data = data,
-                         .method = line.method,
-                         .configuration = line.configuration,
-                         .seed = static_cast<std::uint64_t>(seed),
-                         .epochs = wanted.epochs,
-                         .timed = !wanted.shared};
+          planned.row = {
+              .table = wanted.table,
+              .model = planned.config.model.name,
+              .stem = model.starts_with("resnet") ? std::string(planned.config.model.stem) : "",
+              .data = data,
+              .method = line.method,
+              .configuration = line.configuration,
+              .seed = static_cast<std::uint64_t>(seed),
+              .epochs = wanted.epochs,
+              .timed = !wanted.shared};
           rows.push_back(std::move(planned));
         }
   return rows;

@@ -154,7 +154,7 @@ TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
   for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
     if (precision == Precision::Fp16) {  // what the paper's rule gives every layer below tau_low
       config.control.policy = "paper";
-      config.control.tau_low = config.control.tau_high = 1e30;
+      config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;
     }
     for (std::int64_t layer = 0; layer < 5; ++layer) {
       OverflowingLayer run(config, layer, precision);

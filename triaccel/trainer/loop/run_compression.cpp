@@ -26,9 +26,9 @@ constexpr int kMostCorrections = 8;  // of plans whose error is not what was pre
 
 CompressionOptions compression_options(const RunConfig::Activations& wanted) {
   CompressionOptions options;
-  options.mode = wanted.keep == "coded"     ? CompressionMode::Ratio
-                 : wanted.keep == "bounded" ? CompressionMode::Error
-                                            : CompressionMode::Lossless;
+  options.mode = wanted.keep == "compressed" ? CompressionMode::Ratio
+                 : wanted.keep == "bounded"  ? CompressionMode::Error
+                                             : CompressionMode::Lossless;
   options.error_bound = wanted.error_bound;
   options.loop.adapt = wanted.adapt;
   options.loop.target_ratio = wanted.ratio;
@@ -65,12 +65,12 @@ bool is_finite(const CodeNoise& noise) {
 }  // namespace
 
 SavedStoreOptions saved_store_options(const RunConfig& config) {
-  const std::string& rounding = config.activations.rounding;
+  const ActivationRounding rounding = config.activations.rounding;
   // ActNN keeps a tensor as often as it is saved.
   return {.seed = static_cast<std::uint64_t>(config.train.seed),
-          .rounding = rounding == "dither"       ? kernels::Rounding::Dither
-                      : rounding == "stochastic" ? kernels::Rounding::Stochastic
-                                                 : kernels::Rounding::Nearest,
+          .rounding = rounding == ActivationRounding::Dither       ? kernels::Rounding::Dither
+                      : rounding == ActivationRounding::Stochastic ? kernels::Rounding::Stochastic
+                                                                   : kernels::Rounding::Nearest,
           .share = config.activations.keep != "actnn"};
 }
 
@@ -85,9 +85,10 @@ RunCompression::RunCompression(const RunConfig& config, RunParts& parts)
     : parts_(parts),
       others_(codec_of_others(config.activations.keep)),
       adapts_(config.activations.adapt),
-      look_every_(config.activations.look_every),
+      look_every_(config.activations.profile_every),
       policy_(compression_options(config.activations)) {
-  if (config.activations.prediction == "auto" && policy_.codes()) prediction_.emplace();
+  if (config.activations.prediction == BlockPredictionMode::Auto && policy_.codes())
+    prediction_.emplace();
 }
 
 bool RunCompression::look_due(std::int64_t step) const {

@@ -54,7 +54,7 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   if (wanted.keep == "lossless") return lossless_plans(survey.tensors);
   if (const SavedCodec others = codec_of_others(wanted.keep); others != SavedCodec::Raw)
     return uniform_plans(survey.tensors, {.codec = others}, settings.samples);
-  require(wanted.keep == "coded", "plans_of", "'", wanted.keep,
+  require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
           "' is planned from gradients, while a run trains");
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,
