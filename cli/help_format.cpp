@@ -50,15 +50,16 @@ std::string HelpFormat::make_option(const CLI::Option* option, bool is_positiona
 
 std::string HelpFormat::make_help(const CLI::App* app, std::string name,
                                   CLI::AppFormatMode mode) const {
-  std::string topics, own;
-  for (const std::string& group : app->get_groups()) {
+  std::string topics;
+  const auto group_text = [&](const std::string& group, const std::string& title) {
     const auto options = app->get_options([&](const CLI::Option* option) {
       return option->get_group() == group && option->nonpositional();
     });
-    if (group.empty() || options.empty()) continue;
-    const bool is_own = group == "Options";
-    (is_own ? own : topics) += make_group(is_own ? "Other options" : group, false, options);
-  }
+    return options.empty() ? "" : make_group(title, false, options);
+  };
+  for (const std::string& group : app->get_groups())
+    if (!group.empty() && group != "Options") topics += group_text(group, group);
+  const std::string own = group_text("Options", topics.empty() ? "Options" : "Other options");
   return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) + topics +
          own + make_subcommands(app, mode) + "\n" + make_footer(app);
 }

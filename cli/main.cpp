@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   CLI::App program("Train PyTorch models in the memory you have, as fast as the device allows.",
                    "triaccel");
   program.formatter(std::make_shared<HelpFormat>());
+  program.set_help_flag("-h,--help", "show this help");
   program.require_subcommand(1);
   program.set_version_flag("-v,--version", text("triaccel ", version(), " (", build_commit(), ")"),
                            "show the version");

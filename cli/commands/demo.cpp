@@ -107,7 +107,7 @@ int demo_command(const DemoArguments& arguments) {
 
 void add_demo(CLI::App& program, int& exit_code) {
   CLI::App* command =
-      program.add_subcommand("demo", "Train with every method and compare (what 'make demo' runs)");
+      program.add_subcommand("demo", "Compare fp32, amp and triaccel on a small network");
   auto arguments = std::make_shared<DemoArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments, &exit_code] { exit_code = demo_command(*arguments); });

@@ -90,12 +90,14 @@ void add_doctor(CLI::App& program, int& exit_code) {
     std::string data, root;
     bool json = false;
   };
-  CLI::App* command = program.add_subcommand("doctor", "What this machine can do, as tried now");
+  CLI::App* command =
+      program.add_subcommand("doctor", "Check what this machine can do, and data sets");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
-  command->add_option("--data", arguments->data, "check this data set instead, record by record");
-  command->add_option("--data-root", arguments->root, "the set's folder, or one that holds it");
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("--data", arguments->data, "check every record of this data set instead");
+  command->add_option("--data-root", arguments->root,
+                      "folder of the data set, or the folder that contains it");
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments, &exit_code] {
     if (!arguments->data.empty()) {
       if (!check_data(arguments->data, arguments->root, arguments->json)) exit_code = kData;

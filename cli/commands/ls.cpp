@@ -73,10 +73,10 @@ void add_ls(CLI::App& program) {
     std::string root = "runs";
     bool json = false;
   };
-  CLI::App* command = program.add_subcommand("ls", "List runs");
+  CLI::App* command = program.add_subcommand("ls", "List the runs below a folder");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("folder", arguments->root, "where the runs are")->capture_default_str();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("folder", arguments->root, "folder of the runs")->capture_default_str();
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     std::vector<Listed> runs;
     if (arguments->root == "runs" && !std::filesystem::exists("runs")) {

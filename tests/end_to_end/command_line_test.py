@@ -57,6 +57,11 @@ class Train(unittest.TestCase):
                 train("--steps", 2, cwd=folder)
                 self.assertTrue((folder / "runs" / expected / "summary.json").exists())
 
+    def test_shows_the_batch_that_an_epoch_allows(self):
+        with scratch_folder() as folder:
+            summary = train("--batch", 100000, "--steps", 2, "--out", folder / "run")
+            self.assertEqual(summary["batch_final"], 512)
+
     def test_trains_with_amp(self):
         with scratch_folder() as folder:
             self.assertEqual(train("--method", "amp", "--steps", 4, "--out",

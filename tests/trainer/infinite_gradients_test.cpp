@@ -88,7 +88,8 @@ RunConfig fragile_run() {
   RunConfig config = digits_run();
   config.train.batch = 8;
   config.data.train_samples = 48;
-  config.control.batch = config.control.curvature = "off";
+  config.control.batch = "off";
+  config.control.curvature = "off";
   config.device.threads = 1;
   return config;
 }

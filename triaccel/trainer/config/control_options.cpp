@@ -131,7 +131,7 @@ void add_control_options(std::vector<Option>& all) {
       .strictly_with(kControlLoop);
   o.topic(topics::kMemory);
   o.add("--precision", "precision", &O::precision,
-        "triaccel: auto (chosen per layer while training), fp32, bf16, fp16 or off")
+        "triaccel: auto (chosen per layer), fp32, bf16, fp16 or off")
       .everyday()
       .strictly_with(kControlLoop);
   o.topic(topics::kCurvature);

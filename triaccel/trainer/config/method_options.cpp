@@ -121,13 +121,13 @@ void add_activation_options(std::vector<Option>& all) {
   OptionTable a(
       all, "activations", topics::kMemory, [](auto& c) -> auto& { return c.activations; });
   a.add("--activations", "keep", &A::keep,
-        "how activations wait for backward: raw, lossless, compressed or bounded")
+        "how to save activations: raw, lossless, compressed or bounded")
       .everyday()
       .one_of(activation_modes)
       .renamed(ActivationMode::kFormerName, "compressed")
       .strictly_with(kBackprop);
   a.add("--activation-ratio", "ratio", &A::ratio,
-        "compressed: how many times smaller than in FP32, in [1, 32]")
+        "compressed: how many times smaller than in FP32, 1 to 32")
       .everyday()
       .between(1, 32)
       .only_with(kCompressed);

@@ -49,7 +49,7 @@ void add_train_options(std::vector<Option>& all) {
   OptionTable t(
       all, "train", topics::kTraining, [](auto& c) -> auto& { return c.train; });
   t.add("--method", "method", &T::method,
-        "how to train: fp32, amp, triaccel, zo, elasticzo or elasticzo-int8")
+        "fp32, amp, triaccel, zo, elasticzo or elasticzo-int8 (see below)")
       .everyday();
   t.add("--epochs", "epochs", &T::epochs, "passes over the training set").everyday().above(0, 1e6);
   t.add("--steps", "steps", &T::steps, "optimizer steps, instead of --epochs (0: use --epochs)")
@@ -109,12 +109,10 @@ void add_model_options(std::vector<Option>& all) {
   using M = RunConfig::Model;
   OptionTable m(
       all, "model", topics::kData, [](auto& c) -> auto& { return c.model; });
-  m.add("--model", "name", &M::name,
-        "network to train, such as resnet18, vgg16-bn or vit-small (all are listed below)")
+  m.add("--model", "name", &M::name, "network, such as resnet18 or vit-small (all: see below)")
       .everyday()
       .one_of(models);
-  m.add("--stem", "stem", &M::stem,
-        "first layers, for images of about 224 (imagenet) or 32 (cifar)")
+  m.add("--stem", "stem", &M::stem, "first layers for large (imagenet) or small (cifar) images")
       .everyday()
       .only_with(kStem);
   m.add("--width", "width", &M::width, "channels of the first layer (0: as published)")
@@ -133,8 +131,7 @@ void add_data_options(std::vector<Option>& all) {
   using D = RunConfig::Data;
   OptionTable d(
       all, "data", topics::kData, [](auto& c) -> auto& { return c.data; });
-  d.add("--data", "name", &D::name,
-        "synthetic, fashion-mnist, mnist, cifar10, cifar100, modelnet40 or text")
+  d.add("--data", "name", &D::name, "data set, such as synthetic or cifar10 (all: see below)")
       .everyday()
       .one_of(all_data_names);
   d.add("--data-root", "root", &D::root, "folder of the data set, or the folder that contains it")
