@@ -18,9 +18,6 @@ enum class BadData {
   Report,  // never an error: the good records, possibly none, and the list of every defect
 };
 
-/// "fail", "skip" or "report"; `who` names the option in the error.
-BadData parse_bad_data(std::string_view written, std::string_view who);
-
 /// Converts from BadData, so that read_cifar10(folder, BadData::Skip) reads as it should.
 struct BadDataRule {
   BadDataRule(BadData mode_ = BadData::Fail, double max_share_ = 0.001)

@@ -198,6 +198,15 @@ TEST(Resolved, RefusesNamesThatLeaveTheFolderOfRuns) {
 }
 
 TEST(Choice, IsParsedWhereItIsAssigned) {
+  EXPECT_EQ(Choice<BadData>("fail"), BadData::Fail);
+  EXPECT_EQ(Choice<BadData>("skip"), BadData::Skip);
+  EXPECT_EQ(Choice<BadData>("report"), BadData::Report);
+  try {
+    Choice<BadData>("repot");
+    FAIL() << "a typo was taken";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'report'"), std::string::npos);
+  }
   RunConfig config;
   config.train.method = "elasticzo-int8";
   EXPECT_EQ(config.train.method, TrainMethod::ElasticZoInt8);

@@ -33,48 +33,40 @@ std::vector<std::string> activation_modes() {
 void add_zeroth_order_options(std::vector<Option>& all) {
   using Z = RunConfig::ZerothOrder;
   OptionTable z(
-      all, "zeroth_order", topics::kZeroth, [](auto& c) -> auto& { return c.zeroth_order; });
+      all, "zeroth_order", topics::kZeroth, [](auto& c) -> auto& { return c.zeroth_order; }, &kZo);
   z.add("--zo-lr", "zo_lr", &Z::lr,
         "learning rate of zeroth-order layers (0: 6e-5, or 2e-5 with elasticzo)")
       .between(0, 1e9)
-      .only_with(kZo)
       .filled_in();
   z.add("--zo-decay", "zo_decay", &Z::decay, "factor on --zo-lr every --zo-decay-epochs")
-      .above(0, 1)
-      .only_with(kZo);
+      .above(0, 1);
   z.add("--zo-decay-epochs", "zo_decay_epochs", &Z::decay_epochs,
         "epochs between two decays of --zo-lr")
-      .above(0, 1e9)
-      .only_with(kZo);
+      .above(0, 1e9);
   z.add("--zo-epsilon", "zo_epsilon", &Z::epsilon, "size of the random perturbation of the weights")
-      .above(0, 10)
-      .only_with(kZo);
+      .above(0, 10);
   z.add("--zo-directions", "zo_directions", &Z::directions,
         "random directions per step, with two forward passes each")
       .between(1, 256)
-      .only_with(kZo)
-      .strictly_with(kFloats);
+      .strictly_with(kFloats)
+      .only_with(kZo);
   z.add("--zo-one-sided", "zo_one_sided", &Z::one_sided,
         "one forward pass per direction, and one at the unperturbed weights")
-      .only_with(kZo)
-      .strictly_with(kFloats);
+      .strictly_with(kFloats)
+      .only_with(kZo);
   z.add("--zo-sign", "zo_sign", &Z::sign, "use only the sign of the estimated slope")
       .only_with(kEstimates);
-  z.add("--zo-clip", "zo_clip", &Z::clip, "clip the estimated slope (0: off)")
-      .between(0, 1e9)
-      .only_with(kZo);
+  z.add("--zo-clip", "zo_clip", &Z::clip, "clip the estimated slope (0: off)").between(0, 1e9);
   z.add("--zo-momentum", "zo_momentum", &Z::momentum,
         "momentum over the last steps, whose directions are generated again")
       .below(0, 1)
-      .only_with(kZo)
-      .strictly_with(kFloats);
+      .strictly_with(kFloats)
+      .only_with(kZo);
   z.add("--zo-momentum-steps", "zo_momentum_steps", &Z::momentum_steps,
         "number of past steps that --zo-momentum covers")
-      .between(1, 64)
-      .only_with(kZo);
+      .between(1, 64);
   z.add("--zo-augment", "zo_augment", &Z::augment,
-        "apply --augment under zo and elasticzo, too (off by default: they underfit)")
-      .only_with(kZo);
+        "apply --augment under zo and elasticzo, too (off by default: they underfit)");
   z.add("--clean-pass", "clean_pass", &Z::clean_pass,
         "elasticzo: backpropagate from an extra pass with unperturbed weights")
       .only_with(kBoundary);
@@ -93,27 +85,21 @@ void add_zeroth_order_options(std::vector<Option>& all) {
 void add_int8_options(std::vector<Option>& all) {
   using I = RunConfig::Int8;
   OptionTable i(
-      all, "int8", topics::kInt8, [](auto& c) -> auto& { return c.int8; });
+      all, "int8", topics::kInt8, [](auto& c) -> auto& { return c.int8; }, &kInt8);
   i.add("--int8-conventions", "conventions", &I::conventions,
-        "one exponent per sample, or paper: per tensor, with its rounding and shifts")
-      .only_with(kInt8);
+        "one exponent per sample, or paper: per tensor, with its rounding and shifts");
   i.add("--int8-rate", "rate_exponent", &I::rate_exponent,
-        "zeroth-order step size is 2^-N: N such as 4, or 3-6 to change it over the run")
-      .only_with(kInt8);
+        "zeroth-order step size is 2^-N: N such as 4, or 3-6 to change it over the run");
   i.add("--int8-bits", "gradient_bits", &I::gradient_bits,
-        "bits of backpropagated updates: such as 3, or 4-1 to change them over the run")
-      .only_with(kInt8);
+        "bits of backpropagated updates: such as 3, or 4-1 to change them over the run");
   i.add("--int8-reach", "reach", &I::reach,
         "largest perturbation, in units of a weight (-1: as recommended for the network)")
-      .between(-1, int8::kMostReach)
-      .only_with(kInt8);
+      .between(-1, int8::kMostReach);
   i.add("--int8-micro-batch", "int8_micro_batch", &I::micro_batch,
         "samples per forward pass (0: the whole batch)")
-      .at_least(0)
-      .only_with(kInt8);
+      .at_least(0);
   i.add("--int8-kernel", "kernel", &I::kernel,
-        "CPU kernel: auto, scalar, neon, sdot, smmla, avx2, avxvnni, vnni (same results)")
-      .only_with(kInt8);
+        "CPU kernel: auto, scalar, neon, sdot, smmla, avx2, avxvnni, vnni (same results)");
 }
 
 void add_activation_options(std::vector<Option>& all) {

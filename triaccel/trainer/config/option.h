@@ -32,7 +32,7 @@ struct Condition {
 };
 
 /// One option of a run: where it stands in configuration files, its flag, its help, what it may be
-/// and when it has an effect. The functions below `add` complete a declaration.
+/// and when it has an effect. Declared by OptionTable::add and the functions that return Option&.
 struct Option {
   enum class Kind { Switch, Whole, Number, Text, Choice };
 
@@ -60,14 +60,10 @@ struct Option {
   Option& one_of(std::vector<std::string> (*known)()) { return values = known, *this; }
   Option& at_least(double low) { return range = {.low = low}, *this; }
   Option& between(double low, double high) { return range = {low, high}, *this; }
-  Option& above(double low, double high) {
-    return range = {low, high, true}, *this;
-  }  // (low, high]
+  Option& above(double low, double high) { return range = {low, high, true}, *this; }
   Option& below(double low, double high) { return range = {low, high, false, true}, *this; }
   Option& only_with(const Condition& when) { return condition = &when, *this; }
-  Option& strictly_with(const Condition& when) {
-    return strict = &when, condition == nullptr ? only_with(when) : *this;
-  }
+  Option& strictly_with(const Condition& when) { return strict = &when, only_with(when); }
   Option& filled_in() { return is_filled_in = true, *this; }
 
   /// What is wrong with a value, to follow the option's name: "must lie in [0, 1), got 3"; "" when
@@ -89,13 +85,14 @@ struct Option {
   void require_effect(const RunConfig& config, const Condition* needed) const;
 };
 
-/// Adds the options of one table of the configuration file, whose values `Access` finds.
+/// Adds the options of one table of the configuration file, whose values `Access` finds and which
+/// have an effect when `condition` holds, unless they say otherwise.
 template <typename Access>
 class OptionTable {
  public:
   OptionTable(std::vector<Option>& into, std::string_view table, std::string_view topic,
-              Access access)
-      : into_(into), table_(table), topic_(topic), access_(access) {}
+              Access access, const Condition* condition = nullptr)
+      : into_(into), table_(table), topic_(topic), access_(access), condition_(condition) {}
 
   /// The heading of what is added next.
   void topic(std::string_view name) { topic_ = name; }
@@ -109,6 +106,7 @@ class OptionTable {
     option.flag = flag;
     option.help = help;
     option.topic = topic_;
+    option.condition = condition_;
     option.get = [access = access_, member](const RunConfig& config) -> TomlValue {
       return stored(access(config).*member);
     };
@@ -152,6 +150,7 @@ class OptionTable {
   std::vector<Option>& into_;
   std::string_view table_, topic_;
   Access access_;
+  const Condition* condition_;
 };
 
 }  // namespace triaccel
