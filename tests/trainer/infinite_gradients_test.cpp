@@ -132,7 +132,8 @@ struct BrokenInFp16 : FragileRun {
 TEST(InfiniteGradients, LiftTheirLayerAloneAfterThreeSkips) {
   RunConfig config = fragile_run();
   config.control.policy = "paper";
-  config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;  // FP16 from the first decision on
+  config.control.precision_rules.tau_low = config.control.precision_rules.tau_high =
+      1e30;  // FP16 from the first decision on
   config.train.control_interval = 1000;
   config.train.epochs = 4;
   for (std::int64_t layer = 0; layer < kLayers; ++layer) {

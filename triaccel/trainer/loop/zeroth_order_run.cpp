@@ -20,8 +20,8 @@ ZerothOrderOptions zeroth_order_options(const RunConfig& config) {
 
 void redo_zeroth_order(const Network& network, const RunConfig& config,
                        std::span<const ZerothOrderStep> steps) {
-  require(config.train.method == TrainMethod::Zo, "redo_zeroth_order", "method '", config.train.method,
-          "' trains layers by backpropagation, which its slopes do not tell");
+  require(config.train.method == TrainMethod::Zo, "redo_zeroth_order", "method '",
+          config.train.method, "' trains layers by backpropagation, which its slopes do not tell");
   ZerothOrder zeroth(zeroth_order_options(config), parameters_of(network));
   zeroth.follow({static_cast<std::size_t>(network.layers.size()),
                  LayerPlan{.gradient = GradientSource::ZerothOrder}});
