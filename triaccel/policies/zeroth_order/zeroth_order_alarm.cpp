@@ -9,7 +9,7 @@
 namespace triaccel {
 namespace {
 
-constexpr double kKeptAverages = 0.9;     // of the averages, an interval
+constexpr double kKeptAverages = 0.9;    // of the averages, an interval
 constexpr std::int64_t kFirstTicks = 20;  // before the averages mean anything
 constexpr std::int64_t kHighTicks = 10;
 constexpr double kRise = 0.05;       // of the best loss: less is no rise
