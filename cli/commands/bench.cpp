@@ -38,7 +38,7 @@ double held_ratio(const SavedCounts& saved) {
 }
 
 void bench_step(const BenchArguments& arguments) {
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
   const c10::Device device = choose_device(config.device.device);
   const StepTimingOptions options{.warmup_steps = arguments.warmup,
                                   .samples = arguments.samples,
@@ -51,11 +51,11 @@ void bench_step(const BenchArguments& arguments) {
   if (arguments.json) {
     nlohmann::ordered_json json = {{"bench", "step"},
                                    {"model", config.model.name},
-                                   {"stem", config.model.stem},
+                                   {"stem", config.model.stem.name()},
                                    {"data", config.data.name},
                                    {"image_size", config.data.image_size},
                                    {"batch", config.train.batch},
-                                   {"method", config.train.method},
+                                   {"method", config.train.method.name()},
                                    {"device", device_text(device)},
                                    {"ms", timing.ms},
                                    {"ms_p10", timing.ms_p10},
@@ -65,7 +65,7 @@ void bench_step(const BenchArguments& arguments) {
                                    {"reserved_mb", megabytes(timing.peak_reserved_bytes)},
                                    {"commit", build_commit()}};
     if (timing.saved) {
-      json["activations"] = config.activations.keep;
+      json["activations"] = config.activations.keep.name();
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
       json["fp32_mb"] = megabytes(timing.saved->fp32_bytes);
@@ -83,8 +83,8 @@ void bench_step(const BenchArguments& arguments) {
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem,
-             config.train.batch, config.train.method, device_text(device));
+  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem.name(),
+             config.train.batch, config.train.method.name(), device_text(device));
   fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
              timing.ms_p90);
   fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, without the data set\n",
@@ -127,16 +127,17 @@ void bench_largest_batch(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measure performance");
+  CLI::App* command =
+      program.add_subcommand("bench", "Measure the speed and memory of a training step");
   command->require_subcommand(1);
   CLI::App* step = command->add_subcommand(
-      "step", "Time one training step (zeroth-order methods: compared with two forward passes)");
+      "step", "Time one training step; with zo methods also two forward passes, to compare");
   auto arguments = std::make_shared<BenchArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*step);
   step->add_option("--warmup", arguments->warmup,
-                   "steps before timing starts (-1: 5 on a CPU, 12 on a GPU)")
+                   "untimed steps before the measurement (-1: 5, or 12 on a GPU)")
       ->capture_default_str();
-  step->add_option("--samples", arguments->samples, "number of timed steps")->capture_default_str();
+  step->add_option("--samples", arguments->samples, "number of timings")->capture_default_str();
   step->add_flag("--json", arguments->json, "print JSON");
   step->callback([arguments] { bench_step(*arguments); });
   CLI::App* largest = command->add_subcommand(

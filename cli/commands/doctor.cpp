@@ -92,11 +92,12 @@ void add_doctor(CLI::App& program, int& exit_code) {
     bool json = false;
   };
   CLI::App* command =
-      program.add_subcommand("doctor", "Check what this machine supports, or check a data set");
+      program.add_subcommand("doctor", "Check what this machine can do, and data sets");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
   command->add_option("--data", arguments->data, "check every record of this data set instead");
-  command->add_option("--data-root", arguments->root, "folder of the data set, or its parent");
+  command->add_option("--data-root", arguments->root,
+                      "folder of the data set, or the folder that contains it");
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments, &exit_code] {
     if (!arguments->data.empty()) {

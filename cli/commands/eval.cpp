@@ -21,7 +21,7 @@ void add_eval(CLI::App& program) {
   command->footer(
       "Without a run: the weights of --init-from on the test set of the other options.");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "run directory");
+  command->add_option("run", arguments->run, "folder of the run");
   command->add_flag("--json", arguments->json, "print JSON");
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments] {

@@ -81,11 +81,13 @@ std::string verdict(const Trial& trial) {
 int find_command(const FindArguments& arguments) {
   require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
           arguments.trial_steps);
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
+  for (const double rate : arguments.rates)
+    require(std::isfinite(rate) && rate > 0, "--rates", "must be positive numbers, got ", rate);
   watch_stop_signals();
   std::optional<Trial> best;
   fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
-             config.model.name, config.data.name, config.train.method, arguments.trial_steps,
+             config.model.name, config.data.name, config.train.method.name(), arguments.trial_steps,
              flag_of(config), "first loss", "last loss");
   const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
   for (const double rate : rates) {
@@ -116,9 +118,11 @@ void add_find_lr(CLI::App& program, int& exit_code) {
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command
       ->add_option("--rates", arguments->rates,
-                   "learning rates to try (default: seven, half a decade apart)")
+                   "learning rates to try (default: seven, each about 3 times the one before)")
       ->delimiter(',');
-  command->add_option("--trial-steps", arguments->trial_steps, "steps per learning rate")
+  command
+      ->add_option("--trial-steps", arguments->trial_steps,
+                   "steps to train with each learning rate")
       ->capture_default_str();
   command->callback([arguments, &exit_code] { exit_code = find_command(*arguments); });
 }

@@ -173,7 +173,8 @@ void add_inspect(CLI::App& program) {
   defaults.train.batch = 4;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
   command->callback([arguments, defaults] {
-    const RunConfig config = arguments->options->config(defaults);
+    const RunConfig config =
+        arguments->options->config(defaults, arguments->saved ? Runs::One : Runs::Several);
     if (arguments->saved) {
       require(arguments->path.empty(), "inspect --saved", "does not take a path, got '",
               arguments->path, "'");

@@ -42,8 +42,8 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
     for (const double price : {prices.back(), prices.front()})
       for (const bool by_layer : {false, true}) {
         SavedSettings& ours = add(fmt::format("compressed {:g}x, drop price {:g}{}", ratio, price,
-                                              by_layer ? ", per layer" : ""),
-                                  "coded");
+                                              by_layer ? ", by layer" : ""),
+                                  "compressed");
         ours.activations.ratio = ratio;
         ours.activations.rounding = wanted.rounding;
         ours.drop_price = price;
@@ -59,7 +59,7 @@ RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
   config.model.init_from = (newest.path / kWeightsFile).string();
   config.train.batch = wanted.samples;
   config.train.accumulate = 1;
-  config.device.budget = "none";
+  config.device.budget = {};
   return config;
 }
 
@@ -84,9 +84,9 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
     if (!json)
       fmt::print("{:<38} {:>7.2f} {:>10.3g} {:>10.2g} {:>9.6f}\n", question.label,
                  quality.held_ratio, quality.error, quality.bias, quality.cosine);
-    const bool ours = question.settings.activations.keep == "coded";
+    const bool ours = question.settings.activations.keep == "compressed";
     rows.push_back({{"model", config.model.name},
-                    {"activations", question.settings.activations.keep},
+                    {"activations", question.settings.activations.keep.name()},
                     {"target_ratio", ours ? Json(question.settings.activations.ratio) : Json()},
                     {"drop_price", ours ? Json(question.settings.drop_price) : Json()},
                     {"by_layer", ours ? Json(question.settings.by_layer) : Json()},

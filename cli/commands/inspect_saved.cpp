@@ -106,7 +106,7 @@ void print_census(const RunConfig& config, const SavedCensus& census) {
     return byte_text(bytes / census.samples);
   };
   fmt::print("{}, method {}: activations saved by a forward pass, per sample\n\n",
-             config.model.name, config.train.method);
+             config.model.name, config.train.method.name());
   fmt::print("{:<52} {:>7} {:>10} {:>6}  {:<30} {:>8} {:>10}\n", "read by", "tensors", "bytes",
              "share", "purpose", "lossless", "stored");
   std::int64_t held = 0;

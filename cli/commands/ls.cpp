@@ -79,9 +79,9 @@ void add_ls(CLI::App& program) {
     std::string root = "runs";
     bool json = false;
   };
-  CLI::App* command = program.add_subcommand("ls", "List runs");
+  CLI::App* command = program.add_subcommand("ls", "List the runs below a folder");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("folder", arguments->root, "folder with the runs")->capture_default_str();
+  command->add_option("folder", arguments->root, "folder of the runs")->capture_default_str();
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     std::vector<Listed> runs;

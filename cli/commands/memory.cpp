@@ -72,6 +72,9 @@ void memory_command(const MemoryArguments& arguments) {
           "must lie in [1, ", int8::kMostWorkers, "], got ", arguments.threads);
   require(arguments.micro_batch >= 0, "--micro-batch", "must not be negative, got ",
           arguments.micro_batch);
+  for (const std::int64_t batch : arguments.batches)
+    require(batch >= 1 && batch <= 1 << 24, "--batch", "must lie in [1, ", 1 << 24, "], got ",
+            batch);
   const int8::Network network = arguments.model == "lenet5" ? int8::lenet5({}) : int8::pointnet({});
   fmt::print("Predicted memory of a training step of {}, from shapes; 1 MB = 1e6 bytes.\n",
              arguments.model);
@@ -98,16 +101,15 @@ void add_memory(CLI::App& program) {
   command->add_option("--model", arguments->model, "lenet5 or pointnet")
       ->check(CLI::IsMember({"lenet5", "pointnet"}))
       ->capture_default_str();
-  command->add_option("--batch", arguments->batches, "batch sizes")
+  command->add_option("--batch", arguments->batches, "batch sizes, separated by commas")
       ->delimiter(',')
       ->default_str("32,256");
   command
       ->add_option("--micro-batch", arguments->micro_batch,
-                   "INT8: samples processed at a time (0: all)")
+                   "INT8: samples per forward pass (0: the whole batch)")
       ->capture_default_str();
   command
-      ->add_option("--threads", arguments->threads,
-                   "INT8: number of threads, each with its own working memory")
+      ->add_option("--threads", arguments->threads, "INT8: CPU threads, each with its own buffers")
       ->capture_default_str();
   command->callback([arguments] { memory_command(*arguments); });
 }

@@ -37,11 +37,12 @@ int resume_command(const ResumeArguments& arguments) {
 }  // namespace
 
 void add_resume(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("resume", "Resume an interrupted run");
+  CLI::App* command =
+      program.add_subcommand("resume", "Continue an interrupted run from its latest checkpoint");
   auto arguments = std::make_shared<ResumeArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_flag("--json", arguments->json, "print the summary as JSON, on the last line");
-  command->add_flag("--quiet", arguments->quiet, "no progress output");
+  command->add_option("run", arguments->run, "folder of the run")->required();
+  command->add_flag("--json", arguments->json, "print the summary as JSON");
+  command->add_flag("--quiet", arguments->quiet, "show no progress");
   command->callback([arguments, &exit_code] { exit_code = resume_command(*arguments); });
 }
 

@@ -10,8 +10,7 @@
 namespace triaccel::cli {
 
 void add_version(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("version", "Show version, commit and libtorch version");
+  CLI::App* command = program.add_subcommand("version", "Show version, commit and libtorch");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "print JSON");
   command->callback([json] {

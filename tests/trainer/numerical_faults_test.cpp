@@ -282,7 +282,7 @@ struct OverflowingForward : WatchedRun {
 RunConfig all_fp16_run() {
   RunConfig config = faulty_run();
   config.control.policy = "paper";
-  config.control.tau_low = config.control.tau_high = 1e30;
+  config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;
   config.control.curvature = "off";
   config.train.control_interval = 40;
   return config;

@@ -1,11 +1,8 @@
 #include "triaccel/formats/bad_data.h"
 
-#include <array>
 #include <bitset>
 #include <string>
 #include <utility>
-
-#include "triaccel/base/nearest_name.h"
 
 namespace triaccel {
 namespace {
@@ -48,14 +45,6 @@ bool mended_by_dropping(Defect defect) {
 }
 
 }  // namespace
-
-BadData parse_bad_data(std::string_view written, std::string_view who) {
-  static const std::array<std::string, 3> names = {"fail", "skip", "report"};
-  constexpr std::array<BadData, 3> modes = {BadData::Fail, BadData::Skip, BadData::Report};
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (written == names[i]) return modes[i];
-  throw UsageError(text("[", who, "] unknown value '", written, "'", suggestion(written, names)));
-}
 
 std::string_view defect_name(Defect defect) {
   switch (defect) {

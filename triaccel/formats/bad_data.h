@@ -18,10 +18,7 @@ enum class BadData {
   Report,  // never throws: returns the good records, possibly none, and all defects
 };
 
-/// "fail", "skip" or "report"; `who` names the option in the error.
-BadData parse_bad_data(std::string_view written, std::string_view who);
-
-/// Converts implicitly from BadData, for read_cifar10(folder, BadData::Skip).
+/// Converts from BadData, so that read_cifar10(folder, BadData::Skip) reads as it should.
 struct BadDataRule {
   BadDataRule(BadData mode_ = BadData::Fail, double max_share_ = 0.001)
       : mode(mode_), max_share(max_share_) {}

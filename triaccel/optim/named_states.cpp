@@ -23,7 +23,7 @@ NamedStates::NamedStates(std::string kind, TensorBundle& bundle, kernels::Moment
     : kind_(std::move(kind)), seed_(state_noise_seed(options)) {
   const int which = moment == kernels::Moment::First ? 1 : 2;
   if (options.state == StateFormat::Fp8) coded_ = moment;
-  tensors_ = coded_ ? bundle.add_coded_state(which) : bundle.add_state(which);
+  tensors_ = coded_ ? bundle.add_quantized_state(which) : bundle.add_state(which);
 }
 
 void NamedStates::append_to(std::vector<StateView>& states,
@@ -44,7 +44,7 @@ void NamedStates::restore(const StateMap& saved, const std::vector<ParameterRef>
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const std::string name = kind_ + "/" + owners[i].name;
     if (coded_)
-      restore_coded_state(tensors_[i], *coded_, owners[i].tensor, saved, name, seed_);
+      restore_quantized_state(tensors_[i], *coded_, owners[i].tensor, saved, name, seed_);
     else
       restore_tensor(tensors_[i], saved, name);
   }

@@ -120,7 +120,7 @@ TEST(Train, CallsBestWhatWasBestOnTheHeldOutSamplesUpToTheLastEpoch) {
 
 TEST(Train, TakesALargestBatchBelowTheUsualSmallest) {
   RunConfig config = digits_run();
-  config.train.batch = config.control.largest_batch = 4;
+  config.train.batch = config.control.batch_rules.largest = 4;
   config.train.steps = 3;
   EXPECT_EQ(train(make_model({.name = "lenet5", .input_channels = 1, .image_size = 28}), config)
                 .batch_largest,
@@ -278,7 +278,7 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   config.train.control_interval = 2;
   config.activations.keep = "coded";
   config.activations.ratio = 24;  // codes whose noise is answered
-  config.activations.look_every = 3;
+  config.activations.profile_every = 3;
   config.activations.prediction = "auto";
   config.device.threads = 1;
   const ScratchFolder scratch;

@@ -21,12 +21,12 @@ constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3}
 }  // namespace
 
 SavedStoreOptions saved_store_options(const RunConfig& config) {
-  const std::string& rounding = config.activations.rounding;
+  const ActivationRounding rounding = config.activations.rounding;
   const auto registered = find_registered_codec(config.activations.keep);
   return {.seed = static_cast<std::uint64_t>(config.train.seed),
-          .rounding = rounding == "dither"       ? kernels::Rounding::Dither
-                      : rounding == "stochastic" ? kernels::Rounding::Stochastic
-                                                 : kernels::Rounding::Nearest,
+          .rounding = rounding == ActivationRounding::Dither       ? kernels::Rounding::Dither
+                      : rounding == ActivationRounding::Stochastic ? kernels::Rounding::Stochastic
+                                                                   : kernels::Rounding::Nearest,
           .share = !registered || registered_codec(*registered).shares()};
 }
 

@@ -13,73 +13,63 @@ namespace triaccel {
 namespace {
 
 /// "auto" leaves what the policy set has: the paper couples nothing, robust takes AdaScale's gain.
-RateRule rate_rule(const std::string& name, RateRule of_the_set) {
-  if (name == "auto") return of_the_set;
-  for (const RateRule rule : {RateRule::None, RateRule::Linear, RateRule::Sqrt, RateRule::AdaScale})
-    if (name_of(rule) == name) return rule;
-  throw UsageError(text("[--batch-rate] unknown value '", name, "'"));
-}
-
-BatchMode batch_mode(const std::string& name) {
-  for (const BatchMode mode : {BatchMode::Off, BatchMode::Elastic, BatchMode::Micro})
-    if (name_of(mode) == name) return mode;
-  throw UsageError(text("[--batch-control] unknown value '", name, "'"));
+RateRule rate_rule(BatchRate wanted, RateRule of_the_set) {
+  switch (wanted) {
+    case BatchRate::Auto:
+      return of_the_set;
+    case BatchRate::None:
+      return RateRule::None;
+    case BatchRate::Linear:
+      return RateRule::Linear;
+    case BatchRate::Sqrt:
+      return RateRule::Sqrt;
+    case BatchRate::AdaScale:
+      return RateRule::AdaScale;
+  }
+  return of_the_set;
 }
 
 BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
                            const BatchOptions& of_the_set) {
   const RunConfig::Control& control = config.control;
   const MemoryReport memory = parts.on.gauge.read();
-  const BatchMode mode = batch_mode(control.batch);
-  const bool scheduled = control.batch_growth == "schedule";
-  std::int64_t smallest = mode == BatchMode::Micro ? 2 : of_the_set.smallest;
-  smallest = std::min(smallest, parts.plan.batch_size);
-  if (control.largest_batch > 0) smallest = std::min(smallest, control.largest_batch);
-  return {.mode = mode,
-          // The budget is what the device's allocator takes, cached blocks included.
-          .signal = parts.on.device.is_cuda() ? MemorySignal::Reserved : MemorySignal::Peak,
-          // What is free, and what we hold already, weights and data among it.
-          .device_bytes = device_free_bytes(parts.on.device) +
-                          (parts.on.device.is_cuda() ? memory.reserved : memory.used),
-          .rho_low = control.rho_low,
-          .rho_high = control.rho_high,
-          .smallest = control.smallest_batch > 0 ? control.smallest_batch : smallest,
-          .largest = control.largest_batch,
-          .delta_up = control.batch_up,
-          .delta_down = control.batch_down,
-          // The CPU's account is exact; a GPU's allocator counts in blocks.
-          .measurement_noise = parts.on.device.is_cuda() ? of_the_set.measurement_noise : 0.002,
-          .kappa = control.noise_share,
-          .wait_for_noise = scheduled && control.curvature == "fisher_gram",  // which measures it
-          .grow_as_rate_falls = scheduled,
-          .rate = rate_rule(control.batch_rate, of_the_set.rate)};
+  const bool cuda = parts.on.device.is_cuda();
+  BatchOptions options = control.batch_rules;
+  options.mode = control.batch;
+  // The budget is what the device's allocator takes, cached blocks included.
+  options.signal = cuda ? MemorySignal::Reserved : MemorySignal::Peak;
+  // What is free, and what we hold already, weights and data among it.
+  options.device_bytes =
+      device_free_bytes(parts.on.device) + (cuda ? memory.reserved : memory.used);
+  if (options.smallest == 0) {
+    options.smallest = options.mode == BatchMode::Micro ? 2 : of_the_set.smallest;
+    options.smallest = std::min(options.smallest, parts.plan.batch_size);
+    if (options.largest > 0) options.smallest = std::min(options.smallest, options.largest);
+  }
+  // The CPU's account is exact; a GPU's allocator counts in blocks.
+  if (!cuda) options.measurement_noise = 0.002;
+  options.grow_as_rate_falls = control.batch_growth == BatchGrowth::Schedule;
+  options.wait_for_noise =
+      options.grow_as_rate_falls && control.curvature == CurvatureSource::FisherGram;
+  options.rate = rate_rule(control.batch_rate, of_the_set.rate);
+  return options;
 }
 
 ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   if (!parts.method.per_layer) return no_control();
   const RunConfig::Control& control = config.control;
-  ControlOptions options =
-      default_options(control.policy == "paper" ? PolicySet::Paper : PolicySet::Robust);
-  options.precision_on = control.precision == "auto";
-  options.curvature_on = control.curvature != "off";
-  PrecisionOptions& precision = options.precision;
-  precision.beta = control.variance_decay;
+  ControlOptions options = default_options(control.policy);
+  options.precision_on = control.precision == LayerPrecision::Auto;
+  options.curvature_on = control.curvature != CurvatureSource::Off;
+  PrecisionOptions& precision = options.precision = control.precision_rules;
   precision.has_bf16 = parts.formats.bf16;
   precision.has_fp16 = parts.formats.fp16;
-  precision.automatic = control.tau_high == 0;
-  precision.tau_low = control.tau_low;
-  precision.tau_high = control.tau_high;
-  precision.prefer_fp16 = control.prefer_fp16;
-  precision.dwell_ticks = control.dwell;
-  precision.changes_per_tick = control.most_changes;
-  CurvatureRules& curvature = options.curvature;
-  curvature.cap = control.curvature_cap > 0 ? control.curvature_cap
-                                            : curvature_cap(curvature_options(config).mode);
-  curvature.alpha = control.alpha;
-  curvature.rate_floor = control.smallest_rate;
-  curvature.momentum = config.train.optimizer == "sgd" ? config.train.momentum : 0;
-  curvature.automatic = control.tau_curvature == 0;
-  curvature.tau = std::max(0.0, control.tau_curvature);
+  precision.automatic = precision.tau_high == 0;
+  CurvatureRules& curvature = options.curvature = control.curvature_rules;
+  if (curvature.cap == 0) curvature.cap = curvature_cap(curvature_options(config).mode);
+  curvature.momentum = config.train.optimizer == OptimizerName::Sgd ? config.train.momentum : 0;
+  curvature.automatic = curvature.tau == 0;
+  curvature.tau = std::max(0.0, curvature.tau);
   options.batch = batch_options(config, parts, options.batch);
   return options;
 }
@@ -95,12 +85,12 @@ std::vector<LayerKind> kinds_of(const Network& network) {
 ActivationOptions activation_options(const RunConfig& config) {
   const RunConfig::Activations& wanted = config.activations;
   ActivationOptions options{.fixed = registered_plan(wanted.keep),
-                            .predict_blocks = wanted.prediction == "auto",
-                            .profile_every = wanted.look_every};
+                            .predict_blocks = wanted.prediction == BlockPredictionMode::Auto,
+                            .profile_every = wanted.profile_every};
   CompressionOptions& compression = options.compression;
-  compression.mode = wanted.keep == "coded"     ? CompressionMode::Ratio
-                     : wanted.keep == "bounded" ? CompressionMode::Error
-                                                : CompressionMode::Lossless;
+  compression.mode = wanted.keep == "compressed" ? CompressionMode::Ratio
+                     : wanted.keep == "bounded"  ? CompressionMode::Error
+                                                 : CompressionMode::Lossless;
   compression.error_bound = wanted.error_bound;
   compression.loop.adapt = wanted.adapt;
   compression.loop.target_ratio = wanted.ratio;
@@ -112,18 +102,18 @@ ActivationOptions activation_options(const RunConfig& config) {
 CurvatureOptions curvature_options(const RunConfig& config) {
   const RunConfig::Control& control = config.control;
   CurvatureOptions options;
-  options.mode =
-      control.curvature == "hessian" ? CurvatureMode::Hessian : CurvatureMode::FisherGram;
+  options.mode = control.curvature == CurvatureSource::Hessian ? CurvatureMode::Hessian
+                                                               : CurvatureMode::FisherGram;
   options.top = control.curvature_top;
   options.batch = control.curvature_batch;
-  options.whole_layer = control.curvature_block == "layer";
+  options.whole_layer = control.curvature_block == CurvatureBlock::Layer;
   options.seed = static_cast<std::uint64_t>(config.train.seed);
   return options;
 }
 
 bool probes_curvature(const RunConfig& config, const RunParts& parts) {
   return parts.method.per_layer && config.control.replay.empty() &&
-         config.control.curvature != "off";
+         config.control.curvature != CurvatureSource::Off;
 }
 
 /// Batch norm needs two samples: where a map is a single pixel, one has no variance.

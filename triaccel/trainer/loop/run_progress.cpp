@@ -91,7 +91,7 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .status = std::move(status),
       .method = config.train.method,
       .model = info.model,
-      .stem = config.model.name.starts_with("resnet") ? config.model.stem : "",
+      .stem = config.model.name.starts_with("resnet") ? std::string(config.model.stem.name()) : "",
       .data = config.data.name,
       .device = info.device,
       .commit = info.commit,

@@ -129,8 +129,8 @@ EvaluationReport evaluate_weights(const RunConfig& config) {
 
 void redo_zeroth_order(const Network& network, const RunConfig& config,
                        std::span<const ZerothOrderStep> steps) {
-  require(config.train.method == "zo", "redo_zeroth_order", "method '", config.train.method,
-          "' trains layers by backpropagation, which its slopes do not tell");
+  require(config.train.method == TrainMethod::Zo, "redo_zeroth_order", "method '",
+          config.train.method, "' trains layers by backpropagation, which its slopes do not tell");
   ZerothOrder zeroth(zeroth_order_options(config), parameters_of(network));
   zeroth.follow({static_cast<std::size_t>(network.layers.size()),
                  LayerPlan{.gradient = GradientSource::ZerothOrder}});

@@ -21,11 +21,11 @@ namespace triaccel {
 namespace {
 
 RunConfig judged_config(RunConfig config) {
-  require(config.train.method == "fp32", "gradient quality",
+  require(config.train.method == TrainMethod::Fp32, "gradient quality",
           "the exact gradient is FP32's; method '", config.train.method, "' has another");
-  config.activations.keep = "coded";  // so that the runner can look at what is saved
+  config.activations.keep = "compressed";  // so that the runner can look at what is saved
   config.data.val_split = 0;
-  config.device.graphs = "off";
+  config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));
 }
 

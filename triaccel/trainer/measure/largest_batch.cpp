@@ -58,7 +58,7 @@ std::int64_t samples_of(const RunConfig& config) {
 std::int64_t largest_batch(const RunConfig& config, std::int64_t budget_bytes) {
   require(budget_bytes > 0, "largest_batch", "the budget must be positive, got ", budget_bytes);
   RunConfig complete = resolved(config);
-  complete.device.budget = "none";  // of the steps alone, and set once the rest is there
+  complete.device.budget = {};  // of the steps alone, and set once the rest is there
   const std::int64_t most = std::min(kMostTimes * complete.train.batch, samples_of(complete));
   std::int64_t fitting = 0, failing = most + 1;
   for (std::int64_t next = std::min(complete.train.batch, most); next > fitting;

@@ -55,7 +55,7 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   if (const SavedPlan registered = registered_plan(wanted.keep);
       registered.codec != SavedCodec::Raw)
     return uniform_plans(survey.tensors, registered, settings.samples);
-  require(wanted.keep == "coded", "plans_of", "'", wanted.keep,
+  require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
           "' is planned from gradients, while a run trains");
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,

@@ -121,7 +121,7 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
   };
   std::optional<SideStreams> side;
   std::optional<GraphCache> graphs;
-  if (config.device.graphs != "off" && on.device.is_cuda() && can_capture()) {
+  if (config.device.graphs != GraphCapture::Off && on.device.is_cuda() && can_capture()) {
     side.emplace();
     graphs.emplace(GraphCacheOptions{}, *side);
   }
