@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "bench/papers/baseline_codecs/baseline_codec.h"
 #include "bench/rate_families.h"
-#include "triaccel/ops/compression/baseline_codec.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
 #include "triaccel/ops/compression/mask_codecs.h"
@@ -45,8 +45,8 @@ std::vector<CodecCase> codec_cases() {
   };
   const kernels::GroupCoding groups{.eighths = 24};
   const kernels::NonZeroCoding nonzeros{.eighths = 16};
-  const BaselineCoding actnn{.codec = SavedCodec::GroupsActnn};
-  const BaselineCoding one_pass{.codec = SavedCodec::GroupsActnn, .in_one_pass = true};
+  const BaselineCoding actnn{.codec = Baseline::Actnn};
+  const BaselineCoding one_pass{.codec = Baseline::Actnn, .in_one_pass = true};
   const auto by_baseline = [](std::string name, BaselineCoding coding) {
     return CodecCase{std::move(name), false,
                      [=](const at::Tensor& map) {

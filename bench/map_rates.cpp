@@ -39,21 +39,27 @@ struct NormLayer {
     saved = {.mean = at::empty({channels}, floats),
              .inverse_deviation = at::empty({channels}, floats)};
     if (has_residual == Residual::With) residual = shape.random(device);
-    if (activation == Activation::Relu && residual.defined()) gates = empty_norm_gates(input);
+    if (activation == Activation::Relu && residual.defined()) gates = empty_relu_mask(input);
     output = ours_forward().front();
     normalised = std::get<0>(torch_norm());
   }
 
   std::vector<at::Tensor> ours_forward() const {
     at::Tensor result = at::empty_like(input);
-    batch_norm_train(result, saved, input, norm, residual, activation, gates);
+    batch_norm_train(result, saved, input, norm, {residual, activation, gates});
     return {result};
   }
 
   std::vector<at::Tensor> ours_backward() const {
-    const NormGradients all =
-        batch_norm_backward(gradient, {}, input, gates, saved, norm, activation, residual.defined(),
-                            /*want_input=*/true);
+    const NormGradients all = batch_norm_backward({gradient,
+                                                   {},
+                                                   input,
+                                                   gates,
+                                                   saved,
+                                                   norm,
+                                                   activation,
+                                                   residual.defined(),
+                                                   /*want_input=*/true});
     return {all.input, all.weight, all.bias, all.residual};
   }
 

@@ -16,7 +16,6 @@ void max_pool_rates(RateMeter& meter);
 void even_pixel_rates(RateMeter& meter);
 void stem_convolution_rates(RateMeter& meter);
 void bias_rates(RateMeter& meter);
-void skinny_gemm_rates(RateMeter& meter);
 void cross_entropy_rates(RateMeter& meter);
 void weight_copy_rates(RateMeter& meter);
 void update_rates(RateMeter& meter);

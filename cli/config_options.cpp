@@ -1,31 +1,46 @@
 #include "cli/config_options.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/telemetry/records/appended_file.h"
-#include "triaccel/trainer/config/config_fields.h"
-#include "triaccel/trainer/config/config_text.h"
 
 namespace triaccel::cli {
 namespace {
 
-std::string shown(const std::string& value) { return value.empty() ? "-" : value; }
-std::string shown(bool value) { return value ? "true" : "false"; }
-template <typename Number>
-std::string shown(Number value) {
-  return text(value);
+std::string flag_names(const Option& option) {
+  std::string names(option.flag);
+  for (const std::string_view alias : option.aliases) names += "," + std::string(alias);
+  return names;
 }
 
-std::string value_of(const RunConfig& config, std::string_view flag) {
-  std::string found;
-  visit_config(config, [&](const ConfigField& field, const auto& value) {
-    if (field.flag == flag) found = shown(value);
-  });
-  return found;
+std::string type_name(Option::Kind kind) {
+  switch (kind) {
+    case Option::Kind::Switch:
+      return "[BOOL]";
+    case Option::Kind::Whole:
+      return "INT";
+    case Option::Kind::Number:
+      return "NUMBER";
+    case Option::Kind::Text:
+      return "TEXT";
+    case Option::Kind::Choice:
+      return "NAME";
+  }
+  return "";
+}
+
+/// The help line and the default, unless the line says what the default means.
+std::string help_of(const Option& option, const RunConfig& defaults) {
+  const std::string value = option.shown(defaults);
+  const bool explained = option.help.find(text("(", value, ":")) != std::string_view::npos;
+  return std::string(option.help) + (value.empty() || explained ? "" : " [" + value + "]");
+}
+
+bool contains(const SetOptions& set, std::string_view flag) {
+  return std::ranges::find(set, flag, &Option::flag) != set.end();
 }
 
 }  // namespace
@@ -34,64 +49,90 @@ ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults,
                              std::vector<LeftOut> left_out)
     : command_(command), left_out_(std::move(left_out)) {
   command.allow_extras();
-  command.add_option("--config", file_, "TOML file, with keys as in the config.toml of a run");
-  visit_config(defaults, [&](const ConfigField& field, const auto& value) {
-    if (std::ranges::find(left_out_, field.flag, &LeftOut::flag) != left_out_.end()) return;
-    Given& given = given_.emplace_back(
-        Given{field.table, field.key, field.flag, "",
-              std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>, nullptr});
-    CLI::Option* option = command.add_option(field.flag, given.value, field.help);
-    option->group(std::string("[") + field.table + "]")->default_str(shown(value));
-    option->take_last();
-    using T = std::remove_cvref_t<decltype(value)>;
-    if constexpr (std::is_same_v<T, bool>) option->expected(0, 1)->type_name("BOOL");
-    if constexpr (std::is_same_v<T, std::int64_t>) option->type_name("INT");
-    if constexpr (std::is_same_v<T, double>) option->type_name("NUMBER");
-    given.option = option;
-  });
+  for (const std::string_view topic : option_topics())
+    for (const Option& option : all_options())
+      if (option.topic == topic) add_flag(option, defaults);
+  command
+      .add_option("--config", file_,
+                  "read options from this TOML file, such as a run's config.toml")
+      ->type_name("FILE");
+  const auto show_all = [this] {
+    for (const Given& given : given_) given.flag->group(std::string(given.option->topic));
+    throw CLI::CallForHelp();
+  };
+  command.add_flag_callback("--help-all", show_all, "show all options, by topic");
+}
+
+void ConfigOptions::add_flag(const Option& option, const RunConfig& defaults) {
+  if (std::ranges::find(left_out_, option.flag, &LeftOut::flag) != left_out_.end()) return;
+  Given& given = given_.emplace_back(Given{&option, "", nullptr});
+  given.flag = command_.add_option(flag_names(option), given.value, help_of(option, defaults));
+  given.flag->group(option.is_everyday ? std::string(option.topic) : "")->take_last();
+  if (option.kind == Option::Kind::Switch) given.flag->expected(0, 1);
+  given.flag->type_name(type_name(option.kind));
 }
 
 void ConfigOptions::require_untouched(const RunConfig& config, const RunConfig& defaults) const {
-  for (const LeftOut& field : left_out_)
-    require(value_of(config, field.flag) == value_of(defaults, field.flag), field.flag, field.hint);
+  for (const Option& option : all_options())
+    for (const LeftOut& field : left_out_)
+      require(option.flag != field.flag || option.get(config) == option.get(defaults), field.flag,
+              field.hint);
 }
 
-RunConfig ConfigOptions::config(RunConfig config) const {
-  const RunConfig defaults = config;
-  if (!file_.empty()) {
-    constexpr std::int64_t most = 1 << 20;
-    std::string toml;
-    try {
-      toml = read_text_file(file_, most);
-    } catch (const StorageError& error) {
-      throw UsageError(text("[--config] ", error.what()));
-    }
-    apply_toml(config, toml, file_);
+void ConfigOptions::require_known(const std::string& flag) const {
+  for (const LeftOut& field : left_out_) require(flag != field.flag, flag, field.hint);
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command_.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  const std::string near = nearest_name(flag, flags);
+  throw UsageError(
+      text("unknown option '", flag, "'",
+           near.empty() ? "; --help-all shows all options" : text("; did you mean '", near, "'?")));
+}
+
+SetOptions ConfigOptions::apply_file(RunConfig& config) const {
+  if (file_.empty()) return {};
+  constexpr std::int64_t most = 1 << 20;
+  std::string toml;
+  try {
+    toml = read_text_file(file_, most);
+  } catch (const StorageError& error) {
+    throw UsageError(text("[--config] ", error.what()));
   }
+  SetOptions set = apply_toml(config, toml, file_);
+  std::erase_if(set, &Option::is_filled_in);  // perhaps by an earlier run, not by the user
+  return set;
+}
+
+SetOptions ConfigOptions::apply_command_line(RunConfig& config) const {
+  SetOptions set;
   for (const Given& given : given_) {
-    if (given.option->count() == 0) continue;
-    if (!given.is_switch) {
-      set_field(config, given.table, given.key, given.value, given.flag);
-      continue;
-    }
+    if (given.flag->count() == 0) continue;
+    const Option& option = *given.option;
     // A bare --deterministic means true; what follows it may be an override.
-    const bool took_override = given.value.find('=') != std::string::npos;
-    const bool bare = given.value.empty() || took_override;
-    set_field(config, given.table, given.key, bare ? "true" : given.value, given.flag);
-    if (took_override) apply_override(config, given.value);
+    const bool is_switch = option.kind == Option::Kind::Switch;
+    const bool took_override = is_switch && given.value.find('=') != std::string::npos;
+    const bool bare = is_switch && (given.value.empty() || took_override);
+    option.set_written(config, bare ? "true" : given.value, text("[", option.flag, "] "));
+    set.push_back(&option);
+    if (took_override) set.push_back(&apply_override(config, given.value));
   }
   for (const std::string& extra : command_.remaining()) {
-    if (!extra.starts_with("-")) {
-      apply_override(config, extra);
-      continue;
-    }
-    std::vector<std::string> flags;
-    for (const CLI::Option* option : command_.get_options()) flags.push_back(option->get_name());
-    const std::string flag = extra.substr(0, extra.find('='));
-    for (const LeftOut& field : left_out_) require(flag != field.flag, flag, field.hint);
-    throw UsageError(text("unknown option '", flag, "'", suggestion(flag, flags)));
+    if (extra.starts_with("-")) require_known(extra.substr(0, extra.find('=')));
+    set.push_back(&apply_override(config, extra));
   }
+  require(!contains(set, "--epochs") || !contains(set, "--steps") || config.train.steps == 0,
+          "--steps", "is given instead of --epochs, not together with it");
+  return set;
+}
+
+RunConfig ConfigOptions::config(RunConfig config, Runs runs) const {
+  const RunConfig defaults = config;
+  SetOptions set = apply_file(config);
+  std::ranges::copy(apply_command_line(config), std::back_inserter(set));
   require_untouched(config, defaults);
+  if (runs == Runs::One)
+    for (const Option* option : set) option->require_effect(config, option->condition);
   return resolved(std::move(config));
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/config/config_text.h"
 
 namespace triaccel::cli {
 
@@ -15,27 +15,38 @@ struct LeftOut {
   std::string hint;  // what to use instead
 };
 
-/// The words every command that trains understands: a flag for each field of RunConfig, --config
-/// FILE and key=value. Later sources win: defaults, file, flags, key=value.
+/// What a command does with its configuration.
+enum class Runs {
+  One,      // options without effect on it are refused
+  Several,  // by several methods: an option has an effect on some of them
+};
+
+/// The words every command that trains understands: a flag for each option of a run, --config FILE
+/// and key=value. Later sources win: defaults, file, flags, key=value.
 class ConfigOptions {
  public:
-  /// Must outlive the parsing of `command`, whose help tells the `defaults`. Fields left
-  /// out have no flag, and setting them in a file or by key=value is a UsageError with their hint.
+  /// Must outlive the parsing of `command`, whose help shows the `defaults`: everyday options, and
+  /// with --help-all the others. Options left out have no flag, and setting them in a file or by
+  /// key=value is a UsageError with their hint.
   explicit ConfigOptions(CLI::App& command, const RunConfig& defaults = {},
                          std::vector<LeftOut> left_out = {});
   ConfigOptions(const ConfigOptions&) = delete;
   ConfigOptions& operator=(const ConfigOptions&) = delete;
 
   /// What was asked for, on top of `defaults`, checked and resolved. Call after parsing.
-  RunConfig config(RunConfig defaults = {}) const;
+  RunConfig config(RunConfig defaults = {}, Runs runs = Runs::Several) const;
 
  private:
   struct Given {
-    std::string table, key, flag, value;
-    bool is_switch;  // a bare flag means true
-    const CLI::Option* option;
+    const Option* option;
+    std::string value;
+    CLI::Option* flag;
   };
 
+  void add_flag(const Option& option, const RunConfig& defaults);
+  SetOptions apply_file(RunConfig& config) const;
+  SetOptions apply_command_line(RunConfig& config) const;
+  void require_known(const std::string& flag) const;
   void require_untouched(const RunConfig& config, const RunConfig& defaults) const;
 
   CLI::App& command_;

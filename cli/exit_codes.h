@@ -2,7 +2,7 @@
 
 namespace triaccel::cli {
 
-/// What the shell learns. Documented in README.md; scripts rely on them.
+/// Exit codes, documented in README.md; scripts rely on them.
 enum ExitCode : int {
   kOk = 0,
   kInternal = 1,

@@ -4,9 +4,12 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "cli/exit_codes.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/console/progress_text.h"
 
 namespace triaccel::cli {
 namespace {
@@ -26,13 +29,26 @@ ExitCode code_of(const std::exception& error) {
   return kInternal;
 }
 
+/// A message of the library with the flag that it is about instead of the function's name.
+std::string for_users(std::string message) {
+  struct Tag {
+    std::string_view function, flag;
+  };
+  for (const auto& [function, flag] :
+       {Tag{"[make_model]", "[--model]"}, Tag{"[PlanSchedule]", "[--replay]"},
+        Tag{"[kernel choices]", "[--kernels]"}, Tag{"[TextData]", "[--data]"}})
+    if (message.starts_with(function)) message.replace(0, function.size(), flag);
+  return message;
+}
+
 }  // namespace
 
 int report_failure(const std::exception& error) {
-  if (const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error))
-    fmt::print(stderr, "triaccel: {}; raise --budget\n", memory->what_without_backtrace());
-  else
-    fmt::print(stderr, "triaccel: {}\n", error.what());
+  const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error);
+  const std::string message =
+      memory != nullptr ? std::string(memory->what_without_backtrace()) + "; raise --budget"
+                        : for_users(error.what());
+  fmt::print(stderr, "triaccel: {}\n", printable(message, "\n"));  // may have several lines
   return code_of(error);
 }
 

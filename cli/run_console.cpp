@@ -2,20 +2,28 @@
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
-#include "triaccel/base/byte_size.h"
 #include "triaccel/telemetry/records/summary.h"
 
 namespace triaccel::cli {
 namespace {
+
+bool shows_progress = false;
+
+/// Whether both descriptors write to the same file, pipe or terminal.
+bool same_destination(int a, int b) {
+  struct stat first = {}, second = {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
 
 int terminal_columns() {
   winsize size = {};
@@ -41,25 +49,27 @@ ProgressOptions progress_options() {
           .current_columns = terminal_columns};
 }
 
-void leave_hanging_run(const std::string& section, double seconds) {
-  fmt::print(stderr,
-             "\ntriaccel: no progress for {:.0f} s in section '{}'; giving up. 'triaccel resume' "
-             "goes on from the last checkpoint; --watchdog-seconds sets the patience.\n",
-             seconds, section);
+void exit_hanging_run(const std::string& section, double seconds) {
+  fmt::print(
+      stderr,
+      "\ntriaccel: no progress for {:.0f} s in section '{}'; stopping. Continue from the last "
+      "checkpoint with 'triaccel resume'; --watchdog-seconds sets the time limit.\n",
+      seconds, section);
   std::fflush(stderr);
-  _exit(kHang);  // the stuck thread would keep an orderly exit waiting
+  _exit(kHang);  // a normal exit would block on the stuck thread
 }
 
 }  // namespace
 
 RunConsole::RunConsole(bool quiet) {
   if (!quiet) progress_ = std::make_unique<ProgressLine>(std::cerr, progress_options());
+  shows_progress = !quiet;
   watch_stop_signals();
 }
 
 TrainingHooks RunConsole::hooks() {
   TrainingHooks hooks{.stop_requested = [] { return stop_signal() != 0; },
-                      .on_hang = leave_hanging_run};
+                      .on_hang = exit_hanging_run};
   if (progress_) hooks.sinks.push_back(progress_.get());
   return hooks;
 }
@@ -73,15 +83,13 @@ void print_result(const RunSummary& summary, const std::string& directory, bool 
     fmt::print("{}\n", to_json(summary));
     return;
   }
-  fmt::print("{} after {} steps, {:.1f} s\n", summary.status, summary.steps, summary.seconds);
-  if (!std::isnan(summary.accuracy))
-    fmt::print("  test accuracy {:.2f} %, loss {:.4f}\n", summary.accuracy, summary.loss);
-  fmt::print("  peak memory   {}{}\n", byte_text(summary.peak_bytes),
-             summary.budget_bytes > 0 ? " of " + byte_text(summary.budget_bytes) : "");
+  // The progress display ends with the same line: print it once.
+  if (!shows_progress || !same_destination(STDOUT_FILENO, STDERR_FILENO))
+    fmt::print("{}\n", finish_line(summary));
   if (directory.empty()) return;
-  fmt::print("  run           {}\n  report        {}/report.html\n", directory, directory);
-  if (summary.status == "interrupted")
-    fmt::print("  go on with    triaccel resume {}\n", directory);
+  const std::string shown = printable(directory);
+  fmt::print("  run     {}\n  report  {}/report.html\n", shown, shown);
+  if (summary.status == "interrupted") fmt::print("  resume  triaccel resume {}\n", shown);
 }
 
 }  // namespace triaccel::cli

@@ -7,8 +7,8 @@
 
 namespace triaccel::cli {
 
-/// A run on this terminal: progress on standard error, signals that stop it, a watchdog that ends
-/// the program.
+/// Runs training on this terminal: progress on standard error, stop signals, and a watchdog that
+/// ends the program.
 class RunConsole {
  public:
   explicit RunConsole(bool quiet);
@@ -21,7 +21,7 @@ class RunConsole {
 /// 0, or 128 + the signal that interrupted the run.
 int exit_code_of(const RunSummary& summary);
 
-/// The result for a person, or as one line of JSON, on standard output.
+/// Prints the result to standard output, as text or one line of JSON.
 void print_result(const RunSummary& summary, const std::string& directory, bool json);
 
 }  // namespace triaccel::cli

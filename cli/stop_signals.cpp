@@ -25,7 +25,7 @@ void watch_stop_signals() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited = {};
     sigaction(signal, nullptr, &inherited);
-    if (inherited.sa_handler == SIG_IGN) continue;  // nohup and background jobs mean it
+    if (inherited.sa_handler == SIG_IGN) continue;  // respect nohup and background jobs
     sigaction(signal, &action, nullptr);
   }
 }

@@ -2,11 +2,11 @@
 
 namespace triaccel::cli {
 
-/// SIGINT, SIGTERM and SIGHUP ask the run to finish its step, save and leave; a second signal
-/// leaves at once. Checkpoints are all or nothing, so neither does damage.
+/// On SIGINT, SIGTERM and SIGHUP the run finishes its step, saves a checkpoint and exits; a second
+/// signal exits at once, which is safe since checkpoints are atomic.
 void watch_stop_signals();
 
-/// The signal that came, or 0.
+/// The signal received, or 0.
 int stop_signal();
 
 }  // namespace triaccel::cli

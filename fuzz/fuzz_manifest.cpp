@@ -19,7 +19,7 @@ void parse(std::string_view written) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input = fuzz::text_of(data, size);
   parse(input);
-  // The sum guards the rest from random changes; with a new one, the rest is reached.
+  // The checksum rejects random changes; recomputing it reaches the checks behind it.
   parse(seal_manifest(input));
   return 0;
 }

@@ -5,8 +5,8 @@ using namespace triaccel;
 
 namespace {
 
-// One input holds the three files: a byte each for the length of the names and of the labels, then
-// names, labels and coordinates.
+// One input contains three files: one byte each for the length of names and labels, then names,
+// labels and coordinates.
 void parse(std::span<const std::byte> input, BadData mode) {
   if (input.size() < 2) return;
   const auto name_bytes = std::to_integer<std::size_t>(input[0]);

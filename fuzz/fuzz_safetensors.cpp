@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "fuzz/fuzz_target.h"
-#include "fuzz/safetensors_mutator.h"
 #include "triaccel/formats/safetensors.h"
 
 using namespace triaccel;

@@ -7,7 +7,7 @@
 
 #include "triaccel/base/error.h"
 
-// libFuzzer's entry points, declared so that -Wmissing-declarations has nothing to say.
+// libFuzzer's entry points, declared for -Wmissing-declarations.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned int seed);
@@ -23,8 +23,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Runs `parse`; a refusal of type `Refusal` is what hostile input should meet. Any other exception
-/// ends the program, which libFuzzer reports with the input.
+/// Runs `parse`; malicious input may only throw `Refusal`. Any other exception ends the program,
+/// which libFuzzer reports with the input.
 template <typename Refusal, typename Parse>
 void parse_or_refuse(const Parse& parse) {
   try {
@@ -33,9 +33,15 @@ void parse_or_refuse(const Parse& parse) {
   }
 }
 
-/// Ends the program when a promise about parsed data does not hold.
+/// Ends the program if an invariant of the parsed data is violated.
 inline void promise(bool kept) {
   if (!kept) __builtin_trap();
 }
+
+/// Structure-aware mutation of a safetensors file: the length prefix stays correct, the header
+/// stays JSON, the offsets often still partition the data. Random bytes would almost always be
+/// rejected at the prefix.
+std::size_t mutate_safetensors(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                               unsigned int seed);
 
 }  // namespace triaccel::fuzz

@@ -1,4 +1,4 @@
-#include "fuzz/safetensors_mutator.h"
+#include "fuzz/fuzz_target.h"
 
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "fuzz/fuzz_target.h"
 
 namespace triaccel::fuzz {
 namespace {
@@ -24,7 +22,7 @@ struct Parts {
 
 std::uint64_t below(Random& random, std::uint64_t bound) { return random() % bound; }
 
-// Parts that fit a true prefix; anything else becomes a file without tensors around its bytes.
+// Header and data of a file with a valid prefix; otherwise an empty header around its bytes.
 Parts split(std::string_view file) {
   std::uint64_t length = 0;
   if (file.size() < kPrefix) return {"{}", std::string(file)};
@@ -81,7 +79,7 @@ void change_number(json& list, Random& random) {
     list[below(random, list.size())] = hostile_number(random);
 }
 
-// A tensor of bytes right behind the data that is there: valid unless something else is not.
+// A tensor of bytes appended to the data: valid if the rest is.
 void add_tensor(Parts& parts, json& header, Random& random) {
   const std::size_t begin = parts.data.size(), count = below(random, 9);
   parts.data.append(count, 'x');

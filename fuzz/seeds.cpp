@@ -98,7 +98,7 @@ void write_seeds(const fs::path& root) {
   write(root / "safetensors/three", safetensors());
   const std::string sealed = manifest();
   write(root / "manifest/sealed", sealed);
-  // Without the sum it ends with, so that the target can compute a new one.
+  // Without its checksum, so that the target can recompute it.
   write(root / "manifest/open", std::string_view(sealed).substr(0, sealed.rfind(",")));
 }
 

@@ -7,8 +7,11 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/trainer/measure/largest_batch.h"
 #include "triaccel/trainer/measure/step_timing.h"
 
 namespace triaccel::cli {
@@ -28,31 +31,31 @@ double memory_ratio(const StepTiming& of, const StepTiming& to) {
          static_cast<double>(to.peak_allocated_bytes);
 }
 
-/// Bytes that an FP32 run saves, each tensor once, over bytes held.
+/// Compression ratio: bytes an FP32 run saves, each tensor once, over bytes stored.
 double held_ratio(const SavedCounts& saved) {
   return static_cast<double>(saved.fp32_bytes) /
          static_cast<double>(std::max<std::int64_t>(1, saved.all_held_bytes()));
 }
 
 void bench_step(const BenchArguments& arguments) {
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
   const c10::Device device = choose_device(config.device.device);
   const StepTimingOptions options{.warmup_steps = arguments.warmup,
                                   .samples = arguments.samples,
                                   .steps_per_sample = device.is_cuda() ? 10 : 1};
-  // What a step by the loss alone cannot do without comes first: memory that libraries keep from
-  // then on counts against the step.
+  // Measures the forward passes of zeroth-order training first, since memory that libraries
+  // allocate later counts against the step.
   std::optional<StepTiming> forwards;
   if (trains_by_losses(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
   const StepTiming timing = time_steps(config, options);
   if (arguments.json) {
     nlohmann::ordered_json json = {{"bench", "step"},
                                    {"model", config.model.name},
-                                   {"stem", config.model.stem},
+                                   {"stem", config.model.stem.name()},
                                    {"data", config.data.name},
                                    {"image_size", config.data.image_size},
                                    {"batch", config.train.batch},
-                                   {"method", config.train.method},
+                                   {"method", config.train.method.name()},
                                    {"device", device_text(device)},
                                    {"ms", timing.ms},
                                    {"ms_p10", timing.ms_p10},
@@ -62,9 +65,10 @@ void bench_step(const BenchArguments& arguments) {
                                    {"reserved_mb", megabytes(timing.peak_reserved_bytes)},
                                    {"commit", build_commit()}};
     if (timing.saved) {
-      json["activations"] = config.activations.keep;
+      json["activations"] = config.activations.keep.name();
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
+      json["fp32_mb"] = megabytes(timing.saved->fp32_bytes);
       json["code_allocations"] = timing.saved->allocations;
       json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
     }
@@ -79,14 +83,14 @@ void bench_step(const BenchArguments& arguments) {
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem,
-             config.train.batch, config.train.method, device_text(device));
+  fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem.name(),
+             config.train.batch, config.train.method.name(), device_text(device));
   fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
              timing.ms_p90);
-  fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, data set left out\n",
+  fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, without the data set\n",
              megabytes(timing.peak_allocated_bytes), megabytes(timing.peak_reserved_bytes));
   if (timing.saved)
-    fmt::print("  saved for backward {:.1f} MB, {:.2f} times less than in FP32\n",
+    fmt::print("  activations {:.1f} MB, compressed {:.2f}x compared with FP32\n",
                megabytes(timing.saved->all_held_bytes()), held_ratio(*timing.saved));
   if (!forwards) return;
   fmt::print(
@@ -96,21 +100,52 @@ void bench_step(const BenchArguments& arguments) {
              megabytes(forwards->peak_allocated_bytes), memory_ratio(timing, *forwards));
 }
 
+/// Two training steps per try, each of its own; nothing is written.
+void bench_largest_batch(const BenchArguments& arguments) {
+  RunConfig config = arguments.options->config();
+  const c10::Device device = choose_device(config.device.device);
+  const std::int64_t budget =
+      parse_budget(config.device.budget, device_total_bytes(device), "--budget");
+  require(budget > 0, "--budget", "says how much memory training steps may take; none is given");
+  config.device.budget = "none";
+  const std::int64_t batch = largest_batch(config, budget);
+  if (arguments.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "largest_batch"},
+                                              {"model", config.model.name},
+                                              {"method", config.train.method},
+                                              {"activations", config.activations.keep},
+                                              {"budget_bytes", budget},
+                                              {"largest_batch", batch},
+                                              {"device", device_text(device)},
+                                              {"commit", build_commit()}}
+                           .dump());
+  else
+    fmt::print("{} trains with batches of up to {} in {}, data set not counted\n",
+               config.model.name, batch, byte_text(budget));
+}
+
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measure");
+  CLI::App* command =
+      program.add_subcommand("bench", "Measure the speed and memory of a training step");
   command->require_subcommand(1);
   CLI::App* step = command->add_subcommand(
-      "step", "Time one training step; by the loss alone: beside two forward passes");
+      "step", "Time one training step; with zo methods also two forward passes, to compare");
   auto arguments = std::make_shared<BenchArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*step);
   step->add_option("--warmup", arguments->warmup,
-                   "steps before the clock runs (negative: 5, on a GPU 12)")
+                   "untimed steps before the measurement (-1: 5, or 12 on a GPU)")
       ->capture_default_str();
-  step->add_option("--samples", arguments->samples, "timings taken")->capture_default_str();
-  step->add_flag("--json", arguments->json, "as JSON");
+  step->add_option("--samples", arguments->samples, "number of timings")->capture_default_str();
+  step->add_flag("--json", arguments->json, "print JSON");
   step->callback([arguments] { bench_step(*arguments); });
+  CLI::App* largest = command->add_subcommand(
+      "largest-batch", "Find the largest batch whose training steps fit into --budget");
+  auto limits = std::make_shared<BenchArguments>();
+  limits->options = std::make_unique<ConfigOptions>(*largest);
+  largest->add_flag("--json", limits->json, "as JSON");
+  largest->callback([limits] { bench_largest_batch(*limits); });
 }
 
 }  // namespace triaccel::cli

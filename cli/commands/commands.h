@@ -4,14 +4,13 @@
 
 namespace triaccel::cli {
 
-// Each adds one command to the program. The command's callback returns through `exit_code`, throws
-// one of the errors of base/error.h, or leaves it 0.
+// Each adds one command to the program. The callback sets `exit_code`, throws one of the errors of
+// base/error.h, or leaves it 0.
 void add_train(CLI::App& program, int& exit_code);
 void add_resume(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program);
-void add_find_lr(CLI::App& program);
+void add_find_lr(CLI::App& program, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
-void add_reproduce(CLI::App& program, int& exit_code);
 void add_memory(CLI::App& program);
 void add_doctor(CLI::App& program, int& exit_code);
 void add_inspect(CLI::App& program);

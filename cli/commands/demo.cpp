@@ -12,8 +12,8 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/formats/data_root.h"
+#include "triaccel/telemetry/console/comparison_table.h"
 #include "triaccel/telemetry/report/html_report.h"
-#include "triaccel/telemetry/tables/comparison_table.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
 #include "triaccel/trainer/measure/step_timing.h"
@@ -84,7 +84,7 @@ int demo_command(const DemoArguments& arguments) {
   const RunConfig config = arguments.options->config(demo_defaults(device));
   const fs::path folder = demo_folder(config);
   fmt::print("{} on {}, {:g} epoch{}, budget {}, on {}\n", config.model.name, config.data.name,
-             config.train.epochs, config.train.epochs == 1 ? "" : "s", config.device.budget,
+             config.train.epochs, config.train.epochs == 1 ? "" : "s", config.device.budget.text(),
              device_text(choose_device(config.device.device)));
   std::fflush(stdout);
   RunConsole console(/*quiet=*/false);
@@ -114,7 +114,7 @@ int demo_command(const DemoArguments& arguments) {
 
 void add_demo(CLI::App& program, int& exit_code) {
   CLI::App* command =
-      program.add_subcommand("demo", "Train with every method and compare (what 'make demo' runs)");
+      program.add_subcommand("demo", "Compare fp32, amp and triaccel on a small network");
   auto arguments = std::make_shared<DemoArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments, &exit_code] { exit_code = demo_command(*arguments); });

@@ -13,18 +13,17 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/formats/data_root.h"
-#include "triaccel/formats/preflight.h"
 #include "triaccel/trainer/measure/format_support.h"
 
 namespace triaccel::cli {
 namespace {
 
-std::string cuda_words() {
+std::string cuda_text() {
   if (!TRIACCEL_HAS_CUDA) return "not in this build (configure with -DTRIACCEL_CUDA=ON)";
-  return cuda_available() ? "built in, device found" : "built in, but there is no usable device";
+  return cuda_available() ? "built in, device found" : "built in, but no usable device found";
 }
 
-std::string allocator_words(c10::Device device) {
+std::string allocator_text(c10::Device device) {
   return device.is_cuda() ? "libtorch's caching allocator, limited to the budget"
                           : "counting allocator: exact bytes, hard limit at the budget";
 }
@@ -33,11 +32,11 @@ void print_json(c10::Device device, const std::vector<FormatSupport>& formats) {
   nlohmann::ordered_json json = {{"version", version()},
                                  {"commit", build_commit()},
                                  {"torch", TORCH_VERSION},
-                                 {"cuda", cuda_words()},
+                                 {"cuda", cuda_text()},
                                  {"device", device_text(device)},
                                  {"device_bytes", device_total_bytes(device)},
                                  {"threads", at::get_num_threads()},
-                                 {"allocator", allocator_words(device)},
+                                 {"allocator", allocator_text(device)},
                                  {"formats", nlohmann::ordered_json::array()}};
   for (const FormatSupport& cell : formats)
     json["formats"].push_back({{"operation", cell.operation},
@@ -50,18 +49,18 @@ void print_json(c10::Device device, const std::vector<FormatSupport>& formats) {
 
 void print_text(c10::Device device, const std::vector<FormatSupport>& formats) {
   fmt::print("triaccel   {} ({}), libtorch {}\n", version(), build_commit(), TORCH_VERSION);
-  fmt::print("CUDA       {}\n", cuda_words());
+  fmt::print("CUDA       {}\n", cuda_text());
   fmt::print("device     {}\n", device_text(device));
   fmt::print("memory     {}\n", byte_text(device_total_bytes(device)));
   fmt::print("threads    {}\n", at::get_num_threads());
-  fmt::print("allocator  {}\n\n", allocator_words(device));
-  fmt::print("{:<12} {:<6} {:<9} {:>14}\n", "operation", "format", "support", "speed to FP32");
+  fmt::print("allocator  {}\n\n", allocator_text(device));
+  fmt::print("{:<12} {:<6} {:<9} {:>14}\n", "operation", "format", "support", "speed vs. FP32");
   for (const FormatSupport& cell : formats)
     fmt::print("{:<12} {:<6} {:<9} {:>13.2f}x  {}\n", cell.operation, name_of(cell.precision),
                cell.support, cell.speed, cell.why);
 }
 
-/// Reads every record of a data set; true when nothing is wrong with it.
+/// Reads every record of a data set; returns true if there are no defects.
 bool check_data(const std::string& name, const std::string& root, bool json) {
   const auto folder = find_data_folder(name, root);
   const std::vector<Finding> findings = scan_data_set(name, folder);
@@ -77,7 +76,9 @@ bool check_data(const std::string& name, const std::string& root, bool json) {
   } else {
     for (const Finding& finding : findings) fmt::print("{}\n", finding_text(finding));
     fmt::print("{} in {}: {}\n", name, folder.string(),
-               findings.empty() ? "sound" : fmt::format("{} defects", findings.size()));
+               findings.empty() ? "no defects"
+                                : fmt::format("{} {}", findings.size(),
+                                              findings.size() == 1 ? "defect" : "defects"));
   }
   return findings.empty();
 }
@@ -90,12 +91,14 @@ void add_doctor(CLI::App& program, int& exit_code) {
     std::string data, root;
     bool json = false;
   };
-  CLI::App* command = program.add_subcommand("doctor", "What this machine can do, as tried now");
+  CLI::App* command =
+      program.add_subcommand("doctor", "Check what this machine can do, and data sets");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
-  command->add_option("--data", arguments->data, "check this data set instead, record by record");
-  command->add_option("--data-root", arguments->root, "the set's folder, or one that holds it");
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("--data", arguments->data, "check every record of this data set instead");
+  command->add_option("--data-root", arguments->root,
+                      "folder of the data set, or the folder that contains it");
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments, &exit_code] {
     if (!arguments->data.empty()) {
       if (!check_data(arguments->data, arguments->root, arguments->json)) exit_code = kData;

@@ -5,22 +5,29 @@
 #include <string>
 
 #include "cli/commands/commands.h"
+#include "cli/config_options.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
 
 void add_eval(CLI::App& program) {
   struct Arguments {
+    std::unique_ptr<ConfigOptions> options;
     std::string run;
     bool json = false;
   };
   CLI::App* command =
       program.add_subcommand("eval", "Evaluate a run's latest checkpoint on its test set");
+  command->footer(
+      "Without a run: the weights of --init-from on the test set of the other options.");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("run", arguments->run, "folder of the run");
+  command->add_flag("--json", arguments->json, "print JSON");
+  arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments] {
-    const EvaluationReport report = evaluate_run(arguments->run);
+    const EvaluationReport report = arguments->run.empty()
+                                        ? evaluate_weights(arguments->options->config())
+                                        : evaluate_run(arguments->run);
     if (arguments->json) {
       const nlohmann::ordered_json json = {
           {"run", arguments->run},     {"step", report.step},

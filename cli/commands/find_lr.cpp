@@ -8,10 +8,10 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
-#include "cli/stored_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/loop/training_loop.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
 namespace {
@@ -22,12 +22,12 @@ struct FindArguments {
   std::int64_t trial_steps = 500;
 };
 
-/// The losses of a trial's intervals.
+/// Records the loss of every interval of a trial.
 struct Losses : Sink {
   std::vector<double> all;
   void interval(const StepReport& report, const StepPlan&) override { all.push_back(report.loss); }
 
-  /// Mean over a fifth of the intervals, the first or the last.
+  /// Mean over the first or last fifth of the intervals.
   double mean(bool last) const {
     const std::size_t count = std::max<std::size_t>(1, all.size() / 5);
     double sum = 0;
@@ -46,7 +46,7 @@ const char* flag_of(const RunConfig& config) {
   return trains_by_losses(config) ? "--zo-lr" : "--lr";
 }
 
-/// From the same weights and samples each time.
+/// Every trial starts from the same weights and samples.
 Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
   (trains_by_losses(config) ? config.zeroth_order.lr : config.train.lr) = rate;
   config.train.control_interval = std::max<std::int64_t>(1, steps / 40);
@@ -56,12 +56,10 @@ Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
                       .stop_requested = [&] { return stop_signal() != 0 || ++asked >= steps; }};
   Trial trial{.rate = rate};
   try {
-    RunParts parts(config);
-    TrainingLoop(config, parts, hooks, nullptr).run();
+    TrainingLoop(config, *make_engine(config), hooks, nullptr).run();
     trial.last_loss = losses.mean(/*last=*/true);
   } catch (const NumericalFailure&) {
   }
-  if (stop_signal() != 0) throw Interrupted{128 + stop_signal()};
   if (!losses.all.empty()) trial.first_loss = losses.mean(/*last=*/false);
   return trial;
 }
@@ -80,42 +78,53 @@ std::string verdict(const Trial& trial) {
   return "falls";
 }
 
-void find_command(const FindArguments& arguments) {
+int find_command(const FindArguments& arguments) {
   require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
           arguments.trial_steps);
-  const RunConfig config = arguments.options->config();
+  const RunConfig config = arguments.options->config({}, Runs::One);
+  for (const double rate : arguments.rates)
+    require(std::isfinite(rate) && rate > 0, "--rates", "must be positive numbers, got ", rate);
   watch_stop_signals();
   std::optional<Trial> best;
   fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
-             config.model.name, config.data.name, config.train.method, arguments.trial_steps,
+             config.model.name, config.data.name, config.train.method.name(), arguments.trial_steps,
              flag_of(config), "first loss", "last loss");
   const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
   for (const double rate : rates) {
     const Trial trial = try_rate(config, rate, arguments.trial_steps);
+    if (stop_signal() != 0) return 128 + stop_signal();
     fmt::print("{:>12.2e}  {:>10.4f}  {:>10.4f}  {}\n", trial.rate, trial.first_loss,
                trial.last_loss, verdict(trial));
     if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
   }
   if (!best) {
-    fmt::print("no rate makes the loss fall; try smaller ones with --rates, or more steps\n");
-    return;
+    fmt::print(
+        "the loss does not decrease at any learning rate; try smaller --rates or more "
+        "--trial-steps\n");
+    return kOk;
   }
-  // What falls fastest at first is too much later on: noise grows with the rate, progress ends.
+  // The fastest initial decrease is too large later: noise grows with the learning rate.
   const double suggested = trains_by_losses(config) ? best->rate / 3 : best->rate;
   fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
+  return kOk;
 }
 
 }  // namespace
 
-void add_find_lr(CLI::App& program) {
+void add_find_lr(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("find-lr", "Try learning rates for a few steps each and suggest one");
   auto arguments = std::make_shared<FindArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
-  command->add_option("--rates", arguments->rates, "to try (default: seven, half a decade apart)")
+  command
+      ->add_option("--rates", arguments->rates,
+                   "learning rates to try (default: seven, each about 3 times the one before)")
       ->delimiter(',');
-  command->add_option("--trial-steps", arguments->trial_steps, "of each")->capture_default_str();
-  command->callback([arguments] { find_command(*arguments); });
+  command
+      ->add_option("--trial-steps", arguments->trial_steps,
+                   "steps to train with each learning rate")
+      ->capture_default_str();
+  command->callback([arguments, &exit_code] { exit_code = find_command(*arguments); });
 }
 
 }  // namespace triaccel::cli

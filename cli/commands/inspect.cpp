@@ -15,6 +15,8 @@
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/formats/safetensors.h"
+#include "triaccel/telemetry/console/progress_text.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/telemetry/records/run_record.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/loop/run_directory.h"
@@ -45,7 +47,7 @@ void inspect_tensors(const fs::path& path, bool json) {
                        {"shape", tensor.shape},
                        {"bytes", size}});
     if (!json)
-      fmt::print("{:<48} {:<5} {:<20} {:>10}\n", tensor.name, name_of(tensor.type),
+      fmt::print("{:<48} {:<5} {:<20} {:>10}\n", printable(tensor.name), name_of(tensor.type),
                  shape_text(tensor.shape), byte_text(size));
   }
   if (json) {
@@ -54,14 +56,14 @@ void inspect_tensors(const fs::path& path, bool json) {
                       {"elements", elements},
                       {"bytes", bytes},
                       {"metadata", file.metadata}};
-    fmt::print("{}\n", all.dump());
+    fmt::print("{}\n", dump_line(all));
   } else {
     fmt::print("{} tensors, {} elements, {}\n", file.tensors.size(), elements, byte_text(bytes));
   }
 }
 
-/// What codes of saved activations do to the gradient, and what predicting blocks saves; nothing
-/// where neither was measured.
+/// Prints the gradient noise of compressed activations and the savings of block prediction, if
+/// measured.
 void print_compression(const RunRecord& record, const RunSummary& outcome) {
   const std::vector<double>& layers = outcome.code_noise_by_layer;
   if (!layers.empty()) {
@@ -70,21 +72,22 @@ void print_compression(const RunRecord& record, const RunSummary& outcome) {
     const auto place = static_cast<std::size_t>(worst - layers.begin());
     const std::vector<std::string>& names = record.metrics.info.layer_names;
     fmt::print(
-        "codes add {:.3g} % to the mini-batch's noise; most in {}: {:.3g} % of its gradient's "
-        "square\n",
+        "compression adds {:.3g} % to the mini-batch noise; largest in {}: {:.3g} % of its squared "
+        "gradient\n",
         100 * outcome.code_noise,
-        place < names.size() ? names[place] : fmt::format("layer {}", place), 100 * *worst);
+        place < names.size() ? printable(names[place]) : fmt::format("layer {}", place),
+        100 * *worst);
   }
   const PredictionCounts& blocks = outcome.predictions;
   if (blocks.blocks > 0)
-    fmt::print("{:.1f} % of {} blocks predicted, {} less a pass, {:.2f} ms {}\n",
+    fmt::print("{:.1f} % of {} blocks predicted, {} less per pass, {:.2f} ms {}\n",
                100 * static_cast<double>(blocks.predicted) / static_cast<double>(blocks.blocks),
-               blocks.blocks, byte_text(outcome.predicted_away_bytes),
+               blocks.blocks, byte_text(outcome.prediction_saved_bytes),
                1e3 * std::abs(outcome.prediction_seconds),
                outcome.prediction_seconds > 0 ? "less" : "more");
 }
 
-/// What a checkpoint says when every byte of it is verified: nothing when it is sound.
+/// Verifies every byte of a checkpoint; returns the error, or "" if it is intact.
 std::string damage_of(const CheckpointStore& store, std::int64_t step) {
   try {
     store.load(step);
@@ -106,27 +109,28 @@ void inspect_run(const fs::path& directory, bool json) {
                       {"summary", Json::parse(to_json(outcome))},
                       {"checkpoints", checkpoints},
                       {"config", record.config}};
-    fmt::print("{}\n", all.dump());
+    fmt::print("{}\n", dump_line(all));
     return;
   }
-  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n", directory.string(),
-             outcome.status, outcome.model, outcome.data, outcome.method, outcome.steps,
-             outcome.accuracy, byte_text(outcome.peak_bytes));
+  fmt::print("{}: {}, {} on {} with {}, {} steps, accuracy {:.2f} %, peak {}\n",
+             printable(directory.string()), printable(outcome.status), printable(outcome.model),
+             printable(outcome.data), printable(outcome.method), outcome.steps, outcome.accuracy,
+             byte_text(outcome.peak_bytes));
   print_compression(record, outcome);
   fmt::print("\ncheckpoints\n");
   for (const Json& checkpoint : checkpoints) {
     const auto damage = checkpoint["damage"].get<std::string>();
     fmt::print("  step {:>8}  {}\n", checkpoint["step"].get<std::int64_t>(),
-               damage.empty() ? "sound" : damage);
+               damage.empty() ? "ok" : printable(damage));
   }
-  fmt::print("\n{}", record.config);
+  fmt::print("\n{}", printable(record.config, "\n"));
 }
 
 void inspect(const fs::path& path, bool json) {
-  require(fs::exists(path), "inspect", "there is no '", path.string(), "'");
+  require(fs::exists(path), "inspect", "'", path.string(), "' does not exist");
   if (fs::is_regular_file(path)) return inspect_tensors(path, json);
   if (holds_run(path)) return inspect_run(path, json);
-  const fs::path weights = path / "weights.safetensors";  // a checkpoint's folder
+  const fs::path weights = path / "weights.safetensors";  // a checkpoint directory
   require(fs::exists(weights), "inspect", "'", path.string(),
           "' is neither a run, a checkpoint nor a safetensors file");
   inspect_tensors(weights, json);
@@ -139,35 +143,42 @@ void add_inspect(CLI::App& program) {
     std::unique_ptr<ConfigOptions> options;
     std::string path;
     GradientQuestions questions;
+    std::string bit_widths;
     bool saved = false;
     bool gradients = false;
     bool json = false;
   };
   CLI::App* command = program.add_subcommand(
-      "inspect", "Look into a run, a checkpoint, a safetensors file or what a model saves");
+      "inspect", "Show a run, a checkpoint, a safetensors file, or the activations a model saves");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("path", arguments->path, "run directory or file");
+  command->add_option("path", arguments->path,
+                      "run directory, checkpoint directory or safetensors file");
   command->add_flag("--saved", arguments->saved,
-                    "in place of a path: what a forward pass of these options saves for backward");
+                    "without a path: list the activations a forward pass saves for backward");
+  command->add_option("--bit-widths", arguments->bit_widths,
+                      "--saved: also write the codec and bit widths of every tensor under "
+                      "--activations to this folder, as saved.html, .json and .csv");
   command->add_flag("--gradients", arguments->gradients,
-                    "of a run: how near gradients from coded activations are to exact ones");
+                    "of a run: compare gradients from compressed activations with exact ones");
   GradientQuestions& questions = arguments->questions;
-  command->add_option("--ratios", questions.ratios, "--gradients: to code activations at")
+  command->add_option("--ratios", questions.ratios, "--gradients: compression ratios to test")
       ->delimiter(',')
       ->default_str("10.2,12");
-  command->add_option("--samples", questions.samples, "--gradients: of the batch")
+  command->add_option("--samples", questions.samples, "--gradients: batch size")
       ->capture_default_str();
-  command->add_option("--draws", questions.draws, "--gradients: of random offsets")
+  command->add_option("--draws", questions.draws, "--gradients: number of random rounding offsets")
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_flag("--json", arguments->json, "print JSON");
   RunConfig defaults;
   defaults.train.batch = 4;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
   command->callback([arguments, defaults] {
-    const RunConfig config = arguments->options->config(defaults);
+    const RunConfig config =
+        arguments->options->config(defaults, arguments->saved ? Runs::One : Runs::Several);
     if (arguments->saved) {
-      require(arguments->path.empty(), "inspect --saved", "takes options and no path, got '",
+      require(arguments->path.empty(), "inspect --saved", "does not take a path, got '",
               arguments->path, "'");
+      if (!arguments->bit_widths.empty()) write_bit_widths(config, arguments->bit_widths);
       return inspect_saved(config, arguments->json);
     }
     if (arguments->gradients) {
@@ -175,7 +186,7 @@ void add_inspect(CLI::App& program) {
       return inspect_gradients(arguments->path, arguments->questions, arguments->json);
     }
     require(!arguments->path.empty(), "inspect",
-            "say what to look into: a run, a file, or --saved with the options of a run");
+            "pass a run directory or file, or use --saved with the options of a run");
     inspect(arguments->path, arguments->json);
   });
 }

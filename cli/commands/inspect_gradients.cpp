@@ -4,15 +4,17 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/checkpoint/generations.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/policies/compression/compression_options.h"
-#include "triaccel/trainer/loop/run_checkpoint.h"
 #include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/step_engine.h"
 #include "triaccel/trainer/measure/gradient_quality.h"
 
 namespace triaccel::cli {
@@ -32,14 +34,16 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
     all.push_back({std::move(label), {.activations = {.keep = keep}}});
     return all.back().settings;
   };
-  for (const char* keep : {"lossless", "bf16", "gact", "actnn", "division"}) add(keep, keep);
+  add("lossless", "lossless");
+  for (const std::string_view name : registered_codec_names())
+    add(std::string(name), std::string(name));
   const auto& prices = LoopOptions{}.drop_prices;
   for (const double ratio : wanted.ratios)
     for (const double price : {prices.back(), prices.front()})
       for (const bool by_layer : {false, true}) {
-        SavedSettings& ours = add(fmt::format("coded {:g}x, drop price {:g}{}", ratio, price,
+        SavedSettings& ours = add(fmt::format("compressed {:g}x, drop price {:g}{}", ratio, price,
                                               by_layer ? ", by layer" : ""),
-                                  "coded");
+                                  "compressed");
         ours.activations.ratio = ratio;
         ours.activations.rounding = wanted.rounding;
         ours.drop_price = price;
@@ -48,14 +52,14 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   return all;
 }
 
-/// The run as it stands at its newest checkpoint.
+/// The run at its newest checkpoint.
 RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
                                const GradientQuestions& wanted) {
   RunConfig config = read_run_config(run);
   config.model.init_from = (newest.path / kWeightsFile).string();
   config.train.batch = wanted.samples;
   config.train.accumulate = 1;
-  config.device.budget = "none";
+  config.device.budget = {};
   return config;
 }
 
@@ -64,7 +68,7 @@ RunConfig config_at_checkpoint(const fs::path& run, const Generation& newest,
 void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, bool json) {
   const std::vector<Generation> stored = list_generations(run / kCheckpointFolder);
   require(holds_run(run) && !stored.empty(), "inspect --gradients", "'", run.string(),
-          "' is no run with a checkpoint; name one that 'triaccel train' has made");
+          "' is not a run with a checkpoint; pass the directory of a run made by 'triaccel train'");
   const RunConfig config = config_at_checkpoint(run, stored.front(), wanted);
   GradientJudge judge(config);
   const std::string device = device_text(choose_device(config.device.device));
@@ -80,9 +84,9 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
     if (!json)
       fmt::print("{:<38} {:>7.2f} {:>10.3g} {:>10.2g} {:>9.6f}\n", question.label,
                  quality.held_ratio, quality.error, quality.bias, quality.cosine);
-    const bool ours = question.settings.activations.keep == "coded";
+    const bool ours = question.settings.activations.keep == "compressed";
     rows.push_back({{"model", config.model.name},
-                    {"activations", question.settings.activations.keep},
+                    {"activations", question.settings.activations.keep.name()},
                     {"target_ratio", ours ? Json(question.settings.activations.ratio) : Json()},
                     {"drop_price", ours ? Json(question.settings.drop_price) : Json()},
                     {"by_layer", ours ? Json(question.settings.by_layer) : Json()},

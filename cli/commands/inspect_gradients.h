@@ -8,15 +8,15 @@
 namespace triaccel::cli {
 
 struct GradientQuestions {
-  std::vector<double> ratios = {10.2, 12};  // of our own codec, over FP32
-  std::int64_t samples = 64;                // of the batch
-  std::int64_t draws = 16;                  // of offsets
-  std::string rounding = "dither";          // of our own codec
+  std::vector<double> ratios = {10.2, 12};  // of our codec, compared with FP32
+  std::int64_t samples = 64;                // batch size
+  std::int64_t draws = 16;                  // of random rounding offsets
+  std::string rounding = "dither";          // of our codec
 };
 
-/// Prints how near gradients from coded activations are to exact ones, at the newest checkpoint of
-/// a run: ours at each ratio, with bands dropped at the price of the last and of the first steps of
-/// a run, and other systems'.
+/// Compares gradients from compressed activations with exact ones, at the newest checkpoint of a
+/// run: our codec at each ratio, with the drop prices of the last and of the first steps of a run,
+/// and the codecs the program registered.
 void inspect_gradients(const std::filesystem::path& run, const GradientQuestions& questions,
                        bool json);
 

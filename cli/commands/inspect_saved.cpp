@@ -17,6 +17,7 @@
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/trainer/loop/network_state.h"
 #include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/measure/saved_survey.h"
 
 namespace triaccel::cli {
 namespace {
@@ -46,7 +47,7 @@ SavedCensus census_of_run(RunConfig config) {
   return profile.census(logits, config.train.batch);
 }
 
-/// Tensors that the same operators read for the same reasons.
+/// Tensors read by the same operators for the same purposes.
 struct Group {
   std::string readers, kinds, codec;
   std::int64_t tensors = 0, bytes = 0, held = 0;
@@ -101,17 +102,19 @@ Json json_of(const SavedCensus& census) {
 }
 
 void print_census(const RunConfig& config, const SavedCensus& census) {
-  const auto a_sample = [&](std::int64_t bytes) { return byte_text(bytes / census.samples); };
-  fmt::print("{}, method {}: what a forward pass saves, a sample\n\n", config.model.name,
-             config.train.method);
+  const auto per_sample_text = [&](std::int64_t bytes) {
+    return byte_text(bytes / census.samples);
+  };
+  fmt::print("{}, method {}: activations saved by a forward pass, per sample\n\n",
+             config.model.name, config.train.method.name());
   fmt::print("{:<52} {:>7} {:>10} {:>6}  {:<30} {:>8} {:>10}\n", "read by", "tensors", "bytes",
-             "share", "for", "lossless", "held");
+             "share", "purpose", "lossless", "stored");
   std::int64_t held = 0;
   for (const Group& group : groups_of(census)) {
     fmt::print("{:<52} {:>7} {:>10} {:>5.1f}%  {:<30} {:>8} {:>10}\n", group.readers, group.tensors,
-               a_sample(group.bytes),
+               per_sample_text(group.bytes),
                100 * static_cast<double>(group.bytes) / static_cast<double>(census.unique_bytes()),
-               group.kinds, group.codec, a_sample(group.held));
+               group.kinds, group.codec, per_sample_text(group.held));
     held += group.held;
   }
   std::int64_t derivable = 0;
@@ -119,14 +122,25 @@ void print_census(const RunConfig& config, const SavedCensus& census) {
     if (keeps_values(tensor.kind) && tensor.source >= 0)
       derivable += tensor.raw_bytes(census.samples);
   fmt::print(
-      "\nsaved {} in {} calls, of which {} are different tensors\n{} held where nothing may be "
-      "lost; "
-      "{} can be computed again from the rest\n",
-      a_sample(census.passed_bytes()), census.entries.size(), a_sample(census.unique_bytes()),
-      a_sample(held), a_sample(derivable));
+      "\nsaved {} in {} calls, {} after deduplication\n{} with lossless compression; {} can be "
+      "recomputed from the rest\n",
+      per_sample_text(census.passed_bytes()), census.entries.size(),
+      per_sample_text(census.unique_bytes()), per_sample_text(held), per_sample_text(derivable));
 }
 
 }  // namespace
+
+void write_bit_widths(const RunConfig& config, const std::filesystem::path& folder) {
+  require(config.activations.keep != "raw", "--bit-widths",
+          "activations are kept raw; add --activations coded");
+  RunParts parts(config);
+  const SavedSurvey survey = survey_saved(parts);
+  std::filesystem::create_directories(folder);
+  write_saved_files(
+      folder,
+      saved_rows_of(survey, {.activations = config.activations, .samples = config.train.batch}),
+      fmt::format("{}, activations {}", config.model.name, config.activations.keep));
+}
 
 void inspect_saved(const RunConfig& config, bool json) {
   const SavedCensus census = census_of_run(config);

@@ -10,6 +10,8 @@
 #include "cli/commands/commands.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/console/progress_text.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/telemetry/records/run_record.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/loop/run_directory.h"
@@ -20,7 +22,7 @@ namespace {
 struct Listed {
   std::string directory;
   RunSummary summary;
-  std::string damage;  // why the run cannot be read; empty: it can
+  std::string damage;  // error reading the run; empty: none
 };
 
 Listed read_listed(const std::filesystem::path& directory) {
@@ -41,10 +43,14 @@ void print_json(const std::vector<Listed>& runs) {
       one["error"] = run.damage;
     all.push_back(std::move(one));
   }
-  fmt::print("{}\n", all.dump());
+  fmt::print("{}\n", dump_line(all));
 }
 
-void print_table(const std::vector<Listed>& runs) {
+void print_table(std::vector<Listed> runs) {
+  for (Listed& run : runs)
+    for (std::string* shown :
+         {&run.directory, &run.summary.status, &run.summary.method, &run.damage})
+      *shown = printable(*shown);
   std::size_t width = 3, method_width = 6;
   for (const Listed& run : runs) {
     width = std::max(width, run.directory.size());
@@ -73,14 +79,14 @@ void add_ls(CLI::App& program) {
     std::string root = "runs";
     bool json = false;
   };
-  CLI::App* command = program.add_subcommand("ls", "List runs");
+  CLI::App* command = program.add_subcommand("ls", "List the runs below a folder");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("folder", arguments->root, "where the runs are")->capture_default_str();
-  command->add_flag("--json", arguments->json, "as JSON");
+  command->add_option("folder", arguments->root, "folder of the runs")->capture_default_str();
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     std::vector<Listed> runs;
     if (arguments->root == "runs" && !std::filesystem::exists("runs")) {
-      fmt::print("{}\n", arguments->json ? "[]" : "no runs here yet; see 'triaccel train --help'");
+      fmt::print("{}\n", arguments->json ? "[]" : "no runs yet; see 'triaccel train --help'");
       return;
     }
     for (const auto& directory : list_runs(arguments->root)) runs.push_back(read_listed(directory));

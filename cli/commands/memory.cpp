@@ -72,37 +72,44 @@ void memory_command(const MemoryArguments& arguments) {
           "must lie in [1, ", int8::kMostWorkers, "], got ", arguments.threads);
   require(arguments.micro_batch >= 0, "--micro-batch", "must not be negative, got ",
           arguments.micro_batch);
+  for (const std::int64_t batch : arguments.batches)
+    require(batch >= 1 && batch <= 1 << 24, "--batch", "must lie in [1, ", 1 << 24, "], got ",
+            batch);
   const int8::Network network = arguments.model == "lenet5" ? int8::lenet5({}) : int8::pointnet({});
-  fmt::print("Bytes of a training step of {}, predicted from shapes; 1 MB = 1e6 bytes.\n",
+  fmt::print("Predicted memory of a training step of {}, from shapes; 1 MB = 1e6 bytes.\n",
              arguments.model);
   for (const std::int64_t batch : arguments.batches)
     for (const Convention& convention :
          {Convention{"every buffer once (the paper's figures)", ByteCount::Sum},
-          Convention{"the same, hidden errors in dead buffers", ByteCount::SumSharedErrors},
-          Convention{"the most alive at once", ByteCount::Liveness}})
+          Convention{"the same, errors stored in dead buffers", ByteCount::SumSharedErrors},
+          Convention{"peak of live buffers", ByteCount::Liveness}})
       print_convention(convention, network, arguments, batch);
   fmt::print(
-      "\nINT8 paper: an exponent a tensor, int32 sums of the whole batch. INT8: an exponent a "
-      "sample, {} samples at a time, {} thread(s).\nThe abstract: one or two BP layers cost 0.072 "
+      "\nINT8 paper: one exponent per tensor, int32 sums of the whole batch. INT8: one exponent "
+      "per "
+      "sample, {} samples at a time, {} {}.\nThe paper's abstract: one or two BP layers cost 0.072 "
       "to 1.7 % over ZO; INT8 takes 1.46 to 1.60 times less than FP32.\n",
-      arguments.micro_batch, arguments.threads);
+      arguments.micro_batch, arguments.threads, arguments.threads == 1 ? "thread" : "threads");
 }
 
 }  // namespace
 
 void add_memory(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
-      "memory", "Predict the memory of ElasticZO's steps, by the paper's count and by liveness");
+      "memory", "Predict the memory of ElasticZO steps, by the paper's accounting and by liveness");
   auto arguments = std::make_shared<MemoryArguments>();
   command->add_option("--model", arguments->model, "lenet5 or pointnet")
       ->check(CLI::IsMember({"lenet5", "pointnet"}))
       ->capture_default_str();
-  command->add_option("--batch", arguments->batches, "one or more")
+  command->add_option("--batch", arguments->batches, "batch sizes, separated by commas")
       ->delimiter(',')
       ->default_str("32,256");
-  command->add_option("--micro-batch", arguments->micro_batch, "INT8: samples at a time (0: all)")
+  command
+      ->add_option("--micro-batch", arguments->micro_batch,
+                   "INT8: samples per forward pass (0: the whole batch)")
       ->capture_default_str();
-  command->add_option("--threads", arguments->threads, "INT8: each has working memory of its own")
+  command
+      ->add_option("--threads", arguments->threads, "INT8: CPU threads, each with its own buffers")
       ->capture_default_str();
   command->callback([arguments] { memory_command(*arguments); });
 }

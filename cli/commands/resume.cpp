@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/run_console.h"
+#include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
@@ -19,9 +20,10 @@ struct ResumeArguments {
 };
 
 int resume_command(const ResumeArguments& arguments) {
-  read_run_config(arguments.run);  // says so when there is no run
+  read_run_config(arguments.run);  // throws if there is no run
   if (is_finished(arguments.run)) {
-    fmt::print(stderr, "triaccel: '{}' has finished already; nothing to resume\n", arguments.run);
+    fmt::print(stderr, "triaccel: '{}' is already finished; nothing to resume\n",
+               printable(arguments.run));
     print_result(read_summary(std::filesystem::path(arguments.run) / kSummaryFile), arguments.run,
                  arguments.json);
     return 0;
@@ -35,11 +37,12 @@ int resume_command(const ResumeArguments& arguments) {
 }  // namespace
 
 void add_resume(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("resume", "Go on with an interrupted run");
+  CLI::App* command =
+      program.add_subcommand("resume", "Continue an interrupted run from its latest checkpoint");
   auto arguments = std::make_shared<ResumeArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_flag("--json", arguments->json, "print the summary as JSON, on the last line");
-  command->add_flag("--quiet", arguments->quiet, "no progress");
+  command->add_option("run", arguments->run, "folder of the run")->required();
+  command->add_flag("--json", arguments->json, "print the summary as JSON");
+  command->add_flag("--quiet", arguments->quiet, "show no progress");
   command->callback([arguments, &exit_code] { exit_code = resume_command(*arguments); });
 }
 

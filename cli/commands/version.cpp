@@ -10,9 +10,9 @@
 namespace triaccel::cli {
 
 void add_version(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("version", "Version, commit and libtorch");
+  CLI::App* command = program.add_subcommand("version", "Show version, commit and libtorch");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "as JSON");
+  command->add_flag("--json", *json, "print JSON");
   command->callback([json] {
     if (*json) {
       const nlohmann::ordered_json all = {{"version", version()},

@@ -24,14 +24,14 @@ TEST(ParseByteSize, NamesTheOptionAndTheValueItCannotRead) {
   }
 }
 
-TEST(ParseBudget, TakesAShareOfTheDevice) {
-  EXPECT_EQ(parse_budget("80%", 1000, "test"), 800);
-  EXPECT_EQ(parse_budget("2KiB", 1000, "test"), 2048);
-  EXPECT_EQ(parse_budget("", 1000, "test"), 0);
-  EXPECT_EQ(parse_budget("none", 1000, "test"), 0);
-  EXPECT_THROW(parse_budget("0%", 1000, "test"), UsageError);
-  EXPECT_THROW(parse_budget("101%", 1000, "test"), UsageError);
-  EXPECT_THROW(parse_budget("0", 1000, "test"), UsageError);
+TEST(Budget, TakesAShareOfTheDevice) {
+  EXPECT_EQ(Budget("80%").bytes_on(1000), 800);
+  EXPECT_EQ(Budget("2KiB").bytes_on(1000), 2048);
+  EXPECT_EQ(Budget("").bytes_on(1000), 0);
+  EXPECT_EQ(Budget("none").bytes_on(1000), 0);
+  EXPECT_THROW(Budget("0%").bytes_on(1000), UsageError);
+  EXPECT_THROW(Budget("101%").bytes_on(1000), UsageError);
+  EXPECT_THROW(Budget("0").bytes_on(1000), UsageError);
 }
 
 TEST(ByteText, IsShortAndHasAUnit) {

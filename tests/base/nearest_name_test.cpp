@@ -17,6 +17,10 @@ TEST(NearestName, FindsATypo) {
 TEST(NearestName, KeepsSilentWhenNothingIsClose) {
   EXPECT_EQ(nearest_name("zzzzzzzz", kKeys), "");
   EXPECT_EQ(nearest_name("x", {}), "");
+  const std::vector<std::string> flags = {"--lr", "--smallest-rate", "--batch-rate", "--batch"};
+  for (const char* far : {"--wd", "--learning-rate", "--batch-size", "--"})
+    EXPECT_EQ(nearest_name(far, flags), "") << far;
+  EXPECT_EQ(nearest_name("--bacth", flags), "--batch");
 }
 
 TEST(Suggestion, ListsWhatIsKnownWhenNothingIsClose) {

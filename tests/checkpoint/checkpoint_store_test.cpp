@@ -103,6 +103,20 @@ TEST_F(CheckpointStoreTest, RemovesWhatKilledSavesLeftBehind) {
   EXPECT_EQ(names(), Names{"step-5"});
 }
 
+TEST_F(CheckpointStoreTest, KeepsAUsersFilesInADirectoryNamedLikeALeftover) {
+  fs::create_directories(directory_ / "step-5.tmp");
+  std::ofstream(directory_ / "step-5.tmp" / "notes.txt") << "mine";
+  std::ofstream(directory_ / "step-draft.tmp") << "mine";
+  for (const std::uint64_t seed : {1, 2}) save(5, seed, 1);
+  EXPECT_EQ(names(), (Names{"step-5", "step-5.tmp", "step-draft.tmp"}));
+  EXPECT_TRUE(fs::exists(directory_ / "step-5.tmp" / "notes.txt"));
+  EXPECT_TRUE(holds(store_.load(5), sample_files(2)));
+  fs::create_directories(directory_ / "step-5.1.tmp");  // of a save that was killed meanwhile
+  std::ofstream(directory_ / "step-5.1.tmp" / "weights.safetensors") << "half";
+  save(6, 1, 1);
+  EXPECT_EQ(names(), (Names{"step-5.tmp", "step-6", "step-draft.tmp"}));
+}
+
 TEST_F(CheckpointStoreTest, LeavesForeignFilesAlone) {
   fs::create_directories(directory_ / "step-007");
   fs::create_directories(directory_ / "best");

@@ -86,7 +86,7 @@ class InterruptedSave : public testing::TestWithParam<Scenario> {
   }
 
   /// What a save asks of the system, from its first call to its last. Calls that cannot change
-  /// the disk, those for memory and the pipes of the undefined-behaviour sanitizer, are left out.
+  /// the disk, those for memory and the pipes of the undefined-behaviour sanitizer, are skipped.
   std::vector<SystemCall> calls_of_a_save() const {
     const std::set<std::string> memory = {"mmap", "munmap", "mprotect", "madvise", "brk", "futex"};
     prepare();

@@ -25,7 +25,8 @@ const StepPlan kPlan{
               {.codec = SavedCodec::Frequency,
                .block = 4,
                .band_eighths = {64, 40, 16, 9, 8},
-               .predicted = 21}}};
+               .predicted = 21},
+              {.codec = SavedCodec::Registered, .registered = 3}}};
 
 TEST(PlanState, ReadsBackThePlanItWrote) { EXPECT_EQ(plan_from(as_map(kPlan), 2), kPlan); }
 
@@ -52,7 +53,7 @@ TEST(PlanState, ReadsAPlanFromBeforeBlocksWerePredicted) {
   StateMap map = as_map(kPlan);
   map.erase("plan/predicted");
   StepPlan without = kPlan;
-  without.saved.back().predicted = 0;
+  without.saved[3].predicted = 0;
   EXPECT_EQ(plan_from(map, 2), without);
 }
 

@@ -19,7 +19,7 @@ StepPlan random_plan() {
          .learning_rate_scale = 0.25f * static_cast<float>(*rc::gen::inRange(-8, 8))});
   const auto saved = *rc::gen::inRange<std::size_t>(0, 6);
   for (std::size_t i = 0; i < saved; ++i)
-    plan.saved.push_back({.codec = static_cast<SavedCodec>(*rc::gen::inRange(0, 12)),
+    plan.saved.push_back({.codec = static_cast<SavedCodec>(*rc::gen::inRange(0, kSavedCodecs)),
                           .eighths = *rc::gen::inRange<std::uint8_t>(0, 65)});
   return plan;
 }

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "triaccel/base/error.h"
+#include "triaccel/data/data_files.h"
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/data/image_data.h"
-#include "triaccel/data/synthetic_images.h"
 #include "triaccel/data/text_data.h"
 
 namespace triaccel {

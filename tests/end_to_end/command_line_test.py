@@ -2,11 +2,13 @@
 import fcntl
 import json
 import os
+import re
 import resource
 import shutil
+import subprocess
 import unittest
 
-from program import SMALL_RUN, run, scratch_folder, start, train
+from program import SMALL_RUN, TRIACCEL, run, scratch_folder, start, train
 
 
 class Train(unittest.TestCase):
@@ -55,6 +57,11 @@ class Train(unittest.TestCase):
             for expected in ("lenet5-synthetic-fp32", "lenet5-synthetic-fp32-2"):
                 train("--steps", 2, cwd=folder)
                 self.assertTrue((folder / "runs" / expected / "summary.json").exists())
+
+    def test_shows_the_batch_that_an_epoch_allows(self):
+        with scratch_folder() as folder:
+            summary = train("--batch", 100000, "--steps", 2, "--out", folder / "run")
+            self.assertEqual(summary["batch_final"], 512)
 
     def test_trains_with_amp(self):
         with scratch_folder() as folder:
@@ -169,6 +176,43 @@ class ReadCommands(unittest.TestCase):
             self.assertEqual(len(lines), 3)
             self.assertEqual({len(line) for line in lines}, {len(lines[0])}, lines)
 
+    def test_ls_marks_runs_whose_files_are_no_regular_files(self):
+        for name in ("config.toml", "summary.json", "metrics.jsonl"):
+            with scratch_folder() as folder:
+                shutil.copytree(self.folder / "run", folder / "run")
+                (folder / "run" / name).unlink()
+                os.mkfifo(folder / "run" / name)
+                done = run("ls", folder, timeout=20)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("not a regular file", done.stdout)
+
+    def test_strings_from_outside_are_escaped(self):
+        with scratch_folder() as folder:
+            shutil.copytree(self.folder / "run", folder / "a\x1b[2Jb")
+            summary = json.loads((self.folder / "run" / "summary.json").read_text())
+            (folder / "a\x1b[2Jb" / "summary.json").write_text(
+                json.dumps({**summary, "method": "fp32\x1b[31m"}))
+            header = b'{"w\\u001b[2J\\n":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+            (folder / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
+            for arguments in (["ls", folder], ["inspect", folder / "a\x1b[2Jb"],
+                              ["inspect", folder / "x.safetensors"],
+                              ["inspect", folder / "none\x1b[2J"]):
+                done = run(*arguments)
+                self.assertNotIn("\x1b", done.stdout + done.stderr, arguments)
+                self.assertIn("\\x1b[2J", done.stdout + done.stderr, arguments)
+
+    def test_inspect_refuses_another_file(self):
+        done = run("inspect", self.folder / "run" / "config.toml")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("not a safetensors file", done.stderr)
+
+    def test_prints_one_closing_line(self):
+        with scratch_folder() as folder:
+            with open(folder / "log", "w") as log:
+                subprocess.run([TRIACCEL, "train", *SMALL_RUN, "--steps", "2", "--out",
+                                str(folder / "run")], stdout=log, stderr=log, check=True)
+            self.assertEqual((folder / "log").read_text().count("finished"), 1)
+
     def test_inspect(self):
         inspected = self.json_of("inspect", self.folder / "run")
         self.assertEqual([c["damage"] for c in inspected["checkpoints"]], [""])
@@ -199,7 +243,7 @@ class ReadCommands(unittest.TestCase):
     def test_resume_of_a_finished_run_says_so(self):
         done = run("resume", self.folder / "run")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("finished already", done.stderr)
+        self.assertIn("already finished", done.stderr)
 
     def test_init_from_starts_at_the_trained_weights(self):
         weights = self.folder / "run/checkpoints/step-6/weights.safetensors"
@@ -211,6 +255,108 @@ class ReadCommands(unittest.TestCase):
         shown = run("--help").stdout
         for command in ("train", "resume", "eval", "doctor", "inspect", "bench", "ls", "version"):
             self.assertIn(command, shown)
+
+
+class Help(unittest.TestCase):
+    def flags(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        return re.findall(r"^  (?:-\w, )?(--[\w-]+)", done.stdout, re.MULTILINE)
+
+    def test_shows_everyday_options_and_all_of_them(self):
+        everyday, every = self.flags("train", "--help"), self.flags("train", "--help-all")
+        for flags in (everyday, every):
+            self.assertEqual(len(flags), len(set(flags)), flags)
+        self.assertLess(set(everyday), set(every))
+        own = {"--help", "--help-all", "--config", "--print-config", "--json", "--quiet"}
+        self.assertLessEqual(own, set(everyday))
+        self.assertTrue(15 <= len(set(everyday) - own) <= 25, everyday)
+        keys = re.findall(r"^\w+ = ", run("train", "--print-config").stdout, re.MULTILINE)
+        self.assertEqual(len(set(every) - own), len(keys))
+
+    def test_ends_with_examples(self):
+        self.assertIn("Examples:", run("train", "--help").stdout)
+        self.assertIn("Examples:", run("--help").stdout)
+
+    def test_of_a_command_by_its_name(self):
+        for words in (["train"], ["bench", "step"], ["ls"]):
+            self.assertEqual(run("help", *words).stdout, run(*words, "--help").stdout)
+        self.assertEqual(run("help").stdout, run("--help").stdout)
+
+    def test_version(self):
+        for flag in ("-v", "--version"):
+            self.assertTrue(run(flag).stdout.startswith("triaccel "))
+
+    def test_refuses_unknown_commands(self):
+        for words in (["bogus", "--help"], ["help", "bogus"], ["bogus"]):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertIn("unknown command 'bogus'", done.stderr)
+        bare = run("bench")
+        self.assertEqual(bare.returncode, 2)
+        self.assertIn("step", bare.stderr)
+
+    def test_takes_the_names_people_type(self):
+        shown = run("train", "--learning-rate", "0.3", "--batch-size", 7, "--wd", "0.01", "-o", "x",
+                    "--activations", "coded", "--activation-look-every", 9, "--print-config").stdout
+        for line in ("lr = 0.3", "batch = 7", "weight_decay = 0.01", 'out = "x"',
+                     'keep = "compressed"', "profile_every = 9"):
+            self.assertIn(line + "\n", shown)
+
+    def test_suggests_only_what_is_near(self):
+        self.assertIn("did you mean '--epochs'", run("train", "--epoch", 3).stderr)
+        far = run("train", "--nonsense-flag", 3)
+        self.assertEqual(far.returncode, 2)
+        self.assertNotIn("did you mean", far.stderr)
+        self.assertIn("--help-all", far.stderr)
+
+
+class RefusedOptions(unittest.TestCase):
+    def refuse(self, *arguments, command="train"):
+        with scratch_folder() as folder:
+            done = run(command, *arguments, cwd=folder)
+            self.assertEqual(done.returncode, 2, (arguments, done.stderr))
+            self.assertEqual(done.stdout, "", arguments)
+            self.assertEqual(list(folder.iterdir()), [], arguments)
+            return done.stderr
+
+    def test_without_effect(self):
+        for flag, *arguments in (("--kernels", "--kernels", "nosuch"), ("--zo-lr", "--zo-lr", 5),
+                                 ("--rho-low", "rho_low=0.5"), ("--precision", "--precision", "bf16"),
+                                 ("--stem", "--model", "lenet5", "--stem", "cifar"),
+                                 ("--activation-ratio", "--activation-ratio", 8),
+                                 ("--steps", "--epochs", 1, "--steps", 5)):
+            self.assertIn(f"[{flag}]", self.refuse(*arguments))
+        with scratch_folder() as folder:
+            (folder / "own.toml").write_text("[control]\nrho_low = 0.5\n")
+            self.assertIn("--method triaccel", self.refuse("--config", folder / "own.toml"))
+
+    def test_but_not_when_an_earlier_run_wrote_them(self):
+        with scratch_folder() as folder:
+            train("--steps", 1, "--method", "triaccel", "--out", folder / "run")
+            for method in ("fp32", "zo"):
+                done = run("train", "--config", folder / "run/config.toml", "--method", method,
+                           "--print-config")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_names_that_are_no_folder_below_runs(self):
+        for name in ("..", ".", "../evil", "/abs", "n" * 300, os.fsdecode(b"\xff")):
+            self.assertIn("[--name]", self.refuse(*SMALL_RUN, "--steps", 1, "--name", name))
+
+    def test_weights_that_cannot_be_read(self):
+        with scratch_folder() as folder:
+            os.symlink(folder / "loop", folder / "loop")
+            for path in (folder / "loop", folder / ("n" * 300), folder / os.fsdecode(b"\xff")):
+                error = self.refuse("--init-from", path)
+                self.assertIn("[--init-from]", error)
+                self.assertNotIn("filesystem error", error)
+
+    def test_numbers_out_of_range(self):
+        self.assertIn("[--rates]", self.refuse("--trial-steps", 10, "--rates=-1,nan",
+                                               command="find-lr"))
+        self.assertIn("[--batch]", self.refuse("--batch=-5", command="memory"))
+        self.assertIn("(0, 1e+06]", self.refuse("--epochs", 0))
 
 
 if __name__ == "__main__":

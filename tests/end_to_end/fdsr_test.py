@@ -1,27 +1,28 @@
-"""Coded activations: the comparison made small, what a model saves, how good gradients are."""
+"""Compressed activations: the comparison made small, what a model saves, how good gradients are."""
 import json
 import re
+import subprocess
 import unittest
 
 from program import run, scratch_folder
+from reproduce_test import BASELINES, reproduce, rows_in
 
 KEYS = ("model", "image_size", "batch", "codec", "held_ratio", "peak_ratio", "accuracy", "accuracy_drop",
         "throughput_ratio_to_fp32", "commit")
-SMALL = ["--quick", "--sets", "synthetic", "--seeds", 1, "--timings", 1, "--draws", 2, "--threads", 1, "--device", "cpu"]
 TRAINED = ["--rows", "resnet18-cifar@32/8", "--codecs", "fdsr"]
 MEASURED = ["--rows", "resnet18@48/4", "--codecs", "fdsr,actnn", "--no-largest-batch"]
 
 
 def compare(out, *arguments):
-    return run("reproduce", "fdsr", *SMALL, "--out", out, *arguments)
+    return reproduce(out, "fdsr", "--timings", 1, "--draws", 2, "--baselines", BASELINES, *arguments)
 
 
-def rows_in(out):
-    return json.loads((out / "result.json").read_text())
+def with_baselines(*arguments):
+    return subprocess.run([BASELINES, *map(str, arguments)], capture_output=True, text=True, timeout=240)
 
 
 class Comparison(unittest.TestCase):
-    def test_rows_are_made_once_and_say_what_codes_save_and_cost(self):
+    def test_rows_are_made_once_and_say_what_codecs_save_and_cost(self):
         with scratch_folder() as folder:
             done = compare(folder, *TRAINED)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -50,37 +51,58 @@ class Comparison(unittest.TestCase):
                 self.assertGreater(row["samples_per_second"], 0)
                 self.assertEqual(row["accuracy"] is not None, row["model"] == "resnet18-cifar")
             page = (folder / "fdsr.html").read_text()
-            for name in ("resnet18-cifar-32px", "resnet18-48px"):
-                self.assertIn(f"Where bits go: {name}", page)
+            for name in ("resnet18-cifar-32px-batch8", "resnet18-48px-batch4"):
+                self.assertIn(f"saved/{name}-synthetic-fdsr/saved.html", page)
             self.assertIsNone(re.search(r"""(src|href)\s*=\s*["']?(https?:|//)""", page))
-            for ending in ("csv", "txt"):
+            for path in re.findall(r'href="([^"]*)"', page):
+                self.assertTrue((folder / path).exists(), path)
+            for ending in ("csv", "txt", "md"):
                 self.assertTrue((folder / f"fdsr.{ending}").exists(), ending)
+            self.check_gradients(folder)
 
-            gradients = run("inspect", next((folder / "runs").glob("*fp32-1")), "--gradients", "--ratios", 12,
-                            "--samples", 16, "--draws", 2, "--json")
-            self.assertEqual(gradients.returncode, 0, gradients.stderr)
-            by_name = {(row["activations"], row["drop_price"], row["by_layer"]): row for row in json.loads(gradients.stdout)}
-            self.assertEqual(by_name["lossless", None, None]["error"], 0)
-            for by_layer in (False, True):
-                coded = by_name["coded", 16, by_layer]
-                self.assertGreaterEqual(coded["held_ratio"], 12)
-                self.assertLess(coded["error"], by_name["actnn", None, None]["error"] / 4)
-            looked = run("inspect", next((folder / "runs").glob("*fdsr*-1")))
-            self.assertRegex(looked.stdout, r"codes add .* % to the mini-batch's noise; most in \S+: ")
+    def check_gradients(self, folder):
+        trained = next(path for path in (folder / "runs").glob("*fp32-1") if path.is_dir())
+        gradients = with_baselines("inspect", trained, "--gradients", "--ratios", 12, "--samples", 16, "--draws", 2, "--json")
+        self.assertEqual(gradients.returncode, 0, gradients.stderr)
+        by_name = {(row["activations"], row["drop_price"], row["by_layer"]): row for row in json.loads(gradients.stdout)}
+        self.assertEqual(by_name["lossless", None, None]["error"], 0)
+        for by_layer in (False, True):
+            coded = by_name["coded", 16, by_layer]
+            self.assertGreaterEqual(coded["held_ratio"], 12)
+            self.assertLess(coded["error"], by_name["actnn", None, None]["error"] / 4)
+        looked = run("inspect", next(path for path in (folder / "runs").glob("*fdsr*-1") if path.is_dir()))
+        self.assertRegex(looked.stdout, r"codes add .* % to the mini-batch's noise; most in \S+: ")
 
     def test_what_it_does_not_know_is_refused_before_anything_is_made(self):
         with scratch_folder() as folder:
-            for given, hint in ((["--rows", "resnet18"], "network@pixels/batch"), (["--rows", "resnet81@32/8"], "resnet18"),
-                                (["--codecs", "zip"], "unknown codec"), (["--trained", "zip"], "unknown codec"),
-                                (["--activations", "coded"], "--codecs"), (["--batch", 8], "--rows"),
-                                (["--draws", 1], "--draws")):
+            for given, hint in ((["--rows", "resnet18"], "network@pixels/batch"), (["--codecs", "zip"], "unknown codec"),
+                                (["--trained", "zip"], "unknown codec"), (["--activations", "coded"], "--codecs"),
+                                (["--batch", 8], "--rows"), (["--draws", 1], "--draws")):
                 done = compare(folder / "out", *TRAINED, *given)
                 self.assertEqual(done.returncode, 2, given)
                 self.assertIn(hint, done.stderr)
                 self.assertFalse((folder / "out").exists())
             nothing = run("inspect", folder, "--gradients")
             self.assertEqual(nothing.returncode, 2, nothing.stderr)
-            self.assertIn("no run with a checkpoint", nothing.stderr)
+            self.assertIn("not a run with a checkpoint", nothing.stderr)
+
+
+class Baselines(unittest.TestCase):
+    SMALL = ["train", "--model", "lenet5", "--train-samples", 256, "--batch", 32, "--epochs", 1, "--threads", 1, "--device",
+             "cpu", "--control-interval", 4, "--json", "--quiet"]
+
+    def test_registered_codecs_train_and_only_in_the_program_that_registers_them(self):
+        with scratch_folder() as folder:
+            for codec in ("bf16", "actnn"):
+                done = with_baselines(*self.SMALL, "--activations", codec, "--out", folder / codec)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                intervals = [line for line in map(json.loads, (folder / codec / "metrics.jsonl").read_text().splitlines())
+                             if line["kind"] == "interval"]
+                self.assertGreater(intervals[-1]["saved"]["held_by_codec"]["registered"], 0)
+                self.assertIn(f'"{codec}"', (folder / codec / "plans.jsonl").read_text())
+            refused = run(*self.SMALL, "--activations", "actnn", "--out", folder / "none")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("triaccel_baselines", refused.stderr)
 
 
 class Saved(unittest.TestCase):
@@ -98,6 +120,15 @@ class Saved(unittest.TestCase):
         for words in ("NativeBatchNorm", "norm", "mask", "can be computed again"):
             self.assertIn(words, shown)
         self.assertEqual(run("inspect", "runs/x", *self.ARGUMENTS).returncode, 2)
+
+    def test_bit_widths_are_written_for_compressed_activations(self):
+        with scratch_folder() as folder:
+            done = run("inspect", *self.ARGUMENTS, "--activations", "coded", "--bit-widths", folder / "widths")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = json.loads((folder / "widths/saved.json").read_text())
+            self.assertTrue({"groups", "mask"} & {row["codec"] for row in rows})
+            self.assertIn("<svg", (folder / "widths/saved.html").read_text())
+            self.assertEqual(run("inspect", *self.ARGUMENTS, "--bit-widths", folder).returncode, 2)
 
 
 if __name__ == "__main__":

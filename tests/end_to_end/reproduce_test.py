@@ -1,5 +1,6 @@
-"""The paper's tables, made small: what is written, what is refused and what survives."""
+"""The papers' tables, made small by bench/papers/reproduce.py: what is written, what is refused and what survives."""
 import json
+import os
 import pathlib
 import re
 import signal
@@ -8,16 +9,24 @@ import sys
 import time
 import unittest
 
-from program import TRIACCEL, run, scratch_folder, start
+from program import TRIACCEL, run, scratch_folder
 
-SMALL_TABLE = ["--quick", "--sets", "synthetic", "--models", "resnet18", "--seeds", 1, "--threads", 1,
-               "--device", "cpu"]
+SCRIPT = pathlib.Path(__file__).parents[2] / "bench" / "papers" / "reproduce.py"
+BASELINES = os.environ.get("TRIACCEL_BASELINES", "build/release/triaccel_baselines")
+SMALL = ["--quick", "--threads", 1, "--device", "cpu", "--triaccel", TRIACCEL]
 KEYS = ("model", "stem", "data", "method", "seed", "epochs", "accuracy", "seconds_per_epoch",
         "peak_allocated_mb", "peak_reserved_mb", "score", "commit")
 
 
-def reproduce(out, *arguments, table="table1"):
-    return run("reproduce", table, *SMALL_TABLE, "--out", out, *arguments)
+def start(out, *arguments):
+    return subprocess.Popen([sys.executable, SCRIPT, *map(str, arguments), *map(str, SMALL), "--out", out],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def reproduce(out, *arguments, timeout=240):
+    with start(out, *arguments) as process:
+        output, errors = process.communicate(timeout=timeout)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def rows_in(out):
@@ -39,103 +48,123 @@ def evaluations_in(directory, split):
 class Tables(unittest.TestCase):
     def check_files(self, out, table):
         page = (out / f"{table}.html").read_text()
-        self.assertIn("<svg", page)
         self.assertIsNone(re.search(r"""(src|href)\s*=\s*["']?(https?:|//)""", page))
         self.assertNotIn("@import", page)
-        for ending in ("csv", "txt"):
+        for path in re.findall(r'href="([^"]*)"', page):
+            self.assertTrue((out / path).exists(), path)
+        for ending in ("csv", "txt", "md"):
             self.assertTrue((out / f"{table}.{ending}").exists(), ending)
 
     def test_table1_is_written_once_and_other_settings_are_refused(self):
         with scratch_folder() as folder:
-            done = reproduce(folder)
+            done = reproduce(folder, "tri_accel", "table1")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("paper: %", done.stdout)
             self.assertIn("triaccel over fp32", done.stdout)
             self.assertEqual([row["method"] for row in rows_in(folder)], ["fp32", "amp", "triaccel"])
             for row in rows_in(folder):
                 self.assertLessEqual(set(KEYS), set(row))
-                self.assertEqual((row["epochs"], row["learning_rate"]), (2, 0.1))
+                self.assertEqual((row["data"], row["epochs"], row["learning_rate"]), ("synthetic", 2, 0.1))
                 self.assertGreater(row["score"], 0)
             self.check_files(folder, "table1")
 
             before = files_in(folder)
-            again = reproduce(folder)
+            again = reproduce(folder, "tri_accel", "table1")
             self.assertEqual(again.returncode, 0, again.stderr)
-            self.assertEqual(again.stdout, done.stdout)
-            self.assertNotIn("step", again.stderr)
-            self.assertEqual(reproduce(folder, "--shared").returncode, 0)
-            for other, key in ((["--epochs", 1], "train.epochs"), (["--rates", 0.2], "train.lr"),
-                               (["--policy", "paper"], "control.policy"),
-                               (["--budget-share", 0.9], "device.budget")):
-                refused = reproduce(folder, *other)
+            self.assertEqual((again.stdout, again.stderr), (done.stdout, ""))
+            self.assertEqual(reproduce(folder, "tri_accel", "table1", "--shared").returncode, 0)
+            for other in (["--epochs", 1], ["--rates", 0.2], ["--policy", "paper"], ["--budget-share", 0.9]):
+                refused = reproduce(folder, "tri_accel", "table1", *other)
                 self.assertEqual(refused.returncode, 2, refused.stderr)
-                for word in (key, str(folder / "runs"), "another --out"):
+                named = {"--rates": "--lr", "--budget-share": "--budget"}.get(other[0], other[0])
+                for word in (named, str(folder / "runs"), "another --out"):
                     self.assertIn(word, refused.stderr)
             self.assertEqual(files_in(folder), before)
 
     def test_table2_has_the_four_configurations(self):
         with scratch_folder() as folder:
-            done = reproduce(folder, table="table2")
+            done = reproduce(folder, "tri_accel", "table2", "--jobs", 2)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("paper: MB", done.stdout)
-            self.assertEqual([row["configuration"] for row in rows_in(folder)],
-                             ["standard", "dynamic-batch", "dynamic-precision", "full"])
+            self.assertEqual({row["configuration"] for row in rows_in(folder)},
+                             {"standard", "dynamic-batch", "dynamic-precision", "full"})
+            self.assertIn("Time and score of 4 run(s)", done.stdout)  # two at a time
             self.check_files(folder, "table2")
 
     def test_a_killed_table_is_completed_by_the_same_command(self):
         with scratch_folder() as folder:
-            process = start("reproduce", "table1", *SMALL_TABLE, "--out", folder)
-            metrics = folder / "runs/table1-resnet18-imagenet-synthetic-amp-1/metrics.jsonl"
-            while not metrics.exists() and process.poll() is None:
-                time.sleep(0.01)
-            process.kill()
-            process.communicate()
+            with start(folder, "tri_accel", "table1") as process:
+                metrics = folder / "runs/table1-resnet18-imagenet-synthetic-amp-1/metrics.jsonl"
+                while not metrics.exists() and process.poll() is None:
+                    time.sleep(0.01)
+                process.kill()
+                process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)
             first = rows_in(folder)
             self.assertEqual([row["method"] for row in first], ["fp32"])
-            done = reproduce(folder)
+            done = reproduce(folder, "tri_accel", "table1")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual([row["method"] for row in rows_in(folder)], ["fp32", "amp", "triaccel"])
             self.assertEqual(rows_in(folder)[0], first[0])
 
-    def test_a_row_that_fails_does_not_block_the_table(self):
+    def test_a_stopped_table_saves_its_run_and_resumes_it(self):
         with scratch_folder() as folder:
-            done = reproduce(folder, "--sets", "cifar10,synthetic", "--data-root", folder,
-                             "--methods", "fp32,triaccel")
+            arguments = ["tri_accel", "table1", "--methods", "fp32", "--epochs", 2]
+            with start(folder, *arguments) as process:
+                metrics = folder / "runs/table1-resnet18-imagenet-synthetic-fp32-1/metrics.jsonl"
+                while not metrics.exists() and process.poll() is None:
+                    time.sleep(0.01)
+                process.terminate()
+                _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
+            self.assertIn("the same command goes on", errors)
+            self.assertFalse((folder / "result.json").exists())
+            done = reproduce(folder, *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([row["epochs"] for row in rows_in(folder)], [2])
+
+    def test_missing_data_is_reported_once_and_the_other_rows_are_made(self):
+        with scratch_folder() as folder:
+            done = reproduce(folder, "tri_accel", "table1", "--sets", "cifar10,synthetic", "--data-root", folder,
+                             "--methods", "fp32,triaccel", "--seeds", 2)
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn("cifar10-fp32-1 failed", done.stderr)
-            self.assertIn("FP32 has failed", done.stderr)
-            self.assertEqual({row["data"] for row in rows_in(folder)}, {"synthetic"})
+            self.assertEqual(len(re.findall("^cifar10: ", done.stderr, re.MULTILINE)), 1, done.stderr)
+            self.assertIn("3 more were not tried for the same reason", done.stdout)
+            [failed] = json.loads((folder / "failed.json").read_text())
+            self.assertEqual((failed["row"], failed["code"]), ("cifar10", 3))
+            self.assertIn(failed["message"], done.stdout)
+            self.assertEqual([(row["data"], row["method"]) for row in rows_in(folder)],
+                             [("synthetic", method) for method in ("fp32", "fp32", "triaccel", "triaccel")])
             self.check_files(folder, "table1")
 
     def test_a_row_that_diverges_is_no_measurement(self):
         with scratch_folder() as folder:
-            done = reproduce(folder, "--methods", "fp32", "--rates", "1e8")
+            done = reproduce(folder, "tri_accel", "table1", "--rates", "1e8")
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertIn("not finite", done.stderr)
-            self.assertEqual(rows_in(folder), [])
+            self.assertIn("FP32 has failed", done.stderr)
+            self.assertNotIn("fp32", {row["method"] for row in rows_in(folder)} if (folder / "result.json").exists() else ())
 
 
 class Grid(unittest.TestCase):
     def test_processes_share_one_choice_made_on_held_out_samples(self):
         with scratch_folder() as folder:
-            arguments = ["--quick", "--sets", "synthetic", "--models", "resnet18", "--methods",
-                         "fp32", "--threads", 1, "--device", "cpu", "--rates", "1e-6,0.1,1e8",
-                         "--grid-epochs", 2, "--out", folder]
-            both = [start("reproduce", "table1", *arguments, "--seeds", seed) for seed in (1, 2)]
+            arguments = ["tri_accel", "table1", "--methods", "fp32", "--rates", "1e-6,0.1,1e8", "--grid-epochs", 2]
+            both = [start(folder, *arguments, "--seeds", seed) for seed in ("1,", "2,")]
             for process in both:
-                _, errors = process.communicate(timeout=120)
+                _, errors = process.communicate(timeout=240)
                 self.assertEqual(process.returncode, 0, errors)
             [choice] = json.loads((folder / "grid.json").read_text())
-            self.assertEqual(choice["lr"], 0.1)
+            self.assertEqual(choice["--lr"], 0.1)
             self.assertEqual({row["learning_rate"] for row in rows_in(folder)}, {0.1})
+            self.assertEqual({row["seed"] for row in rows_in(folder)}, {1, 2})
             self.assertIsNone(choice["points"][2]["accuracy"])  # diverged
             for point in choice["points"][:2]:
-                name = f"lr{point['lr']:g}-wd0.0005"
+                name = f"lr{point['--lr']:g}-weight-decay0.0005"
                 seen = evaluations_in(folder / "grid" / choice["group"] / name, "validation")
                 self.assertAlmostEqual(point["accuracy"], max(seen))
             before = files_in(folder)
-            self.assertEqual(run("reproduce", "table1", *arguments, "--seeds", "1,2").returncode, 0)
+            self.assertEqual(reproduce(folder, *arguments, "--seeds", 2).returncode, 0)
             # The files of the table itself show the rows of whichever command came last.
             for path, content in before.items():
                 if not path.name.startswith("table1."):
@@ -143,13 +172,11 @@ class Grid(unittest.TestCase):
 
 
 class Elastic(unittest.TestCase):
-    ARGUMENTS = ["--quick", "--sets", "synthetic", "--seeds", 1, "--rotations", 45, "--threads", 1,
-                 "--device", "cpu"]
     KEYS = ("model", "data", "method", "number_format", "bp_layers", "seed", "accuracy", "peak_bytes",
             "seconds_per_epoch", "commit")
 
     def compare(self, out, *arguments):
-        return run("reproduce", "elasticzo", *self.ARGUMENTS, "--out", out, *arguments)
+        return reproduce(out, "elastic_zo", "--rotations", 45, *arguments)
 
     def test_every_method_is_made_in_both_formats_and_fine_tuned_from_backpropagation(self):
         with scratch_folder() as folder:
@@ -167,34 +194,33 @@ class Elastic(unittest.TestCase):
                     self.assertEqual(row["peak_bytes"], row["predicted_bytes"])
                 self.assertEqual(row["accuracy_before"] is None, row["rotation"] == 0)
             self.assertIn("abstract: +5.2 to +9.5", done.stdout)
-            for ending in ("csv", "txt", "html"):
+            for ending in ("csv", "txt", "md", "html"):
                 self.assertTrue((folder / f"elasticzo.{ending}").exists(), ending)
             before = files_in(folder)
             self.assertEqual(self.compare(folder, *methods).stdout, done.stdout)
             self.assertEqual(files_in(folder), before)
 
-    def test_rates_are_chosen_on_held_out_samples(self):
+    def test_settings_are_chosen_on_held_out_samples(self):
         with scratch_folder() as folder:
             done = self.compare(folder, "--methods", "frozen-1", "--formats", "int8", "--no-fine-tuning",
-                                "--bits", "1,4-1")
+                                "--bits", "1,4-1", "--jobs", 2)
             self.assertEqual(done.returncode, 0, done.stderr)
-            trials = [max(evaluations_in(trial, "validation"))
-                      for trial in sorted((folder / "grid").glob("*/*"))]
-            self.assertEqual(len(trials), 2)
+            trials = {path.name: max(evaluations_in(path, "validation"))
+                      for path in (folder / "grid").glob("*/*") if path.is_dir()}
+            self.assertEqual(set(trials), {"int8-bits1", "int8-bits4-1"})
             config = (folder / "runs/lenet5-synthetic-int8-frozen1-1/config.toml").read_text()
-            wanted = ("1", "4-1")[trials.index(max(trials))]
+            wanted = max(("1", "4-1"), key=lambda bits: trials[f"int8-bits{bits}"])
             self.assertIn(f'gradient_bits = "{wanted}"', config)
 
-    def test_a_rate_that_diverges_is_left_out_and_not_tried_again(self):
+    def test_a_rate_that_diverges_loses_and_is_not_tried_again(self):
         with scratch_folder() as folder:
             arguments = ["--methods", "frozen-1", "--formats", "fp32", "--no-fine-tuning", "--rates", "0.01,1e9"]
             self.assertEqual(self.compare(folder, *arguments).returncode, 0)
             self.assertEqual([row["learning_rate"] for row in rows_in(folder)], [0.01])
-            trial, before = "grid/lenet5-synthetic-fp32-frozen1/2/", files_in(folder)
-            self.assertIn(pathlib.Path(trial, "diverged.txt"), before)
+            before = files_in(folder)
+            self.assertIn(pathlib.Path("grid/lenet5-synthetic-fp32-frozen1/lr1e+09.diverged.txt"), before)
             self.assertEqual(self.compare(folder, *arguments).returncode, 0)
             self.assertEqual(files_in(folder), before)
-            self.assertEqual(self.compare(folder, *arguments[:-1], "0.01,1e8").returncode, 2)
 
     def test_what_was_trained_is_fine_tuned_by_a_command_with_other_choices(self):
         with scratch_folder() as folder:
@@ -215,55 +241,24 @@ class Elastic(unittest.TestCase):
         self.assertRegex(shown, r"1 BP layer +18\.936 MB +0\.072%.* 1\.46x")
 
 
-class Matrix(unittest.TestCase):
-    TOOL = pathlib.Path(__file__).parents[2] / "tools" / "elasticzo_matrix"
-
-    def start(self, out, state):
-        return subprocess.Popen(
-            [sys.executable, self.TOOL, "--triaccel", TRIACCEL, "--out", out, "--state", state, "--jobs", "2", "--quick",
-             "--sets", "synthetic", "--turned-sets", "synthetic", "--rotations", "45", "--formats", "int8", "--methods", "bp",
-             "--seeds", "1"], stdout=subprocess.PIPE, text=True)
-
-    def test_goes_on_elsewhere_with_what_is_missing(self):
-        with scratch_folder() as folder:
-            state = folder / "state.tar.gz"
-            with self.start(folder / "here", state) as first:
-                while not state.exists():
-                    time.sleep(0.01)
-                first.terminate()
-                told = first.communicate()[0]
-            self.assertEqual(first.returncode, 1)
-            self.assertIn("missing: synthetic-turned45-int8-bp-1", told)
-            done_here = {path.stem for path in (folder / "here/jobs").glob("*.done")}
-            self.assertTrue(done_here)
-            with self.start(folder / "there", state) as second:
-                told = second.communicate()[0]
-            self.assertEqual(second.returncode, 0, told)
-            self.assertIn("0 of 2 rows missing", told)
-            done_there = {path.stem for path in (folder / "there/jobs").glob("*.log")}
-            self.assertEqual(done_here & done_there, set())
-            self.assertEqual([row["rotation"] for row in rows_in(folder / "there")], [0, 45])
-
-
 class Flags(unittest.TestCase):
     def test_what_the_table_sets_is_refused_with_a_hint(self):
         for given, hint in ((["--lr", 0.1], "--rates"), (["--weight-decay", 0], "--decays"),
                             (["--model", "resnet18"], "--models"), (["--data", "mnist"], "--sets"),
                             (["--seed", 3], "--seeds"), (["--method", "amp"], "--methods"),
                             (["--stem", "cifar"], "resnet18-cifar"), (["--batch", 32], "96"),
-                            (["train.lr=0.3"], "--rates"),
+                            (["train.lr=0.3"], "--name value"),
                             (["--shared", "--timing-epochs", 1], "--timing-epochs")):
             with scratch_folder() as folder:
-                done = reproduce(folder / "out", *given)
+                done = reproduce(folder / "out", "tri_accel", "table1", *given)
                 self.assertEqual(done.returncode, 2, given)
                 self.assertIn(hint, done.stderr)
                 self.assertFalse((folder / "out").exists())
 
-    def test_help_tells_its_own_defaults(self):
-        shown = run("reproduce", "--help").stdout
-        self.assertRegex(shown, r"--epochs NUMBER=30\b")
-        self.assertNotIn("--print-config", shown)
-        self.assertNotRegex(shown, r"--lr\b")
+    def test_the_old_command_names_the_script(self):
+        done = run("reproduce", "table1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("python3 bench/papers/reproduce.py", done.stderr)
 
 
 if __name__ == "__main__":

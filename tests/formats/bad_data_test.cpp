@@ -16,18 +16,6 @@ TEST(FindingText, NamesFileRecordAndDefect) {
   EXPECT_EQ(finding_text(kWrongMagic), "train-images-idx3-ubyte: wrong magic");
 }
 
-TEST(ParseBadData, KnowsThreeWordsAndSuggestsTheNearest) {
-  EXPECT_EQ(parse_bad_data("fail", "--bad-data"), BadData::Fail);
-  EXPECT_EQ(parse_bad_data("skip", "--bad-data"), BadData::Skip);
-  EXPECT_EQ(parse_bad_data("report", "--bad-data"), BadData::Report);
-  try {
-    parse_bad_data("repot", "--bad-data");
-    FAIL() << "a typo was taken";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("report"), std::string::npos) << error.what();
-  }
-}
-
 TEST(DefectLog, FailThrowsTheFirstFinding) {
   DefectLog log(BadData::Fail);
   try {

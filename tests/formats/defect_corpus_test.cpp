@@ -4,9 +4,9 @@
 
 #include "tests/formats/sample_files.h"
 #include "triaccel/formats/cifar.h"
+#include "triaccel/formats/data_root.h"
 #include "triaccel/formats/idx.h"
 #include "triaccel/formats/point_cloud.h"
-#include "triaccel/formats/preflight.h"
 #include "triaccel/formats/text_corpus.h"
 
 // A corpus of broken data sets: each is a good set with one defect, which must be named with its

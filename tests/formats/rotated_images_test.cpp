@@ -1,4 +1,4 @@
-#include "triaccel/formats/rotated_images.h"
+#include "triaccel/formats/image_set.h"
 
 #include <gtest/gtest.h>
 

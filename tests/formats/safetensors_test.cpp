@@ -93,6 +93,18 @@ TEST(Safetensors, RefusesALengthThatIsNotThere) {
   }
 }
 
+TEST(Safetensors, SaysThatAnotherFileIsNone) {
+  const std::string_view toml = "[model]\nname = \"lenet5\"\n";
+  const auto* bytes = reinterpret_cast<const std::byte*>(toml.data());
+  try {
+    parse(Bytes(bytes, bytes + toml.size()));
+    FAIL() << "accepted";
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("not a safetensors file"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Safetensors, RefusesEveryTruncation) {
   const Bytes file =
       written({number_state<float>("weight", {1, 2, 3}), number_state<std::uint8_t>("rng", {1, 2})},

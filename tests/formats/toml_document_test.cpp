@@ -123,9 +123,9 @@ TEST(ParseToml, CountsColumnsInCharacters) {
   EXPECT_TRUE(starts_with(refusal("\"\xc3\xa9\xc3\xa9\" 1"), "run.toml:1:6: "));
 }
 
-TEST(ParseToml, SaysThatATextNeedsQuotes) {
+TEST(ParseToml, SaysThatAStringNeedsQuotes) {
   EXPECT_EQ(refusal("[train]\nmethod = amp\n"),
-            "run.toml:2:10: a text needs quotes: train.method = \"amp\"");
+            "run.toml:2:10: a string needs quotes: train.method = \"amp\"");
 }
 
 TEST(ParseToml, RefusesWhatIsThereTwice) {

@@ -125,21 +125,19 @@ std::string refusal(const ModelOptions& options) {
 
 TEST(MakeModel, NamesTheOptionItRefuses) {
   EXPECT_EQ(refusal({.name = "resnet81"}),
-            "[make_model] unknown model 'resnet81'; did you mean 'resnet18'?");
-  EXPECT_EQ(refusal({.stem = "cifra"}), "[make_model] unknown stem 'cifra'; did you mean 'cifar'?");
-  EXPECT_EQ(refusal({.classes = 0}), "[make_model] classes must be between 1 and 1000000, got 0");
+            "[--model] unknown model 'resnet81'; did you mean 'resnet18'?");
+  EXPECT_EQ(refusal({.stem = "cifra"}), "[--model] unknown stem 'cifra'; did you mean 'cifar'?");
+  EXPECT_EQ(refusal({.classes = 0}), "[--model] classes must be between 1 and 1000000, got 0");
   EXPECT_EQ(refusal({.input_channels = -1}),
-            "[make_model] input_channels must be between 1 and 1000000, got -1");
+            "[--model] input_channels must be between 1 and 1000000, got -1");
   EXPECT_EQ(refusal({.name = "vit-small", .image_size = 30}),
-            "[make_model] vit-small cuts an image of 30 pixels into patches of 4: image_size must "
-            "be a multiple");
+            "[--model] vit-small needs an image size divisible by its patch size of 4, got 30");
   EXPECT_EQ(refusal({.name = "gpt-small", .width = 200}),
-            "[make_model] width 200 does not divide into 3 attention heads; take a multiple of 64");
+            "[--model] width 200 is not divisible by 3 attention heads; use a multiple of 64");
   EXPECT_EQ(refusal({.name = "vgg16-bn", .image_size = 28}),
-            "[make_model] vgg16-bn halves an image five times: image_size must be at least 32, got "
-            "28");
+            "[--model] vgg16-bn needs images of at least 32 pixels, got 28");
   EXPECT_EQ(refusal({.name = "densenet121", .width = 7}),
-            "[make_model] densenet121 grows by half of its width: width must be even, got 7");
+            "[--model] densenet121 needs an even width, got 7");
   EXPECT_NE(refusal({.name = "lenet5", .image_size = 3}), "");
 }
 

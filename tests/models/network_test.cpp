@@ -13,7 +13,6 @@
 #include "tests/models/slim_models.h"
 #include "triaccel/base/error.h"
 #include "triaccel/models/model_zoo.h"
-#include "triaccel/models/own_network.h"
 
 namespace triaccel {
 namespace {

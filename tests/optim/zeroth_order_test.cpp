@@ -106,10 +106,10 @@ TEST(ZerothOrder, PutsWeightsOnAGridFinerThanTheirOwnRounding) {
   const double largest = before.abs().max().item<double>();
   EXPECT_LE((weights - before).abs().max().item<double>(), largest * 0x1p-22);
   EXPECT_FALSE(weights[0].signbit().item<bool>()) << "moved there and back it would be +0";
-  const at::Tensor settled = weights.clone();
+  const at::Tensor initial = weights.clone();
   zeroth.follow({{}});
   zeroth.follow(kByLosses);
-  EXPECT_TRUE(at::equal(weights, settled));
+  EXPECT_TRUE(at::equal(weights, initial));
 }
 
 TEST(ZerothOrder, ComesBackToTheLastBitAfterManySteps) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/policies/simulated_device.h"
-#include "triaccel/policies/memory/memory_band.h"
+#include "triaccel/policies/memory/memory_model.h"
 #include "triaccel/policies/memory/pass_sizes.h"
 
 namespace triaccel {
@@ -74,8 +74,8 @@ struct Moves {
 };
 
 /// Turns the loop for `ticks`, checks what must hold at every tick, and counts the moves. The
-/// device refuses what would pass its limit; that it has nothing to refuse once settled is
-/// `failures`.
+/// device refuses what would pass its limit; that it has nothing to refuse once the size is steady
+/// is `failures`.
 Moves turn(SimulatedDevice& device, Controller& controller, StepPlan& plan, int ticks) {
   Moves moves;
   int direction = 0;
@@ -103,7 +103,7 @@ StepPlan some_start(const std::vector<LayerKind>& kinds) {
   return plan;
 }
 
-/// A pass twice as large would lie outside the band in which a settled size stays.
+/// A pass twice as large would lie outside the band in which a steady size stays.
 bool uses_its_room(const SomeDevice& some, const StepPlan& plan, const PassSizes& sizes) {
   const std::int64_t pass = samples_per_pass(plan);
   const SimulatedDevice& device = some.device;

@@ -94,8 +94,9 @@ TEST(Controller, SaysFewThingsAtATime) {
 }
 
 TEST(Controller, AnswersOutOfMemoryWithSmallerPassesAndTheSameSamples) {
-  Controller controller({}, kKinds, two_layers());
-  const auto smaller = controller.out_of_memory(two_layers(), 2);
+  Controller controller(
+      ControlSetup{.plan = two_layers(), .kinds = kKinds, .options = {}, .smallest_pass = 2});
+  const auto smaller = controller.out_of_memory(two_layers());
   ASSERT_TRUE(smaller);
   EXPECT_EQ(smaller->batch_size, 96);
   EXPECT_EQ(smaller->micro_batch_size, 48);

@@ -124,7 +124,7 @@ struct FusedRun {
   }
 
   at::Tensor forward() {
-    LayerExecution execution({}, {}, {}, {.fuse = true, .gate_all_norms = gate_all_norms});
+    LayerExecution execution({}, {}, {}, {.fuse = true, .keep_relu_masks = keep_relu_masks});
     const OperatorScope scope(execution);
     execution.begin_pass();
     at::Tensor y = norm(first(input));
@@ -156,7 +156,7 @@ struct FusedRun {
   at::Tensor input = torch::randn({4, 3, 18, 18}).contiguous(at::MemoryFormat::ChannelsLast);
   std::vector<at::Tensor> constants;
   bool silu = false;
-  bool gate_all_norms = false;
+  bool keep_relu_masks = false;
 };
 
 TEST(DerivedTensor, KnowsNormsThatAreJoinedWithWhatFollowsThem) {
@@ -189,7 +189,7 @@ TEST(DerivedTensor, KnowsNormsThatAreJoinedWithWhatFollowsThem) {
 /// A gate opens where it opened, and is kept as it is, whatever codes make of a norm's input.
 TEST(DerivedTensor, KeepsTheGatesOfAJoinedNormWhoseInputIsCoded) {
   FusedRun run;
-  run.gate_all_norms = true;
+  run.keep_relu_masks = true;
   const at::Tensor wanted = run.gradient_of(run.forward(), run.norm->bias);
   const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
   const std::vector<SavedStatistics> tensors = tensors_of(census);

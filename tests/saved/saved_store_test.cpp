@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/saved/rounding_codec.h"
 #include "tests/saved/saved_pass.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
@@ -18,7 +19,7 @@
 namespace triaccel {
 namespace {
 
-const SavedPlan kRounded{.codec = SavedCodec::Bf16};
+const SavedPlan kRounded = rounding_plan();
 
 TEST(SavedStore, LeavesEveryBitOfEveryGradientWithoutLoss) {
   for (const std::string& name : model_names()) {
@@ -310,10 +311,7 @@ TEST(SavedStore, KeepsValuesByEveryCodecInTheBytesThatItsPlanForetells) {
         CodecCase{
             {.codec = SavedCodec::Frequency, .block = 4, .band_eighths = {48, 40, 32, 24, 20}},
             0.95},
-        CodecCase{{.codec = SavedCodec::Bf16}, 0.9999},
-        CodecCase{{.codec = SavedCodec::GroupsGact}, 0.98},
-        CodecCase{{.codec = SavedCodec::GroupsActnn}, 0.6},
-        CodecCase{{.codec = SavedCodec::LowHighSplit}, 0.6}}) {
+        CodecCase{kRounded, 0.9999}}) {
     SavedStore store({.seed = 5}, run.constants, at::kCPU);
     const std::vector<SavedPlan> plans = plans_by_tensor(tensors, each.plan);
     store.follow(census, plans_by_entry(census, tensors, plans));
@@ -368,9 +366,9 @@ TEST(SavedStore, PredictsBlocksAsThePlanSays) {
     EXPECT_EQ(saved.all_held_bytes(), held_bytes(run.tensors, run.plans, 2));
     std::vector<SavedPlan> alone = run.plans;
     for (SavedPlan& plan : alone) plan.predicted = 0;
-    EXPECT_EQ(saved.all_held_bytes() + saved.predicted_away_bytes,
+    EXPECT_EQ(saved.all_held_bytes() + saved.prediction_saved_bytes,
               held_bytes(run.tensors, alone, 2));
-    EXPECT_GT(saved.predicted_away_bytes, 0);
+    EXPECT_GT(saved.prediction_saved_bytes, 0);
     EXPECT_GT(cosine({found}, {run.gradient(run.forward())}), 0.9999);
   }
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 #include "triaccel/signals/curvature_probe.h"
 
 namespace triaccel {

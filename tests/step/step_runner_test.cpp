@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <limits>
 
 #include "triaccel/base/error.h"
@@ -132,7 +133,9 @@ TEST(StepRunner, SkipsAStepWhoseGradientsAreNotFinite) {
   bench.plan.batch_size = bench.plan.micro_batch_size = 8;
   runner.run(bench.plan, Bench::data(), at::arange(8), {}, 0.05);
   EXPECT_TRUE(same_bytes(before, bench.state()));
-  EXPECT_EQ(runner.collect().skipped_steps, 1);
+  const StepReport report = runner.collect();
+  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_FALSE(std::isfinite(report.loss)) << "no sample had a finite loss";
 }
 
 TEST(StepRunner, FollowsThePerLayerLearningRate) {

@@ -126,7 +126,7 @@ inline RunSummary sample_summary(std::int64_t steps) {
           .code_noise = 0.02,
           .code_noise_by_layer = {0.25, 0.5},
           .predictions = {.blocks = 1000, .candidates = 400, .predicted = 312, .saved_bits = 9000},
-          .predicted_away_bytes = 3 << 20,
+          .prediction_saved_bytes = 3 << 20,
           .prediction_seconds = -0.0025,
           .control_seconds = 0.6,
           .layers_fp32 = 7,

@@ -150,17 +150,18 @@ struct OverflowingLayer : WatchedRun {
 TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
   RunConfig config = digits_run();
   config.train.control_interval = 1;
-  config.control.curvature = config.control.batch = "off";
+  config.control.curvature = "off";
+  config.control.batch = "off";
   for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
     if (precision == Precision::Fp16) {  // what the paper's rule gives every layer below tau_low
       config.control.policy = "paper";
-      config.control.tau_low = config.control.tau_high = 1e30;
+      config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;
     }
     for (std::int64_t layer = 0; layer < 5; ++layer) {
       OverflowingLayer run(config, layer, precision);
       const RunSummary summary = run.run();
       EXPECT_EQ(summary.skipped_steps, 3) << "layer " << layer;
-      EXPECT_EQ(rung_of(run.now), rung_of(precision) + 1) << "layer " << layer;
+      EXPECT_EQ(rank_of(run.now), rank_of(precision) + 1) << "layer " << layer;
       EXPECT_TRUE(run.noticed("layer '" + run.parts.network.layers[layer].name + "'"));
       EXPECT_TRUE(run.noticed("guard: layer " + std::to_string(layer)));
       EXPECT_EQ(run.reports.back().skipped_steps, 0);
@@ -182,7 +183,8 @@ TEST(AnOverflowingGradient, IsSkippedOnceAndHalvesTheScalesAtLeast) {
   RunConfig config = digits_run();
   config.train.control_interval = 1;
   config.control.precision = "fp16";
-  config.control.curvature = config.control.batch = "off";
+  config.control.curvature = "off";
+  config.control.batch = "off";
   WatchedRun run(config, network);
   EXPECT_EQ(run.run().skipped_steps, 1);
   EXPECT_EQ(run.reports[5].skipped_steps, 1);

@@ -4,7 +4,6 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/evaluate/evaluate_weights.h"
 #include "triaccel/trainer/int8/int8_schedule.h"
 #include "triaccel/trainer/loop/training.h"
 

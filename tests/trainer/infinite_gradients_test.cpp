@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tests/trainer/watched_run.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 namespace triaccel {
 namespace {
@@ -88,7 +88,8 @@ RunConfig fragile_run() {
   RunConfig config = digits_run();
   config.train.batch = 8;
   config.data.train_samples = 48;
-  config.control.batch = config.control.curvature = "off";
+  config.control.batch = "off";
+  config.control.curvature = "off";
   config.device.threads = 1;
   return config;
 }
@@ -131,7 +132,8 @@ struct BrokenInFp16 : FragileRun {
 TEST(InfiniteGradients, LiftTheirLayerAloneAfterThreeSkips) {
   RunConfig config = fragile_run();
   config.control.policy = "paper";
-  config.control.tau_low = config.control.tau_high = 1e30;  // FP16 from the first decision on
+  config.control.precision_rules.tau_low = config.control.precision_rules.tau_high =
+      1e30;  // FP16 from the first decision on
   config.train.control_interval = 1000;
   config.train.epochs = 4;
   for (std::int64_t layer = 0; layer < kLayers; ++layer) {

@@ -6,8 +6,7 @@
 #include "triaccel/int8/training/state.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/config/int8_options.h"
-#include "triaccel/trainer/int8/int8_run.h"
-#include "triaccel/trainer/int8/int8_training.h"
+#include "triaccel/trainer/int8/int8_engine.h"
 #include "triaccel/trainer/loop/training.h"
 #include "triaccel/trainer/loop/training_loop.h"
 
@@ -65,10 +64,10 @@ struct Ended {
 Ended trained(const RunConfig& config) {
   Recorder recorder;
   const TrainingHooks hooks{.sinks = {&recorder}};
-  Int8Training training(config, hooks);
-  Ended ended{.summary = training.run(nullptr)};
-  ended.hash = int8::state_hash(training.state());
-  ended.slopes = training.slopes();
+  Int8Engine engine(config);
+  Ended ended{.summary = TrainingLoop(config, engine, hooks, nullptr).run()};
+  ended.hash = int8::state_hash(engine.state());
+  ended.slopes = engine.slopes();
   for (const StepReport& report : recorder.reports) ended.losses.push_back(report.loss);
   for (const EvaluationReport& report : recorder.evaluations) ended.losses.push_back(report.loss);
   return ended;

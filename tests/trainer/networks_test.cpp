@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/trainer/small_run.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {

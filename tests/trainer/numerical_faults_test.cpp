@@ -140,7 +140,7 @@ struct PokedRun : WatchedRun {
     ++steps_since;
   }
   void notice(const std::string& message) override {
-    if (message.starts_with("back to step")) latest = std::max(latest, steps_since);
+    if (message.starts_with("rolled back to step")) latest = std::max(latest, steps_since);
     WatchedRun::notice(message);
   }
   std::function<bool(std::int64_t step)> poke;
@@ -282,7 +282,7 @@ struct OverflowingForward : WatchedRun {
 RunConfig all_fp16_run() {
   RunConfig config = faulty_run();
   config.control.policy = "paper";
-  config.control.tau_low = config.control.tau_high = 1e30;
+  config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;
   config.control.curvature = "off";
   config.train.control_interval = 40;
   return config;
@@ -311,10 +311,11 @@ TEST(AForwardOverflow, IsAnsweredAlikeWhenTheRunIsCutWhileStepsAreSkipped) {
     std::int64_t steps = 0;
     const TrainingHooks cut_short{.sinks = {&first},
                                   .stop_requested = [&] { return ++steps == cut; }};
-    EXPECT_EQ(TrainingLoop(first.config, first.parts, cut_short, &store).run().status,
+    TorchEngine cut_engine(first.config, first.parts), engine(second.config, second.parts);
+    EXPECT_EQ(TrainingLoop(first.config, cut_engine, cut_short, &store).run().status,
               "interrupted");
     const TrainingHooks go_on{.sinks = {&second}};
-    TrainingLoop loop(second.config, second.parts, go_on, nullptr);
+    TrainingLoop loop(second.config, engine, go_on, nullptr);
     loop.restore(*store.load_latest());
     EXPECT_EQ(loop.run().skipped_steps, 3) << cut;
     EXPECT_EQ(bytes_of(second), bytes_of(whole)) << cut;
@@ -360,7 +361,8 @@ TEST(ADeviceWithoutBf16, TrainsInFp16UnderALossScale) {
   EXPECT_TRUE(parts.method.loss_scaling);
   Recorder recorder;
   const TrainingHooks hooks{.sinks = {&recorder}};
-  const RunSummary summary = TrainingLoop(config, parts, hooks, nullptr).run();
+  TorchEngine engine(config, parts);
+  const RunSummary summary = TrainingLoop(config, engine, hooks, nullptr).run();
   EXPECT_EQ(summary.layers_bf16, 0);
   EXPECT_GT(recorder.reports.back().loss_scale, 1);
   EXPECT_LT(recorder.reports.back().loss, 0.8 * recorder.reports.front().loss);

@@ -91,7 +91,9 @@ inline RunConfig digits_run() {
 /// The same with every mechanism off and every layer in FP32.
 inline RunConfig plain_digits_run() {
   RunConfig config = digits_run();
-  config.control.precision = config.control.curvature = config.control.batch = "off";
+  config.control.precision = "off";
+  config.control.curvature = "off";
+  config.control.batch = "off";
   return config;
 }
 

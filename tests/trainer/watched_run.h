@@ -15,6 +15,7 @@
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/trainer/loop/network_state.h"
 #include "triaccel/trainer/loop/run_parts.h"
+#include "triaccel/trainer/loop/torch_engine.h"
 #include "triaccel/trainer/loop/training_loop.h"
 
 namespace triaccel {
@@ -81,8 +82,8 @@ struct WatchedRun : Recorder {
                                 after_step();
                                 return false;
                               }};
-    TrainingLoop loop(config, parts, hooks, store);
-    return loop.run();
+    TorchEngine engine(config, parts);
+    return TrainingLoop(config, engine, hooks, store).run();
   }
 
   /// Back to the first weights and an optimizer that has seen no step.

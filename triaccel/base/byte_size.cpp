@@ -28,7 +28,7 @@ std::pair<double, std::string_view> number_and_unit(std::string_view written,
   const auto [end, error] =
       std::from_chars(written.data(), written.data() + written.size(), number);
   require(error == std::errc{} && std::isfinite(number) && number >= 0, who, "'", written,
-          "' is no memory size; write 300MiB, 2GB or 80%");
+          "' is not a memory size; write for example 300MiB, 2GB, 80% or none");
   std::string_view unit = written.substr(static_cast<std::size_t>(end - written.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   return {number, unit};
@@ -47,17 +47,25 @@ std::int64_t parse_byte_size(std::string_view written, std::string_view who) {
                         "'; use KiB, MiB, GiB, kB, MB or GB"));
 }
 
-std::int64_t parse_budget(std::string_view written, std::int64_t device_bytes,
-                          std::string_view who) {
-  if (written.empty() || written == "none") return 0;
-  const auto [number, unit] = number_and_unit(written, who);
-  if (unit != "%") {
-    const std::int64_t bytes = parse_byte_size(written, who);
-    require(bytes > 0, who, "a budget of 0 bytes trains nothing; write none for no budget");
-    return bytes;
+Budget::Budget(std::string_view written) : text_(written) {
+  constexpr std::string_view who = "--budget";
+  if (written.empty() || written == "none") {
+    text_ = "none";
+    return;
   }
-  require(number > 0 && number <= 100, who, "a share must lie in (0, 100] %, got ", written);
-  return static_cast<std::int64_t>(number / 100 * static_cast<double>(device_bytes));
+  const auto [number, unit] = number_and_unit(written, who);
+  if (unit == "%") {
+    require(number > 0 && number <= 100, who, "a share must lie in (0, 100] %, got ", written);
+    share_ = number / 100;
+    return;
+  }
+  bytes_ = parse_byte_size(written, who);
+  require(bytes_ > 0, who, "0 bytes cannot train anything; write none for no budget");
+}
+
+std::int64_t Budget::bytes_on(std::int64_t device_bytes) const {
+  return share_ > 0 ? static_cast<std::int64_t>(share_ * static_cast<double>(device_bytes))
+                    : bytes_;
 }
 
 std::string byte_text(std::int64_t bytes) {

@@ -10,10 +10,26 @@ namespace triaccel {
 /// `who` names the option in the error.
 std::int64_t parse_byte_size(std::string_view written, std::string_view who);
 
-/// A memory budget as users write it: bytes, or "80%" of `device_bytes`; "" or "none" means none
-/// (0).
-std::int64_t parse_budget(std::string_view written, std::int64_t device_bytes,
-                          std::string_view who);
+/// A memory budget as users write it: "300MiB", "2GB", "80%" of the device's memory, or "none".
+/// Parsed once, where it is written; what cannot be read is a UsageError.
+class Budget {
+ public:
+  Budget() = default;  // none
+  Budget(std::string_view written);
+  Budget(const std::string& written) : Budget(std::string_view(written)) {}
+  Budget(const char* written) : Budget(std::string_view(written)) {}
+
+  /// Bytes on a device with so many; 0: no budget.
+  std::int64_t bytes_on(std::int64_t device_bytes) const;
+
+  const std::string& text() const { return text_; }
+  friend bool operator==(const Budget&, const Budget&) = default;
+
+ private:
+  std::string text_ = "none";
+  std::int64_t bytes_ = 0;
+  double share_ = 0;
+};
 
 /// 314572800 -> "300 MiB", with at most one decimal.
 std::string byte_text(std::int64_t bytes);

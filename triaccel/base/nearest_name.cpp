@@ -9,29 +9,31 @@
 namespace triaccel {
 namespace {
 
-/// Levenshtein distance over one rolling row.
+/// Insertions, deletions, replacements and swaps of neighbours that make `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    rows[i][0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      rows[i][j] = std::min({rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1),
+                             rows[i][j - 1] + 1, rows[i - 1][j] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return rows[a.size()][b.size()];
 }
 
 }  // namespace
 
 std::string nearest_name(std::string_view written, std::span<const std::string> known) {
   std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, written.size() / 2) + 1;
+  const std::size_t dashes = std::min(written.find_first_not_of('-'), written.size());
+  const std::size_t letters = std::min<std::size_t>(written.size() - dashes, 64);
+  std::size_t best_distance = std::max<std::size_t>(1, letters / 4) + 1;
   for (const std::string& name : known) {
-    const std::size_t distance = edit_distance(written, name);
+    const std::size_t distance = edit_distance(written.substr(0, 100), name);
     if (distance >= best_distance) continue;
     best = name;
     best_distance = distance;

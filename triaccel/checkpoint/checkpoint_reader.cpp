@@ -1,4 +1,4 @@
-#include "triaccel/checkpoint/checkpoint_reader.h"
+#include "triaccel/checkpoint/generations.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,11 +19,11 @@ Manifest read_manifest(const Generation& generation) {
       parse_manifest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
   if (manifest.step != generation.step)
     throw StorageError(text(path.string(), ": field 'step' is ", manifest.step,
-                            ", which is not the step of its directory"));
+                            ", which does not match its directory"));
   return manifest;
 }
 
-/// Tells a file that was cut short before gigabytes of the others are read.
+/// Detects a truncated file before reading gigabytes of the others.
 void check_sizes(const Manifest& manifest, const std::filesystem::path& directory) {
   for (const ManifestFile& file : manifest.files) {
     const std::filesystem::path path = directory / file.name;
@@ -46,10 +46,10 @@ void check_sums(const FileSums& actual, const FileSums& expected,
     const std::int64_t begin = chunk * kManifestChunkBytes;
     throw StorageError(text(path.string(), ": chunk ", chunk, " (bytes ", begin, " to ",
                             std::min(begin + kManifestChunkBytes, actual.size) - 1,
-                            ") is damaged: its sum is not the manifest's"));
+                            ") is damaged: its checksum does not match the manifest"));
   }
   if (actual != expected)
-    throw StorageError(text(path.string(), ": its sum is not the manifest's"));
+    throw StorageError(text(path.string(), ": its checksum does not match the manifest"));
 }
 
 StateMap read_tensors(const std::filesystem::path& path, const FileSums& expected) {

@@ -9,7 +9,6 @@
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
-#include "triaccel/checkpoint/checkpoint_reader.h"
 #include "triaccel/checkpoint/generations.h"
 #include "triaccel/formats/file_writer.h"
 #include "triaccel/formats/manifest.h"
@@ -25,18 +24,18 @@ void check_names(std::span<const CheckpointFile> files) {
   std::set<std::string_view> names;
   for (const CheckpointFile& file : files) {
     require(is_manifest_file_name(file.name), kSave, "not a file name: '", file.name, "'");
-    require(names.insert(file.name).second, kSave, "file '", file.name, "' is given twice");
+    require(names.insert(file.name).second, kSave, "duplicate file '", file.name, "'");
   }
 }
 
-/// Also brings each new directory's entry to the disk.
+/// Creates directories and syncs each new entry to disk.
 void make_directories(const std::filesystem::path& directory) {
   std::error_code code;
   if (directory.empty() || std::filesystem::is_directory(directory, code)) return;
   const std::filesystem::path parent = directory.parent_path();
   make_directories(parent);
   std::filesystem::create_directory(directory, code);
-  if (code) throw StorageError(text(directory.string(), ": cannot create it: ", code.message()));
+  if (code) throw StorageError(text(directory.string(), ": cannot create: ", code.message()));
   sync_directory(parent.empty() ? "." : parent);
 }
 
@@ -46,21 +45,21 @@ void check_space(const std::filesystem::path& directory, std::span<const Checkpo
     for (const StateView& tensor : file.tensors)
       needed += static_cast<std::int64_t>(tensor.bytes.size());
   struct statvfs disk = {};
-  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return;  // it does not say
+  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return;  // unknown
   const auto blocks = static_cast<std::int64_t>(disk.f_bavail);
   const auto block_bytes = static_cast<std::int64_t>(disk.f_frsize);
   if (blocks < needed / block_bytes + 1)
     throw StorageError(text(directory.string(), ": a checkpoint needs ", byte_text(needed),
-                            " and the disk has ", byte_text(blocks * block_bytes),
-                            " left; free some space or keep fewer checkpoints"));
+                            " but only ", byte_text(blocks * block_bytes),
+                            " are free; free some space or keep fewer checkpoints"));
 }
 
 bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;  // what hides here fails in the rename that follows
+  std::error_code ignored;  // an error here surfaces in the rename that follows
   return std::filesystem::exists(path, ignored);
 }
 
-/// Removes a directory so that, cut short, it leaves a leftover and not half a checkpoint.
+/// Removes a directory; if interrupted, it leaves a leftover, never a partial checkpoint.
 void discard(const std::filesystem::path& path, std::vector<std::string>& notices) {
   std::error_code code;
   std::filesystem::path leftover = path;
@@ -69,7 +68,7 @@ void discard(const std::filesystem::path& path, std::vector<std::string>& notice
     std::filesystem::rename(path, leftover, code);
   }
   if (!code) std::filesystem::remove_all(leftover, code);
-  if (code) notices.push_back(text(path.string(), ": cannot remove it: ", code.message()));
+  if (code) notices.push_back(text(path.string(), ": cannot remove: ", code.message()));
 }
 
 ManifestFile write_file(const std::filesystem::path& directory, const CheckpointFile& file) {
@@ -85,13 +84,13 @@ ManifestFile write_file(const std::filesystem::path& directory, const Checkpoint
   return {.name = file.name, .sums = summer.sums()};
 }
 
-/// Fills `directory`, which must be new, and brings it to the disk.
+/// Writes the checkpoint to a new `directory` and syncs it to disk.
 std::int64_t write_checkpoint(const std::filesystem::path& directory, const CheckpointInfo& info,
                               std::span<const CheckpointFile> files) {
   std::error_code code;
   if (!std::filesystem::create_directory(directory, code))
-    throw StorageError(text(directory.string(),
-                            ": cannot create it: ", code ? code.message() : "it is already there"));
+    throw StorageError(
+        text(directory.string(), ": cannot create: ", code ? code.message() : "it already exists"));
   Manifest manifest{.step = info.step,
                     .config_hash = info.config_hash,
                     .commit = info.commit,
@@ -109,7 +108,8 @@ std::int64_t write_checkpoint(const std::filesystem::path& directory, const Chec
   return bytes + static_cast<std::int64_t>(written.size());
 }
 
-/// Gives a finished checkpoint its name; one of the same step makes room first and stays readable.
+/// Renames a complete checkpoint into place; one of the same step is renamed first and stays
+/// readable.
 void publish(const std::filesystem::path& written, const std::filesystem::path& name,
              std::vector<std::string>& notices) {
   if (is_there(name)) {
@@ -121,7 +121,7 @@ void publish(const std::filesystem::path& written, const std::filesystem::path& 
   sync_directory(name.parent_path());
 }
 
-/// Keeps the `keep` newest that look complete, and `saved` whatever its step.
+/// Keeps the `keep` newest complete checkpoints, and always `saved`.
 void prune(const std::filesystem::path& directory, std::int64_t saved, int keep,
            std::vector<std::string>& notices) try {
   int kept = 0;
@@ -135,11 +135,11 @@ void prune(const std::filesystem::path& directory, std::int64_t saved, int keep,
     }
   }
 } catch (const StorageError& error) {
-  notices.push_back(error.what());  // the new checkpoint is safe all the same
+  notices.push_back(error.what());  // the new checkpoint is not affected
 }
 
-/// The first that verifies; what is wrong with those before it goes to `damaged` and, where there
-/// is one, into its notices.
+/// The first checkpoint that verifies; errors of those before it are added to `damaged` and to its
+/// notices.
 std::optional<LoadedCheckpoint> first_whole(std::span<const Generation> generations,
                                             std::vector<std::string>& damaged) {
   for (const Generation& generation : generations) {
@@ -167,7 +167,9 @@ SavedCheckpoint CheckpointStore::save(const CheckpointInfo& info,
   check_names(files);
   make_directories(directory_);
   SavedCheckpoint saved;
-  for (const std::filesystem::path& leftover : list_leftovers(directory_))
+  std::set<std::string> names = {"manifest.json"};
+  for (const CheckpointFile& file : files) names.insert(file.name);
+  for (const std::filesystem::path& leftover : list_leftovers(directory_, names))
     discard(leftover, saved.notices);
   check_space(directory_, files);
 
@@ -189,7 +191,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
   std::vector<std::string> damaged;
   std::optional<LoadedCheckpoint> loaded = first_whole(list_generations(directory_), damaged);
   if (loaded || damaged.empty()) return loaded;
-  std::string all = text(directory_.string(), ": no checkpoint verifies");
+  std::string all = text(directory_.string(), ": all checkpoints are damaged");
   for (const std::string& one : damaged) all += "; " + one;
   throw StorageError(all);
 }
@@ -202,8 +204,9 @@ LoadedCheckpoint CheckpointStore::load(std::int64_t step) const {
   if (!damaged.empty()) throw StorageError(damaged.front());
   std::string there;
   for (const std::int64_t one : steps()) there += text(" ", one);
-  throw StorageError(text(directory_.string(), ": there is no checkpoint of step ", step,
-                          there.empty() ? "; there is none at all" : "; there are:", there));
+  throw StorageError(
+      text(directory_.string(), ": no checkpoint of step ", step,
+           there.empty() ? "; there are no checkpoints" : "; available steps:", there));
 }
 
 std::vector<std::int64_t> CheckpointStore::steps() const {

@@ -18,7 +18,7 @@ struct CheckpointFile {
   std::vector<StateView> tensors = {};
 };
 
-/// What a checkpoint says about itself.
+/// Metadata of a checkpoint.
 struct CheckpointInfo {
   std::int64_t step = 0;  // optimizer steps done
   std::uint64_t config_hash = 0;
@@ -30,7 +30,7 @@ struct CheckpointInfo {
 struct LoadedCheckpoint {
   CheckpointInfo info = {};
   std::map<std::string, StateMap> files = {};  // by file name, then by tensor name
-  std::vector<std::string> notices = {};       // newer checkpoints that are damaged, and where
+  std::vector<std::string> notices = {};       // damage found in newer checkpoints
 };
 
 struct SavedCheckpoint {
@@ -38,27 +38,26 @@ struct SavedCheckpoint {
   std::vector<std::string> notices = {};  // old checkpoints that could not be removed
 };
 
-/// The checkpoints of one run: directories `step-<N>`, each there in full or not at all, whatever
-/// moment the process or the machine dies at. Which one is the latest is computed from what
-/// verifies, never read from a pointer. Whoever saves holds the run's RunLock.
+/// The checkpoints of one run: directories `step-<N>`, written atomically even if the process or
+/// machine dies. The latest is determined by verification, not by a pointer file. The caller of
+/// save() holds the run's RunLock.
 class CheckpointStore {
  public:
-  /// Touches nothing yet; `keep` >= 1 checkpoints stay after a save.
+  /// Does not access the disk; `keep` >= 1 checkpoints remain after a save.
   explicit CheckpointStore(std::filesystem::path directory, int keep = 3);
 
-  /// Writes a checkpoint, then removes those beyond `keep` and what killed saves left behind.
-  /// Throws StorageError when it cannot be written; the earlier checkpoints are then as they were
-  /// and the next save starts with fresh files.
+  /// Writes a checkpoint, then removes those beyond `keep` and leftovers of interrupted saves.
+  /// Throws StorageError if it cannot be written; earlier checkpoints are then unchanged.
   SavedCheckpoint save(const CheckpointInfo& info, std::span<const CheckpointFile> files);
 
-  /// The newest checkpoint that verifies; nothing when there is no checkpoint at all. Throws
-  /// StorageError when there are some but every one is damaged.
+  /// The newest checkpoint that verifies; nothing if there are none. Throws StorageError if all are
+  /// damaged.
   std::optional<LoadedCheckpoint> load_latest() const;
 
-  /// Throws StorageError when there is no such checkpoint or it is damaged.
+  /// Throws StorageError if the checkpoint does not exist or is damaged.
   LoadedCheckpoint load(std::int64_t step) const;
 
-  /// The steps of all checkpoints, damaged ones too, in ascending order.
+  /// The steps of all checkpoints, including damaged ones, in ascending order.
   std::vector<std::int64_t> steps() const;
 
   const std::filesystem::path& directory() const { return directory_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -47,6 +48,28 @@ std::filesystem::path with_suffix(std::filesystem::path path, std::string_view s
   return path;
 }
 
+/// "step-120.tmp", "step-120.old.tmp", "step-120.1.tmp".
+bool has_leftover_name(std::filesystem::path path) {
+  if (path.extension() != kLeftover) return false;
+  path.replace_extension();
+  if (generation_at(path)) return true;
+  const std::string number = path.extension().string();
+  const bool numbered =
+      number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string::npos;
+  return numbered && generation_at(path.replace_extension());
+}
+
+/// Whether `path` is a directory that holds nothing but files of these names.
+bool holds_only(const std::filesystem::path& path, const std::set<std::string>& files) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, code))) return false;
+  std::filesystem::directory_iterator entry(path, code);
+  for (; !code && entry != std::filesystem::directory_iterator(); entry.increment(code))
+    if (!entry->is_regular_file(code) || !files.contains(entry->path().filename().string()))
+      return false;
+  return !code;
+}
+
 }  // namespace
 
 std::filesystem::path generation_path(const std::filesystem::path& directory, std::int64_t step) {
@@ -58,7 +81,11 @@ std::filesystem::path replaced_path(const std::filesystem::path& path) {
 }
 
 std::filesystem::path leftover_path(const std::filesystem::path& path) {
-  return with_suffix(path, kLeftover);
+  std::filesystem::path name = with_suffix(path, kLeftover);
+  std::error_code ignored;
+  for (int i = 1; std::filesystem::exists(std::filesystem::symlink_status(name, ignored)); ++i)
+    name = with_suffix(path, text(".", i, kLeftover));
+  return name;
 }
 
 std::vector<Generation> list_generations(const std::filesystem::path& directory) {
@@ -71,12 +98,11 @@ std::vector<Generation> list_generations(const std::filesystem::path& directory)
   return generations;
 }
 
-std::vector<std::filesystem::path> list_leftovers(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> list_leftovers(const std::filesystem::path& directory,
+                                                  const std::set<std::string>& files) {
   std::vector<std::filesystem::path> leftovers;
-  for (const std::filesystem::path& path : paths_in(directory)) {
-    const std::string name = path.filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kLeftover)) leftovers.push_back(path);
-  }
+  for (const std::filesystem::path& path : paths_in(directory))
+    if (has_leftover_name(path) && holds_only(path, files)) leftovers.push_back(path);
   return leftovers;
 }
 

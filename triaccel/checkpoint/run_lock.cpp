@@ -22,7 +22,7 @@ std::string this_process() {
   return text("process ", ::getpid(), " on ", host[0] == '\0' ? "this machine" : host.data());
 }
 
-/// What the holder wrote; it may not have come to that yet.
+/// Description written by the lock holder, if it has been written yet.
 std::string holder_in(int descriptor) {
   std::array<char, 512> written = {};
   const ssize_t size = ::pread(descriptor, written.data(), written.size() - 1, 0);
@@ -36,12 +36,11 @@ std::string holder_in(int descriptor) {
 RunLock::RunLock(const std::filesystem::path& run_directory) {
   std::error_code code;
   std::filesystem::create_directories(run_directory, code);
-  if (code)
-    throw StorageError(text(run_directory.string(), ": cannot create it: ", code.message()));
+  if (code) throw StorageError(text(run_directory.string(), ": cannot create: ", code.message()));
   const std::filesystem::path file = run_directory / ".lock";
   do descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) throw StorageError(text(file.string(), ": cannot open it: ", reason(errno)));
+  if (descriptor_ < 0) throw StorageError(text(file.string(), ": cannot open: ", reason(errno)));
 
   int result = -1;
   do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
@@ -51,15 +50,15 @@ RunLock::RunLock(const std::filesystem::path& run_directory) {
     const std::string holder = holder_in(descriptor_);
     ::close(descriptor_);
     if (error != EWOULDBLOCK)
-      throw StorageError(text(file.string(), ": cannot lock it: ", reason(error),
-                              "; put the run on a file system with flock"));
+      throw StorageError(text(file.string(), ": cannot lock: ", reason(error),
+                              "; use a file system that supports flock"));
     throw RunLocked(text(run_directory.string(), ": ", holder,
-                         " is working in this run; wait for it, stop it, or choose another --out"));
+                         " is using this run; wait for it, stop it, or choose another --out"));
   }
-  // Only the message of whoever comes second depends on this, so a failure here is no failure.
+  // Only used in the error message of another process, so failures are ignored.
   const std::string holder = this_process() + "\n";
-  [[maybe_unused]] const bool told = ::ftruncate(descriptor_, 0) == 0 &&
-                                     ::pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
+  [[maybe_unused]] const bool ignored = ::ftruncate(descriptor_, 0) == 0 &&
+                                        ::pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }

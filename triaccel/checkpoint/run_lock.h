@@ -4,12 +4,12 @@
 
 namespace triaccel {
 
-/// Holds a run directory for this process: an exclusive flock on `<run>/.lock`. The kernel lets go
-/// of it when the process dies, however it dies, so there is no stale lock.
+/// Locks a run directory for this process with an exclusive flock on `<run>/.lock`. The kernel
+/// releases it when the process ends, so locks never become stale.
 class [[nodiscard]] RunLock {
  public:
-  /// Creates the directory when it is missing. Throws RunLocked, naming the process that holds it,
-  /// or StorageError when the file system cannot lock.
+  /// Creates the directory if missing. Throws RunLocked naming the process that holds the lock, or
+  /// StorageError if the file system does not support locks.
   explicit RunLock(const std::filesystem::path& run_directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -15,7 +15,7 @@ struct SavedCounts {
   std::int64_t unique_bytes = 0;  // each tensor once
   std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
   std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask
-  std::int64_t predicted_away_bytes = 0;                   // saved by prediction
+  std::int64_t prediction_saved_bytes = 0;                 // saved by prediction
   std::int64_t allocations = 0;      // of memory for encoded tensors, one or many in each
   std::int64_t allocated_bytes = 0;  // by those, with what lies unused between
   std::int64_t shared = 0;      // times that a tensor was there already, and nothing was encoded

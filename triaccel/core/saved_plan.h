@@ -8,23 +8,19 @@ namespace triaccel {
 
 /// How one tensor that autograd saves is kept between forward and backward.
 enum class SavedCodec : std::uint8_t {
-  Raw,        // as it is, by reference
-  Shape,      // not at all: backward reads its sizes only
-  Mask,       // one bit per element: backward reads its sign, or two values occur
-  Window,     // places of maxima, within their pooling windows
-  Groups,     // codes of a few bits, a range for every 256 elements
-  Levelled,   // the same of maps whose channels are brought to 0 … 1 before
-  NonZeros,   // a mask, and codes of those elements that are not zero
-  Frequency,  // codes of its blocks' cosine transform, with bits by band
-  Derived,    // rebuilt from another stored tensor by an elementwise map
-  // What other systems do, to compare with:
-  Bf16,          // rounded
-  GroupsActnn,   // ActNN's 2 bits: stochastic, three passes over memory
-  GroupsGact,    // GACT's 4 bits: stochastic, flat groups
-  LowHighSplit,  // DIVISION's: 8 x 8 means in BF16, the rest in 2 bits
+  Raw,         // as it is, by reference
+  Shape,       // not at all: backward reads its sizes only
+  Mask,        // one bit per element: backward reads its sign, or two values occur
+  Window,      // places of maxima, within their pooling windows
+  Groups,      // codes of a few bits, a range for every 256 elements
+  Levelled,    // the same of maps whose channels are brought to 0 … 1 before
+  NonZeros,    // a mask, and codes of those elements that are not zero
+  Frequency,   // codes of its blocks' cosine transform, with bits by band
+  Derived,     // rebuilt from another stored tensor by an elementwise map
+  Registered,  // by a codec that the program registered, see codec_registry.h
 };
 
-inline constexpr int kSavedCodecs = 13;
+inline constexpr int kSavedCodecs = 10;
 
 constexpr std::string_view name_of(SavedCodec codec) {
   switch (codec) {
@@ -46,14 +42,8 @@ constexpr std::string_view name_of(SavedCodec codec) {
       return "frequency";
     case SavedCodec::Derived:
       return "derived";
-    case SavedCodec::Bf16:
-      return "bf16";
-    case SavedCodec::GroupsActnn:
-      return "actnn";
-    case SavedCodec::GroupsGact:
-      return "gact";
-    case SavedCodec::LowHighSplit:
-      return "division";
+    case SavedCodec::Registered:
+      return "registered";
   }
   return "";
 }
@@ -68,8 +58,9 @@ struct SavedPlan {
   std::uint8_t eighths = 0;  // Groups, Levelled: of each element's code. NonZeros: the room for
                              // codes, spread over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
-  std::uint8_t predicted = 0;  // Frequency: 256ths of its codes that it does without, since blocks
-                               // are predicted from similar ones; 0: none is
+  std::uint8_t predicted = 0;   // Frequency: 256ths of its codes that it does without, since blocks
+                                // are predicted from similar ones; 0: none is
+  std::uint8_t registered = 0;  // Registered: the codec's number
   bool operator==(const SavedPlan&) const = default;
 };
 

@@ -8,7 +8,8 @@
 namespace triaccel {
 namespace {
 
-/// All fields but `predicted` in one number, whatever the machine's order of bytes.
+/// All fields but `predicted` and `registered` in one number, whatever the machine's order of
+/// bytes.
 std::uint64_t packed(const SavedPlan& saved) {
   std::uint64_t bits = static_cast<std::uint64_t>(saved.codec);
   bits = bits << 8 | saved.block;
@@ -22,7 +23,9 @@ constexpr const char* kChoices = "plan/choices";  // three numbers per layer
 constexpr const char* kRates = "plan/learning_rate_scales";
 constexpr const char* kSaved = "plan/saved";  // eight numbers per saved tensor
 constexpr std::size_t kPerSaved = 3 + kFrequencyBands;
-constexpr const char* kPredicted = "plan/predicted";  // one per saved tensor, where any is
+// One number per saved tensor, where any is not 0:
+constexpr const char* kPredicted = "plan/predicted";
+constexpr const char* kRegistered = "plan/registered";
 
 /// A stored number as an enumerator, when it is one.
 template <typename Enum>
@@ -42,10 +45,23 @@ StateView saved_state(const std::vector<SavedPlan>& plans) {
   return number_state(kSaved, numbers);
 }
 
-StateView predicted_state(const std::vector<SavedPlan>& plans) {
+using SavedNumber = std::uint8_t SavedPlan::*;
+
+/// Adds one number of each plan under `key`, where any is not 0.
+void add_numbers(std::vector<StateView>& state, const char* key,
+                 const std::vector<SavedPlan>& plans, SavedNumber number) {
   std::vector<std::uint8_t> numbers;
-  for (const SavedPlan& saved : plans) numbers.push_back(saved.predicted);
-  return number_state(kPredicted, numbers);
+  for (const SavedPlan& saved : plans) numbers.push_back(saved.*number);
+  if (std::ranges::any_of(numbers, [](std::uint8_t each) { return each > 0; }))
+    state.push_back(number_state(key, numbers));
+}
+
+void read_numbers(const StateMap& map, const char* key, std::vector<SavedPlan>& plans,
+                  SavedNumber number) {
+  if (!map.contains(key)) return;
+  const auto numbers =
+      numbers_from<std::uint8_t>(map, key, static_cast<std::int64_t>(plans.size()));
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].*number = numbers[i];
 }
 
 std::vector<SavedPlan> saved_from(const StateMap& map) {
@@ -55,16 +71,14 @@ std::vector<SavedPlan> saved_from(const StateMap& map) {
   std::vector<SavedPlan> plans;
   for (std::size_t i = 0; i < numbers.size(); i += kPerSaved) {
     SavedPlan& saved = plans.emplace_back();
-    saved.codec = enumerator(numbers[i], SavedCodec::LowHighSplit);
+    saved.codec = enumerator(numbers[i], SavedCodec::Registered);
     saved.block = numbers[i + 1];
     saved.eighths = numbers[i + 2];
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i) + 3, kFrequencyBands,
                 saved.band_eighths.begin());
   }
-  if (!map.contains(kPredicted)) return plans;
-  const auto predicted =
-      numbers_from<std::uint8_t>(map, kPredicted, static_cast<std::int64_t>(plans.size()));
-  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].predicted = predicted[i];
+  read_numbers(map, kPredicted, plans, &SavedPlan::predicted);
+  read_numbers(map, kRegistered, plans, &SavedPlan::registered);
   return plans;
 }
 
@@ -82,6 +96,7 @@ std::uint64_t shape_hash(const StepPlan& plan) {
   for (const SavedPlan& saved : plan.saved) {
     hash = mixed_hash(hash, packed(saved));
     if (saved.predicted > 0) hash = mixed_hash(hash, saved.predicted);
+    if (saved.registered > 0) hash = mixed_hash(hash, saved.registered);
   }
   return hash;
 }
@@ -110,10 +125,12 @@ std::vector<StateView> plan_state(const StepPlan& plan) {
       number_state<std::int64_t>(kSizes, {plan.batch_size, plan.micro_batch_size}),
       number_state<std::int64_t>(kChoices, choices), number_state<float>(kRates, rates)};
   if (!plan.saved.empty()) state.push_back(saved_state(plan.saved));
-  if (std::ranges::any_of(plan.saved, [](const SavedPlan& saved) { return saved.predicted > 0; }))
-    state.push_back(predicted_state(plan.saved));
+  add_numbers(state, kPredicted, plan.saved, &SavedPlan::predicted);
+  add_numbers(state, kRegistered, plan.saved, &SavedPlan::registered);
   return state;
 }
+
+bool holds_plan(const StateMap& saved) { return saved.contains(kSizes); }
 
 StepPlan plan_from(const StateMap& saved, std::int64_t layer_count) {
   const auto sizes = numbers_from<std::int64_t>(saved, kSizes, 2);

@@ -53,6 +53,9 @@ std::uint64_t shape_hash(const StepPlan& plan);
 /// A plan as a checkpoint keeps it.
 std::vector<StateView> plan_state(const StepPlan& plan);
 
+/// Whether a checkpoint keeps a plan.
+bool holds_plan(const StateMap& saved);
+
 /// Reads what plan_state wrote; StorageError unless it is a plan of `layer_count` layers. A
 /// checkpoint from before tensors had codecs gives a plan without any.
 StepPlan plan_from(const StateMap& saved, std::int64_t layer_count);

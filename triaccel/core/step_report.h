@@ -46,11 +46,12 @@ struct StepReport {
   std::int64_t step = 0;     // optimizer steps done in the run
   std::int64_t samples = 0;  // samples trained in the run
   double epoch = 0;          // samples over the size of the training set
+  double progress = 0;       // share of the run's schedule that is done
   std::int64_t interval_steps = 0;
   std::int64_t interval_samples = 0;
-  double seconds = 0;        // wall time of the interval
-  double loss = 0;           // mean over the interval's samples whose loss was finite
-  double accuracy = 0;       // share of the interval's predictions that were right, in [0, 1]
+  double seconds = 0;   // wall time of the interval
+  double loss = 0;      // mean over the interval's samples with a finite loss; infinity if none has
+  double accuracy = 0;  // share of the interval's predictions that were right, in [0, 1]
   double learning_rate = 0;  // of the last step, before per-layer scales
   double gradient_norm = 0;  // of the last step, before clipping
   double loss_scale = 1;

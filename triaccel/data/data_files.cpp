@@ -4,11 +4,10 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/sampler.h"
-#include "triaccel/data/synthetic_images.h"
 #include "triaccel/formats/cifar.h"
 #include "triaccel/formats/data_root.h"
 #include "triaccel/formats/idx.h"
-#include "triaccel/formats/rotated_images.h"
+#include "triaccel/formats/image_set.h"
 
 namespace triaccel {
 namespace {
@@ -38,14 +37,14 @@ PointSplits read_points(const DataOptions& options) {
 
 SampleSplit split_samples(std::int64_t all, const DataOptions& options) {
   require(options.validation_samples >= 0 && options.validation_samples < all, "--val-split",
-          options.validation_samples, " of ", all, " training samples cannot be held out");
+          "cannot hold out ", options.validation_samples, " of ", all, " training samples");
   const std::vector<std::int64_t> order = shuffled_numbers(all, options.seed, kHoldOutStream);
   const auto held = static_cast<std::ptrdiff_t>(options.validation_samples);
   SampleSplit split{.training = {order.begin() + held, order.end()},
                     .validation = {order.begin(), order.begin() + held}};
   const auto wanted = static_cast<std::size_t>(options.train_samples);
   if (wanted > 0 && wanted < split.training.size()) split.training.resize(wanted);
-  // In file order, gathering touches memory in order where batches allow it.
+  // File order keeps memory access sequential where batches allow it.
   std::ranges::sort(split.training);
   std::ranges::sort(split.validation);
   return split;
@@ -57,7 +56,7 @@ std::vector<std::string> finding_notices(const std::vector<Finding>& findings) {
   for (std::size_t i = 0; i < std::min(most, findings.size()); ++i)
     notices.push_back(finding_text(findings[i]));
   if (findings.size() > most)
-    notices.push_back(text(findings.size() - most, " more records were dropped"));
+    notices.push_back(text(findings.size() - most, " more records dropped"));
   return notices;
 }
 

@@ -12,36 +12,48 @@
 namespace triaccel {
 
 struct DataOptions {
-  std::string name = "synthetic";       // or one of data_set_names()
-  std::filesystem::path root = {};      // the set's folder or one that holds it; empty: look around
-  std::int64_t train_samples = 0;       // use only this many training samples; 0: all
+  std::string name = "synthetic";   // or one of data_set_names()
+  std::filesystem::path root = {};  // the folder of the set or its parent; empty: default locations
+  std::int64_t train_samples = 0;   // use only this many training samples; 0: all
   std::int64_t validation_samples = 0;  // held out of the training set
-  std::int64_t image_size = 0;          // resize to this many pixels a side; 0: the set's own
-  double rotation = 0;                  // degrees every image is turned by, counter-clockwise
-  std::int64_t context_length = 256;    // tokens a sample, for text
+  std::int64_t image_size = 0;          // resize to this many pixels per side; 0: original size
+  double rotation = 0;                // rotate every image by this many degrees, counter-clockwise
+  std::int64_t context_length = 256;  // tokens per sample, for text
   bool channels_last = false;
   BadDataRule bad_data = {};
-  std::uint64_t seed = 0;  // which samples are held out; the synthetic set itself
+  std::uint64_t seed = 0;  // selects held-out samples and generates the synthetic set
 };
 
-/// The images a set is made of, turned where that is asked for; of "synthetic" and of those sets of
-/// data_set_names() that hold images.
+/// Reads the images of "synthetic" or of an image set in data_set_names(), rotated if requested.
 ImageSplits read_images(const DataOptions& options);
 
-/// The clouds of "modelnet40".
+/// Reads the point clouds of "modelnet40".
 PointSplits read_points(const DataOptions& options);
 
-/// Which training samples are trained on and which are held out, each in file order.
+/// Training and held-out samples, each in file order.
 struct SampleSplit {
   std::vector<std::int64_t> training = {};
   std::vector<std::int64_t> validation = {};
 };
 
-/// Draws the held-out samples of `all` first, so that `train_samples` does not change which they
-/// are.
+/// Draws the held-out samples of `all` first, so that they do not depend on `train_samples`.
 SampleSplit split_samples(std::int64_t all, const DataOptions& options);
 
-/// What was dropped and why, at most twenty lines of it.
+/// Messages about dropped records, at most twenty lines.
 std::vector<std::string> finding_notices(const std::vector<Finding>& findings);
+
+struct SyntheticOptions {
+  std::int64_t train_count = 4096;
+  std::int64_t test_count = 1024;
+  std::int64_t channels = 3;
+  std::int64_t size = 32;  // pixels per side
+  std::int64_t classes = 10;
+  std::uint64_t seed = 0;
+};
+
+/// A built-in data set that needs no files: each class is a pattern of a few waves, each image that
+/// pattern with random offset, contrast and noise. A small network learns it in an epoch or two;
+/// the same seed gives the same bytes everywhere.
+ImageSplits synthetic_images(const SyntheticOptions& options);
 
 }  // namespace triaccel

@@ -13,25 +13,25 @@ struct Batch {
   at::Tensor targets;  // int64 [B], or [B, T] for text
 };
 
-/// How a gathered sample is changed.
+/// Augmentation of gathered samples.
 struct GatherOptions {
   bool augment = false;    // random crop, flip and the like; off for evaluation
-  std::int64_t epoch = 0;  // with the seed and the sample's number, decides the randomness
+  std::int64_t epoch = 0;  // determines the randomness together with seed and sample index
   std::uint64_t seed = 0;
 };
 
-/// Samples that stay on the device in their smallest form and become a batch there.
+/// Samples stored compactly on the device and converted to batches there.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual std::int64_t bytes() const = 0;  // resident on the device
 
-  /// Writes to device memory what gather() reads there about the epoch: before its first sample is
-  /// gathered with augmentation. A captured gather sees the next epoch by this alone.
+  /// Updates the epoch in device memory before its first augmented sample is gathered; the only way
+  /// a captured gather() learns of a new epoch.
   virtual void enter_epoch(const GatherOptions&) const {}
 
-  /// The samples `ids` (int64, on the device) as a batch. Only enqueues.
+  /// Gathers the samples `ids` (int64, on the device) as a batch. Only enqueues work.
   virtual Batch gather(const at::Tensor& ids, const GatherOptions& options) const = 0;
 };
 

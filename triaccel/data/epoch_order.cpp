@@ -8,7 +8,7 @@
 namespace triaccel {
 
 at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) {
-  // from_blob wants a mutable pointer; the view is only copied from.
+  // from_blob requires a mutable pointer, but the view is only read.
   auto* const data = const_cast<std::int64_t*>(ids.data());
   return at::from_blob(data, {static_cast<std::int64_t>(ids.size())}, at::kLong)
       .to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
@@ -17,7 +17,7 @@ at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) 
 at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
   if (epoch_ != sampler.epoch()) {
     MemoryPurposeScope purpose(MemoryPurpose::Data);
-    epoch_ = -1;  // until the new order is there
+    epoch_ = -1;  // until the new order is uploaded
     order_.reset();
     order_ = ids_on_device(sampler.order(), device_);
     epoch_ = sampler.epoch();

@@ -8,8 +8,8 @@
 
 namespace triaccel {
 
-/// A sampler's order on the device, uploaded once an epoch, so that a step's sample ids are a view
-/// and no step waits for a copy from the host.
+/// A sampler's order on the device, uploaded once per epoch, so that the sample ids of a step are a
+/// view and no step needs a copy from the host.
 class EpochOrder {
  public:
   explicit EpochOrder(c10::Device device) : device_(device) {}

@@ -25,7 +25,7 @@ PixelStatistics pixel_statistics(const ImageSet& set) {
   const auto channels = static_cast<std::size_t>(set.channels);
   std::vector<std::uint64_t> sum(channels), squares(channels);
   for (std::size_t at = 0; at + plane <= set.pixels.size(); at += plane) {
-    // One plane's squares fit 32 bits up to 66,000 pixels; larger ones are summed in 64.
+    // Squares of one plane fit 32 bits up to 66,000 pixels; larger planes use 64 bits.
     std::uint64_t plane_sum = 0, plane_squares = 0;
     for (std::size_t i = at; i < at + plane; ++i) {
       const std::uint32_t pixel = set.pixels[i];
@@ -63,7 +63,7 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
 }
 
 void ImageData::enter_epoch(const GatherOptions& options) const {
-  if (entered_ == options.epoch) return;  // a launch a step otherwise
+  if (entered_ == options.epoch) return;  // avoids a kernel launch per step
   epoch_.fill_(options.epoch);
   entered_ = options.epoch;
 }

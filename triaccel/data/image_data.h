@@ -16,13 +16,13 @@ struct PixelStatistics {
 PixelStatistics pixel_statistics(const ImageSet& set);
 
 struct ImageDataOptions {
-  std::int64_t image_size = 0;  // pixels a side of a batch; 0: the set's own
+  std::int64_t image_size = 0;  // pixels per side of a batch; 0: original size
   std::int64_t padding = 4;     // of the random crop
   bool flip = true;
-  bool channels_last = false;  // memory order of a batch
+  bool channels_last = false;  // memory format of a batch
 };
 
-/// Images, resident as bytes; a batch is cut, flipped and normalised on the device.
+/// Images stored as bytes; batches are cropped, flipped and normalized on the device.
 class ImageData final : public Dataset {
  public:
   ImageData(const ImageSet& set, const PixelStatistics& statistics, const ImageDataOptions& options,
@@ -39,8 +39,8 @@ class ImageData final : public Dataset {
   at::Tensor labels_;                  // uint8 [count]
   at::Tensor scale_;                   // float [channels]
   at::Tensor shift_;                   // float [channels]
-  at::Tensor epoch_;                   // int64 [1]: device data, so that a captured step follows it
-  mutable std::int64_t entered_ = -1;  // what epoch_ says
+  at::Tensor epoch_;                   // int64 [1]: in device memory for captured steps
+  mutable std::int64_t entered_ = -1;  // value of epoch_
 };
 
 }  // namespace triaccel

@@ -18,7 +18,7 @@ void load_images(LoadedData& data, const DataOptions& options, c10::Device devic
   const ImageSplits splits = read_images(options);
   data.notices = finding_notices(splits.findings);
   const PixelStatistics statistics = pixel_statistics(splits.train);
-  // Handwritten digits are not the same mirrored; photographs and garments are.
+  // Mirroring is valid for photographs and garments, not for digits.
   const ImageDataOptions image_options{
       .image_size = options.image_size,
       .padding = splits.train.width >= 32 ? 4 : 2,
@@ -69,8 +69,8 @@ LoadedData load_data(const DataOptions& options, c10::Device device) {
   } else {
     load_images(data, options, device);
   }
-  if (data.train->size() == 0 || data.test->size() == 0)  // BadData::Report lets nothing pass, too
-    throw DataError(text("[--data] no usable record is left in '", options.name,
+  if (data.train->size() == 0 || data.test->size() == 0)  // also possible with BadData::Report
+    throw DataError(text("[--data] no usable record in '", options.name,
                          "': ", data.notices.empty() ? "it is empty" : data.notices.front()));
   SampleSplit split = split_samples(data.train->size(), options);
   data.training_ids = std::move(split.training);

@@ -12,10 +12,10 @@
 
 namespace triaccel {
 
-/// What a network must take in and give out.
+/// Input and output sizes a model needs for the data.
 struct DataShape {
   std::int64_t input_channels = 0;  // 0 for text
-  std::int64_t image_size = 0;      // pixels a side of a batch; 0 for points and text
+  std::int64_t image_size = 0;      // pixels per side of a batch; 0 for points and text
   std::int64_t classes = 0;         // or the size of the vocabulary
 };
 
@@ -25,10 +25,10 @@ struct LoadedData {
   std::vector<std::int64_t> training_ids = {};    // of `train`
   std::vector<std::int64_t> validation_ids = {};  // of `train`, held out
   DataShape shape = {};
-  std::vector<std::string> notices = {};  // records that were dropped, and why
+  std::vector<std::string> notices = {};  // dropped records, with reasons
 };
 
-/// Reads a data set and puts it on the device.
+/// Reads a data set and copies it to the device.
 LoadedData load_data(const DataOptions& options, c10::Device device);
 
 /// "synthetic" and the sets read from files.

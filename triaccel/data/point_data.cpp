@@ -9,7 +9,7 @@ namespace triaccel {
 
 PointData::PointData(const PointSet& set, c10::Device device) {
   MemoryPurposeScope purpose(MemoryPurpose::Data);
-  // Ten bits fit int16, which libtorch handles everywhere; uint16 it does not.
+  // Ten bits fit int16, which libtorch supports everywhere, unlike uint16.
   auto* const coordinates = const_cast<std::uint16_t*>(set.coordinates.data());
   auto* const labels = const_cast<std::uint8_t*>(set.labels.data());
   coordinates_ = at::from_blob(coordinates, {set.count, 3, set.points}, at::kShort)

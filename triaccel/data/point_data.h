@@ -5,7 +5,7 @@
 
 namespace triaccel {
 
-/// Point clouds, resident as 16-bit coordinates; a batch is float [B, 3, points] in [-1, 1].
+/// Point clouds stored as 16-bit coordinates; a batch is float [B, 3, points] in [-1, 1].
 class PointData final : public Dataset {
  public:
   PointData(const PointSet& set, c10::Device device);

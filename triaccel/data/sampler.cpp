@@ -10,7 +10,8 @@
 namespace triaccel {
 namespace {
 
-/// Fisher and Yates, with counter-based numbers: 64 bits a draw keep the bias out of reach.
+/// Fisher-Yates shuffle with counter-based random numbers; 64 bits per draw make the bias
+/// negligible.
 void shuffle_in_place(std::vector<std::int64_t>& values, std::uint64_t seed, std::uint64_t stream) {
   for (std::size_t i = values.size(); i > 1; --i) {
     const RandomWords random = random_words(seed, i, stream);
@@ -19,7 +20,7 @@ void shuffle_in_place(std::vector<std::int64_t>& values, std::uint64_t seed, std
   }
 }
 
-// Streams of the sampler's seed; epochs count up from here, so that nothing else meets them.
+// Random stream of epoch 0; later epochs use the following streams.
 constexpr std::uint64_t kEpochStream = std::uint64_t{1} << 48;
 
 }  // namespace
@@ -34,7 +35,7 @@ std::vector<std::int64_t> shuffled_numbers(std::int64_t count, std::uint64_t see
 
 Sampler::Sampler(std::vector<std::int64_t> samples, std::uint64_t seed)
     : samples_(std::move(samples)), seed_(seed) {
-  require(!samples_.empty(), "Sampler", "there are no training samples");
+  require(!samples_.empty(), "--train-samples", "there are no training samples");
   shuffle();
 }
 
@@ -44,7 +45,7 @@ void Sampler::shuffle() {
 }
 
 std::span<const std::int64_t> Sampler::upcoming(std::int64_t count) const {
-  require(count > 0, "Sampler::upcoming", "a batch has at least one sample, got ", count);
+  require(count > 0, "Sampler::upcoming", "count must be positive, got ", count);
   const std::int64_t left = samples_per_epoch() - cursor_;
   return std::span(order_).subspan(static_cast<std::size_t>(cursor_),
                                    static_cast<std::size_t>(std::min(count, left)));
@@ -68,11 +69,12 @@ std::vector<StateView> Sampler::state() const {
 void Sampler::restore(const StateMap& saved) {
   const auto values = numbers_from<std::int64_t>(saved, "sampler", 4);
   if (values[3] != samples_per_epoch())
-    throw StorageError(text("the checkpoint was made with ", values[3],
-                            " training samples, now there are ", samples_per_epoch(),
-                            "; use the data set and --val-split of the original run"));
+    throw StorageError(
+        text("the checkpoint was made with ", values[3], " training samples, now there are ",
+             samples_per_epoch(),
+             "; use the data set, --train-samples and --val-split of the original run"));
   if (values[1] < 0 || values[2] < 0 || values[2] >= samples_per_epoch())
-    throw StorageError("the checkpoint's sampler stands outside its epoch");
+    throw StorageError("the checkpoint's sampler position is outside its epoch");
   seed_ = static_cast<std::uint64_t>(values[0]);
   epoch_ = values[1];
   cursor_ = values[2];

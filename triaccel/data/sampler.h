@@ -8,23 +8,23 @@
 
 namespace triaccel {
 
-/// Owns which samples are left: every sample exactly once an epoch, in an order that depends on
-/// (seed, epoch) alone, in batches of whatever size is asked for.
+/// Draws every sample exactly once per epoch, in an order that depends only on (seed, epoch), in
+/// batches of any size.
 ///
-/// Reading and taking are two calls, so that a step that fails has taken nothing: the samples of
-/// upcoming() stay upcoming until take() says they are trained.
+/// Reading and consuming are separate, so that a failed step consumes nothing: upcoming() returns
+/// the same samples until take() marks them as trained.
 class Sampler final : public Stateful {
  public:
   Sampler(std::vector<std::int64_t> samples, std::uint64_t seed);
 
-  /// At most `count` samples, all of this epoch; fewer at its end, never none.
+  /// Up to `count` samples of this epoch; fewer at its end, at least one.
   std::span<const std::int64_t> upcoming(std::int64_t count) const;
 
-  /// Marks the next `count` samples as trained; after the last one the next epoch begins.
+  /// Marks the next `count` samples as trained; the next epoch starts after the last.
   void take(std::int64_t count);
 
   std::int64_t epoch() const { return epoch_; }
-  std::int64_t cursor() const { return cursor_; }  // samples of this epoch already taken
+  std::int64_t cursor() const { return cursor_; }  // samples of this epoch already trained
   std::int64_t samples_per_epoch() const { return static_cast<std::int64_t>(samples_.size()); }
 
   /// This epoch's samples in order.
@@ -43,7 +43,7 @@ class Sampler final : public Stateful {
   std::int64_t cursor_ = 0;
 };
 
-/// `count` numbers from 0, in an order that depends on (seed, stream) alone.
+/// A permutation of 0 .. count - 1 that depends only on (seed, stream).
 std::vector<std::int64_t> shuffled_numbers(std::int64_t count, std::uint64_t seed,
                                            std::uint64_t stream);
 

@@ -1,4 +1,4 @@
-#include "triaccel/data/synthetic_images.h"
+#include "triaccel/data/data_files.h"
 
 #include <algorithm>
 #include <vector>
@@ -20,10 +20,10 @@ int triangle(int phase) {
 }
 
 struct Wave {
-  int x, y, phase;  // phase steps per pixel across and down, and at the origin, in 1/256 turns
+  int x, y, phase;  // phase increments per column and row, and phase at the origin, in 1/256 turns
 };
 
-/// Three waves a channel make a class.
+/// A class is three waves per channel.
 std::vector<Wave> class_pattern(const SyntheticOptions& options, std::int64_t label) {
   std::vector<Wave> waves;
   for (std::int64_t i = 0; i < 3 * options.channels; ++i) {
@@ -42,7 +42,7 @@ void draw_image(const SyntheticOptions& options, const std::vector<Wave>& waves,
   const RandomWords random = random_words(options.seed, number, kImageStream);
   const int left = static_cast<int>(bounded(random.words[0], 5));
   const int top = static_cast<int>(bounded(random.words[1], 5));
-  const int contrast = 40 + static_cast<int>(bounded(random.words[2], 60));  // per cent
+  const int contrast = 40 + static_cast<int>(bounded(random.words[2], 60));  // percent
   std::uint64_t index = 0;
   RandomWords noise{};  // of four pixels
   for (std::int64_t c = 0; c < options.channels; ++c)

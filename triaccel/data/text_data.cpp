@@ -18,9 +18,9 @@ TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c
                    bool may_shift)
     : context_(context), may_shift_(may_shift) {
   const auto count = static_cast<std::int64_t>(tokens.size());
-  // The last window must have room for the largest shift.
+  // The last window must fit with the largest shift.
   windows_ = (count - 1) / context - 1;
-  require(context > 0 && windows_ > 0, "TextData", "a text of ", count,
+  require(context > 0 && windows_ > 0, "--context-length", "a text of ", count,
           " tokens is too short for windows of ", context);
   MemoryPurposeScope purpose(MemoryPurpose::Data);
   auto* const data = const_cast<std::uint8_t*>(tokens.data());
@@ -33,7 +33,7 @@ void TextData::enter_epoch(const GatherOptions& options) const {
   const auto epoch = static_cast<std::uint64_t>(options.epoch);
   const RandomWords random = random_words(options.seed, epoch, kShiftStream);
   const std::int64_t shift = bounded(random.words[0], static_cast<std::uint32_t>(context_));
-  if (entered_ == shift) return;  // a launch a step otherwise
+  if (entered_ == shift) return;  // avoids a kernel launch per step
   shift_.fill_(shift);
   entered_ = shift;
 }

@@ -6,10 +6,9 @@
 
 namespace triaccel {
 
-/// A token stream cut into windows of `context` tokens; the target of a token is the next one.
-/// With augmentation on, all windows of an epoch are shifted by one random offset, so that a model
-/// does not see the same cuts again and again; not where windows are held out, into which the shift
-/// would reach.
+/// A token stream split into windows of `context` tokens; the target of a token is the next one.
+/// With augmentation, all windows of an epoch are shifted by one random offset, so that window
+/// boundaries vary; not with held-out windows, which the shift would overlap.
 class TextData final : public Dataset {
  public:
   TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device,
@@ -24,7 +23,7 @@ class TextData final : public Dataset {
   at::Tensor tokens_;                  // uint8 [count]
   at::Tensor steps_;                   // int64 [context + 1]: 0, 1, 2, …
   at::Tensor shift_;                   // int64 [1]: of the epoch's windows
-  mutable std::int64_t entered_ = -1;  // what shift_ says
+  mutable std::int64_t entered_ = -1;  // value of shift_
   std::int64_t context_;
   bool may_shift_;
   std::int64_t windows_;

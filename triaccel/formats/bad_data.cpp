@@ -1,19 +1,16 @@
 #include "triaccel/formats/bad_data.h"
 
-#include <array>
 #include <bitset>
 #include <string>
 #include <utility>
 
-#include "triaccel/base/nearest_name.h"
-
 namespace triaccel {
 namespace {
 
-// A hostile file may be nothing but bad records; the list stays short enough to be held and read.
+// Limits the list: a malicious file may contain only bad records.
 constexpr std::size_t kMaxFindings = 10'000;
 
-// Whether dropping records, or ignoring bytes after the last one, leaves a set worth training on.
+// Whether the set stays usable after dropping bad records or ignoring trailing bytes.
 bool mended_by_dropping(Defect defect) {
   switch (defect) {
     case Defect::TrailingBytes:
@@ -49,14 +46,6 @@ bool mended_by_dropping(Defect defect) {
 
 }  // namespace
 
-BadData parse_bad_data(std::string_view written, std::string_view who) {
-  static const std::array<std::string, 3> names = {"fail", "skip", "report"};
-  constexpr std::array<BadData, 3> modes = {BadData::Fail, BadData::Skip, BadData::Report};
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (written == names[i]) return modes[i];
-  throw UsageError(text("[", who, "] no such choice '", written, "'", suggestion(written, names)));
-}
-
 std::string_view defect_name(Defect defect) {
   switch (defect) {
     case Defect::MissingFile:
@@ -72,7 +61,7 @@ std::string_view defect_name(Defect defect) {
     case Defect::TruncatedGzip:
       return "truncated gzip";
     case Defect::GzipTooLarge:
-      return "gzip inflates to too much";
+      return "gzip expands beyond the size limit";
     case Defect::TrailingBytes:
       return "trailing bytes";
     case Defect::WrongMagic:
@@ -98,17 +87,17 @@ std::string_view defect_name(Defect defect) {
     case Defect::CoordinateOutOfRange:
       return "coordinate out of range";
     case Defect::DegenerateShape:
-      return "all points are one point";
+      return "all points are identical";
     case Defect::BadClassName:
       return "bad class name";
     case Defect::BinaryByte:
-      return "binary byte in a text";
+      return "binary byte in a text file";
     case Defect::MissingClass:
       return "class missing";
     case Defect::EmptySplit:
       return "empty split";
     case Defect::FurtherDefects:
-      return "further defects";
+      return "more defects";
   }
   return "";
 }
@@ -138,9 +127,9 @@ void DefectLog::close_split(std::string_view split, std::int64_t expected,
   const std::int64_t lost = expected - kept;
   if (rule_.mode != BadData::Skip || lost <= 0) return;
   if (static_cast<double>(lost) <= rule_.max_share * static_cast<double>(expected)) return;
-  std::string message =
-      text(split, ": ", lost, " of ", expected, " records are bad, more than the allowed share of ",
-           rule_.max_share, "; fetch the data again, or list everything with --bad-data report");
+  std::string message = text(
+      split, ": ", lost, " of ", expected, " records are bad, more than the allowed fraction of ",
+      rule_.max_share, "; download the data again, or list all defects with --bad-data report");
   constexpr std::size_t shown = 5;
   for (std::size_t i = 0; i < findings_.size() && i < shown; ++i)
     message += text("\n  ", finding_text(findings_[i]));
@@ -161,7 +150,7 @@ std::vector<Finding> DefectLog::take() {
 void check_classes(std::span<const std::uint8_t> labels, std::int64_t classes,
                    std::string_view file, DefectLog& log) {
   if (labels.empty()) {
-    log.add(file, -1, Defect::EmptySplit, "no usable record is left; fetch the data again");
+    log.add(file, -1, Defect::EmptySplit, "no usable record; download the data again");
     return;
   }
   std::bitset<256> seen;

@@ -11,22 +11,19 @@
 
 namespace triaccel {
 
-/// What a reader does with a record it cannot use.
+/// How a reader handles bad records.
 enum class BadData {
-  Fail,    // the first defect is a DataError
-  Skip,    // bad records are dropped; a DataError when they are too many or a whole file is bad
-  Report,  // never an error: the good records, possibly none, and the list of every defect
+  Fail,    // the first defect throws DataError
+  Skip,    // drops bad records; DataError if there are too many or a whole file is bad
+  Report,  // never throws: returns the good records, possibly none, and all defects
 };
-
-/// "fail", "skip" or "report"; `who` names the option in the error.
-BadData parse_bad_data(std::string_view written, std::string_view who);
 
 /// Converts from BadData, so that read_cifar10(folder, BadData::Skip) reads as it should.
 struct BadDataRule {
   BadDataRule(BadData mode_ = BadData::Fail, double max_share_ = 0.001)
       : mode(mode_), max_share(max_share_) {}
   BadData mode;
-  double max_share;  // Skip gives up when a larger share of a split's records is bad
+  double max_share;  // maximum fraction of bad records per split for Skip
 };
 
 enum class Defect {
@@ -60,10 +57,10 @@ enum class Defect {
 /// "label out of range"
 std::string_view defect_name(Defect defect);
 
-/// One defect, where it is and what was found there.
+/// One defect, its location and details.
 struct Finding {
   std::string file = {};
-  std::int64_t record = -1;  // index in the file; -1: the file as a whole
+  std::int64_t record = -1;  // index in the file; -1: the whole file
   Defect defect = Defect::Unreadable;
   std::string detail = {};
   bool operator==(const Finding&) const = default;
@@ -72,24 +69,24 @@ struct Finding {
 /// "data_batch_3.bin: record 17: label out of range: 12, the largest is 9"
 std::string finding_text(const Finding& finding);
 
-/// A DataError that says which defect it is.
+/// A DataError with the kind of defect.
 struct DefectError : DataError {
   explicit DefectError(Finding what);
   Finding finding;
 };
 
-/// Where parsers hand in what they find; applies the rule.
+/// Collects the defects found by parsers and applies the rule.
 class DefectLog {
  public:
   explicit DefectLog(BadDataRule rule = {}) : rule_(rule) {}
 
-  /// Throws DefectError under Fail, and under Skip for a defect that no dropped record mends.
+  /// Throws DefectError under Fail, and under Skip for defects that dropping records cannot fix.
   void add(Finding finding);
   void add(std::string_view file, std::int64_t record, Defect defect, std::string detail) {
     add(Finding{std::string(file), record, defect, std::move(detail)});
   }
 
-  /// Throws under Skip when more than the allowed share of the split's records was lost.
+  /// Throws under Skip if more than the allowed fraction of the split was dropped.
   void close_split(std::string_view split, std::int64_t expected, std::int64_t kept) const;
 
   std::vector<Finding> take();
@@ -100,7 +97,7 @@ class DefectLog {
   std::int64_t unlisted_ = 0;
 };
 
-/// Adds EmptySplit, or MissingClass for each class in [0, classes) that no label names.
+/// Adds EmptySplit, or MissingClass for each class in [0, classes) without labels.
 void check_classes(std::span<const std::uint8_t> labels, std::int64_t classes,
                    std::string_view file, DefectLog& log);
 

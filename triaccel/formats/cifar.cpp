@@ -74,10 +74,10 @@ std::int64_t append_cifar_records(std::span<const std::byte> file, std::string_v
         text(bytes - expected * record_bytes, " bytes after the last of ", expected, " records"));
   else if (rest > 0)
     log.add(file_name, there, Defect::TruncatedRecord,
-            text("the file ends after ", rest, " of ", record_bytes, " bytes; fetch it again"));
+            text("the file ends after ", rest, " of ", record_bytes, " bytes; download it again"));
   if (begun < expected)
     log.add(file_name, begun, Defect::MissingRecords,
-            text("the file ends before the last of ", expected, " records; fetch it again"));
+            text("the file ends before the last of ", expected, " records; download it again"));
 
   const std::int64_t count = std::min(there, expected);
   set.pixels.reserve(set.pixels.size() + static_cast<std::size_t>(count * kPixelBytes));

@@ -43,8 +43,8 @@ class [[nodiscard]] InflateStream {
   z_stream stream_ = {};
 };
 
-// A gzip file ends with its inflated size modulo 2^32: a hint that may lie, so it only sizes the
-// first buffer. Deflate cannot expand more than 1032-fold.
+// A gzip file ends with its uncompressed size modulo 2^32: an untrusted hint, used only for the
+// first buffer. Deflate expands by at most a factor of 1032.
 std::size_t first_buffer(std::span<const std::byte> packed, std::uint64_t max_bytes) {
   std::uint64_t declared = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -67,10 +67,10 @@ std::vector<std::byte> read_file(const fs::path& file, std::uint64_t max_bytes) 
     fail(name, Defect::Unreadable, "not a regular file; check the path");
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) fail(name, Defect::Unreadable, error.message());
-  if (size == 0) fail(name, Defect::EmptyFile, "fetch it again");
+  if (size == 0) fail(name, Defect::EmptyFile, "download it again");
   if (size > max_bytes)
     fail(name, Defect::FileTooLarge,
-         text(size, " bytes, at most ", max_bytes, " are read; is it the right file?"));
+         text(size, " bytes, more than the limit of ", max_bytes, "; is it the right file?"));
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"),
                                                            &std::fclose);
@@ -78,7 +78,7 @@ std::vector<std::byte> read_file(const fs::path& file, std::uint64_t max_bytes) 
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   if (std::fread(bytes.data(), 1, bytes.size(), in.get()) != bytes.size())
     fail(name, Defect::Unreadable,
-         text("the disk gave fewer than the ", size, " bytes it promised; is it being written?"));
+         text("read fewer than the expected ", size, " bytes; is the file being written?"));
   return bytes;
 }
 
@@ -87,15 +87,15 @@ std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint
   const std::string name(file_name);
   constexpr std::size_t smallest_gzip = 18;  // header and trailer
   if (packed.size() < 2 || packed[0] != std::byte{0x1f} || packed[1] != std::byte{0x8b})
-    fail(name, Defect::BadGzip, "does not begin as a gzip file; fetch it again");
+    fail(name, Defect::BadGzip, "not a gzip file; download it again");
   if (packed.size() < smallest_gzip)
-    fail(name, Defect::TruncatedGzip, text(packed.size(), " bytes; fetch it again"));
+    fail(name, Defect::TruncatedGzip, text(packed.size(), " bytes; download it again"));
 
   std::vector<std::byte> bytes(first_buffer(packed, max_bytes));
   InflateStream stream;
   std::size_t read = 0, written = 0;
   for (;;) {
-    // zlib counts in 32 bits: both sides are handed over in pieces.
+    // zlib counts in 32 bits: input and output are passed in pieces.
     constexpr std::size_t piece = std::size_t{1} << 30;
     const std::size_t give = std::min(packed.size() - read, piece);
     const std::size_t room = std::min(bytes.size() - written, piece);
@@ -115,17 +115,17 @@ std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint
     if (result != Z_OK && result != Z_BUF_ERROR)
       fail(name, Defect::BadGzip,
            text(stream->msg != nullptr ? stream->msg : "damaged", " near byte ", read,
-                "; fetch it again"));
+                "; download it again"));
     if (written == bytes.size())
       bytes.resize(static_cast<std::size_t>(
           std::min(2 * static_cast<std::uint64_t>(bytes.size()), max_bytes) + 1));
     else if (read == packed.size())
       fail(name, Defect::TruncatedGzip,
-           text("ends after ", read, " bytes, inside the stream; fetch it again"));
+           text("ends after ", read, " bytes, inside the stream; download it again"));
   }
   if (read != packed.size())
     fail(name, Defect::TrailingBytes,
-         text(packed.size() - read, " bytes after the gzip stream; fetch it again"));
+         text(packed.size() - read, " bytes after the gzip stream; download it again"));
   bytes.resize(written);
   return bytes;
 }
@@ -140,9 +140,9 @@ std::optional<fs::path> find_plain_or_gzip(const fs::path& file) {
 
 std::vector<std::byte> read_plain_or_gzip(const fs::path& file, std::uint64_t max_bytes) {
   const std::optional<fs::path> found = find_plain_or_gzip(file);
-  if (!found) fail(file.string(), Defect::MissingFile, "nor is there such a file with .gz");
+  if (!found) fail(file.string(), Defect::MissingFile, "not found with .gz either; check the path");
   if (*found == file) return read_file(file, max_bytes);
-  // Incompressible data grows by 5 bytes a 16 KiB block, and there is a header.
+  // Incompressible data grows by 5 bytes per 16 KiB block plus a header.
   const std::uint64_t packed_limit = max_bytes + max_bytes / 1000 + 4096;
   return inflate_gzip(read_file(*found, packed_limit), max_bytes, found->string());
 }

@@ -10,18 +10,18 @@
 
 namespace triaccel {
 
-/// The whole of a regular file of at most `max_bytes`. Size and kind are checked before anything is
-/// allocated; throws DefectError (a DataError) naming the file and what to do.
+/// Reads a regular file of at most `max_bytes`. Checks size and type before allocating; throws
+/// DefectError (a DataError) naming the file and the remedy.
 std::vector<std::byte> read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
 
-/// Inflates one gzip stream of at most `max_bytes`; a bomb costs no more memory than that.
+/// Decompresses one gzip stream to at most `max_bytes`, also for malicious input.
 std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint64_t max_bytes,
                                     std::string_view file_name);
 
-/// `file` if it is there, else `file`.gz if that is.
+/// `file` or `file`.gz, whichever exists.
 std::optional<std::filesystem::path> find_plain_or_gzip(const std::filesystem::path& file);
 
-/// Reads `file` or `file`.gz; `max_bytes` holds for what the caller gets, packed or not.
+/// Reads `file` or `file`.gz; `max_bytes` limits the uncompressed size.
 std::vector<std::byte> read_plain_or_gzip(const std::filesystem::path& file,
                                           std::uint64_t max_bytes);
 

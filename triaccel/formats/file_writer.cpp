@@ -40,16 +40,16 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::write(std::span<const std::byte> bytes) {
-  if (waiting_.size() + bytes.size() > kGatherBytes) flush();
+  if (buffer_.size() + bytes.size() > kGatherBytes) flush();
   if (bytes.size() > kGatherBytes)
     write_through(bytes);
   else
-    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
 void FileWriter::flush() {
-  write_through(waiting_);
-  waiting_.clear();
+  write_through(buffer_);
+  buffer_.clear();
 }
 
 void FileWriter::write_through(std::span<const std::byte> bytes) {
@@ -67,7 +67,7 @@ void FileWriter::finish() {
   // After a failed fsync the kernel may have dropped the pages and marked them clean: a second
   // call on this descriptor would succeed without the data being on the disk.
   if (::fsync(descriptor_) != 0) fail(path_, "sync", errno);
-  ::close(std::exchange(descriptor_, -1));  // synced, so nothing is left for close to report
+  ::close(std::exchange(descriptor_, -1));  // already synced, so close has nothing to report
 }
 
 void sync_directory(const std::filesystem::path& directory) {

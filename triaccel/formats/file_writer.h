@@ -7,11 +7,11 @@
 
 namespace triaccel {
 
-/// A new file, written from start to end. Every failure is a StorageError that names the file and
-/// the system's reason; the file is then worthless and has to be started afresh.
+/// A new file, written sequentially. Failures throw StorageError naming the file and the reason;
+/// the file is then invalid and must be rewritten from the start.
 class FileWriter {
  public:
-  /// Throws when there already is a file of this name.
+  /// Throws if the file exists.
   explicit FileWriter(std::filesystem::path path);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
@@ -19,7 +19,7 @@ class FileWriter {
 
   void write(std::span<const std::byte> bytes);
 
-  /// Brings everything to the disk and closes the file. Nothing counts as written before.
+  /// Syncs to disk and closes the file; nothing is guaranteed to be written before.
   void finish();
 
  private:
@@ -28,10 +28,10 @@ class FileWriter {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::vector<std::byte> waiting_;  // small pieces, gathered into one call
+  std::vector<std::byte> buffer_;  // small pieces, collected into one call
 };
 
-/// Makes renames, creations and removals in a directory survive a power cut.
+/// Makes renames, creations and removals in a directory durable.
 void sync_directory(const std::filesystem::path& directory);
 
 /// Renames within one file system, replacing a file of the new name.

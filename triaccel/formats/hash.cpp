@@ -18,12 +18,13 @@ Xxh3& Xxh3::operator=(Xxh3&&) noexcept = default;
 
 void Xxh3::add(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  ensure(XXH3_64bits_update(&state_->state, bytes.data(), bytes.size()) == XXH_OK, "xxh3 takes it");
+  ensure(XXH3_64bits_update(&state_->state, bytes.data(), bytes.size()) == XXH_OK,
+         "xxh3 update succeeds");
 }
 
 std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(&state_->state); }
 
-void Xxh3::reset() { ensure(XXH3_64bits_reset(&state_->state) == XXH_OK, "xxh3 starts"); }
+void Xxh3::reset() { ensure(XXH3_64bits_reset(&state_->state) == XXH_OK, "xxh3 reset succeeds"); }
 
 std::uint64_t xxh3(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());

@@ -9,11 +9,11 @@
 
 namespace triaccel {
 
-/// XXH3-64: finds damage, not malice. The same on every machine; `xxhsum -H3` prints it too.
+/// XXH3-64: detects damage, not tampering. Platform-independent; `xxhsum -H3` prints it too.
 std::uint64_t xxh3(std::span<const std::byte> bytes);
 std::uint64_t xxh3(std::string_view characters);
 
-/// The same hash over bytes that come in pieces.
+/// The same hash, computed incrementally.
 class Xxh3 {
  public:
   Xxh3();

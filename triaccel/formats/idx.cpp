@@ -25,7 +25,7 @@ std::int64_t big_endian_word(std::span<const std::byte> file, std::size_t at) {
   return word;
 }
 
-// The sizes an idx header of unsigned bytes declares, or nothing after noting why not.
+// The sizes declared by an idx header of unsigned bytes, or nothing after logging the defect.
 std::optional<std::vector<std::int64_t>> parse_header(std::span<const std::byte> file,
                                                       std::string_view file_name,
                                                       std::size_t dimensions, DefectLog& log) {
@@ -33,30 +33,30 @@ std::optional<std::vector<std::int64_t>> parse_header(std::span<const std::byte>
   const std::size_t header = 4 + 4 * dimensions;
   if (file.size() < 4) {
     log.add(file_name, -1, Defect::TruncatedHeader,
-            text(file.size(), " bytes, the header has ", header, "; fetch it again"));
+            text(file.size(), " bytes, the header has ", header, "; download it again"));
     return std::nullopt;
   }
   if (file[0] != std::byte{0} || file[1] != std::byte{0}) {
     const bool gzip = file[0] == std::byte{0x1f} && file[1] == std::byte{0x8b};
-    log.add(
-        file_name, -1, Defect::WrongMagic,
-        gzip ? "this is a gzip file; let its name end in .gz" : "not an idx file; fetch it again");
+    log.add(file_name, -1, Defect::WrongMagic,
+            gzip ? "this is a gzip file; rename it to end in .gz"
+                 : "not an idx file; download it again");
     return std::nullopt;
   }
   if (file[2] != unsigned_byte) {
     log.add(file_name, -1, Defect::WrongElementType,
-            text("type code ", std::to_integer<int>(file[2]), ", 8 (unsigned byte) is read"));
+            text("type code ", std::to_integer<int>(file[2]), ", expected 8 (unsigned byte)"));
     return std::nullopt;
   }
   if (std::to_integer<std::size_t>(file[3]) != dimensions) {
     log.add(file_name, -1, Defect::WrongDimensions,
             text(std::to_integer<int>(file[3]), " dimensions instead of ", dimensions,
-                 "; are the image and label files exchanged?"));
+                 "; are the image and label files swapped?"));
     return std::nullopt;
   }
   if (file.size() < header) {
     log.add(file_name, -1, Defect::TruncatedHeader,
-            text(file.size(), " bytes, the header has ", header, "; fetch it again"));
+            text(file.size(), " bytes, the header has ", header, "; download it again"));
     return std::nullopt;
   }
   std::vector<std::int64_t> sizes;
@@ -64,7 +64,7 @@ std::optional<std::vector<std::int64_t>> parse_header(std::span<const std::byte>
   return sizes;
 }
 
-// The whole records after the header; notes what is missing or too much.
+// The complete records after the header; logs missing or excess data.
 std::span<const std::byte> parse_records(std::span<const std::byte> payload,
                                          std::string_view file_name, std::int64_t count,
                                          std::int64_t record_bytes, DefectLog& log) {
@@ -80,7 +80,7 @@ std::span<const std::byte> parse_records(std::span<const std::byte> payload,
             text("the file ends after ", bytes % record_bytes, " of ", record_bytes, " bytes"));
   if (there + (cut ? 1 : 0) < count)
     log.add(file_name, there + (cut ? 1 : 0), Defect::MissingRecords,
-            text("the header says ", count, " records; fetch the file again"));
+            text("the header says ", count, " records; download the file again"));
   return payload.first(static_cast<std::size_t>(there * record_bytes));
 }
 
@@ -117,12 +117,12 @@ ImageSet read_split(const fs::path& folder, std::string_view name, const std::st
   if (!label_bytes.empty()) labels = parse_idx_labels(label_bytes, label_file, log);
   if (!images.pixels.empty() && (images.height != kMnistSide || images.width != kMnistSide)) {
     log.add(image_file, -1, Defect::WrongDimensions,
-            text("images of ", images.height, "x", images.width, ", this set has 28x28"));
+            text("images of ", images.height, "x", images.width, ", expected 28x28"));
     images.pixels = {};
   }
   if (!image_bytes.empty() && !label_bytes.empty() && images.count != labels.count)
     log.add(label_file, -1, Defect::CountMismatch,
-            text(labels.count, " labels for ", images.count, " images; fetch both files again"));
+            text(labels.count, " labels for ", images.count, " images; download both files again"));
 
   constexpr auto image_size = static_cast<std::size_t>(kMnistSide * kMnistSide);
   const std::size_t pairs = std::min(images.pixels.size() / image_size, labels.labels.size());
@@ -155,7 +155,7 @@ IdxImages parse_idx_images(std::span<const std::byte> file, std::string_view fil
   const std::int64_t count = (*sizes)[0], height = (*sizes)[1], width = (*sizes)[2];
   if (height < 1 || width < 1 || height > max_side || width > max_side) {
     log.add(file_name, -1, Defect::WrongDimensions,
-            text("images of ", height, "x", width, "; sides from 1 to ", max_side, " are read"));
+            text("images of ", height, "x", width, "; supported sizes are 1 to ", max_side));
     return {};
   }
   if (count > static_cast<std::int64_t>(kMaxImageBytes) / (height * width)) {
@@ -176,8 +176,9 @@ IdxLabels parse_idx_labels(std::span<const std::byte> file, std::string_view fil
   if (!sizes) return {};
   const std::int64_t count = (*sizes)[0];
   if (count > static_cast<std::int64_t>(kMaxLabelBytes)) {
-    log.add(file_name, -1, Defect::CountTooLarge,
-            text(count, " labels, at most ", kMaxLabelBytes, " are read; is it the right file?"));
+    log.add(
+        file_name, -1, Defect::CountTooLarge,
+        text(count, " labels, more than the limit of ", kMaxLabelBytes, "; is it the right file?"));
     return {};
   }
   return {.count = count, .labels = parse_records(file.subspan(8), file_name, count, 1, log)};

@@ -18,7 +18,12 @@ struct ImageSet {
 
 struct ImageSplits {
   ImageSet train = {}, test = {};
-  std::vector<Finding> findings = {};  // what BadData::Skip dropped or BadData::Report saw
+  std::vector<Finding> findings = {};  // dropped by BadData::Skip or found by BadData::Report
 };
+
+/// Rotates every image about its centre, counter-clockwise, with bilinear interpolation and black
+/// borders. Fixed-point coordinates (2^-16 pixels) and weights (2^-8) give the same bytes on every
+/// machine. Throws UsageError for an angle outside [-360, 360].
+void rotate_images(ImageSet& set, double degrees);
 
 }  // namespace triaccel

@@ -19,7 +19,7 @@ constexpr std::string_view kEnd = "\"\n}\n";
   throw StorageError(text(file, ": field '", field, "' ", why));
 }
 
-/// One JSON object of the manifest, with where it stands, for the errors.
+/// One JSON object of the manifest with its path, for error messages.
 struct Fields {
   const nlohmann::json& object;
   std::string_view file;
@@ -43,7 +43,7 @@ struct Fields {
   std::string words(const char* name) const {
     const nlohmann::json& value = at(name);
     if (!value.is_string() || value.get_ref<const std::string&>().size() > kMaxTextBytes)
-      reject(file, path(name), "is not a short text");
+      reject(file, path(name), "is not a short string");
     return value.get<std::string>();
   }
 
@@ -69,7 +69,8 @@ struct Fields {
   }
 
   void holds_only(std::size_t fields) const {
-    if (object.size() != fields) reject(file, where, "has fields this version does not know");
+    if (object.size() != fields)
+      reject(file, where, "has unknown fields; was it written by a newer version?");
   }
 };
 
@@ -91,7 +92,7 @@ ManifestFile parse_file(const Fields& fields) {
   return file;
 }
 
-/// The JSON value, each object's keys unique and nothing nested deeper than a manifest is.
+/// Parses JSON, rejecting duplicate keys and deep nesting.
 nlohmann::json parse_json(std::string_view written, std::string_view file_name) {
   constexpr int max_depth = 4;
   std::vector<std::set<std::string>> keys;
@@ -101,7 +102,7 @@ nlohmann::json parse_json(std::string_view written, std::string_view file_name) 
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key && !keys.back().insert(value.get<std::string>()).second)
-      reject(file_name, value.get_ref<const std::string&>(), "stands there twice");
+      reject(file_name, value.get_ref<const std::string&>(), "appears twice");
     return true;
   };
   try {
@@ -185,17 +186,17 @@ std::string manifest_text(const Manifest& manifest) {
 
 Manifest parse_manifest(std::string_view written, std::string_view file_name) {
   if (written.size() > static_cast<std::size_t>(kMaxManifestBytes))
-    throw StorageError(text(file_name, ": ", written.size(), " bytes are too many for a manifest"));
+    throw StorageError(text(file_name, ": too large for a manifest (", written.size(), " bytes)"));
   const std::size_t tail = kSumField.size() + 16 + kEnd.size();
   if (written.size() < tail || seal_manifest(written.substr(0, written.size() - tail)) != written)
-    reject(file_name, "sum", "does not match: the manifest is cut short or damaged");
+    reject(file_name, "sum", "does not match: the manifest is truncated or damaged");
 
   if (written.find('\0') != std::string_view::npos)  // would end the JSON parser's input
-    throw StorageError(text(file_name, ": not JSON: it holds a zero byte"));
+    throw StorageError(text(file_name, ": not JSON: contains a zero byte"));
   const nlohmann::json object = parse_json(written, file_name);
   const Fields fields{object, file_name, ""};
   if (fields.count("version") != kVersion)
-    reject(file_name, "version", "is of another version of triaccel; use that one");
+    reject(file_name, "version", "was written by another version of triaccel; use that version");
   fields.holds_only(7);
   Manifest manifest{.step = fields.count("step"),
                     .config_hash = fields.hash("config_hash"),
@@ -209,7 +210,7 @@ Manifest parse_manifest(std::string_view written, std::string_view file_name) {
     if (!entry.object.is_object()) reject(file_name, entry.where, "is not an object");
     manifest.files.push_back(parse_file(entry));
     if (!names.insert(manifest.files.back().name).second)
-      reject(file_name, entry.path("name"), "stands there twice");
+      reject(file_name, entry.path("name"), "appears twice");
   }
   return manifest;
 }

@@ -78,7 +78,7 @@ std::vector<std::string> parse_class_names(std::span<const std::byte> file,
     if (!printable(name))
       log.add(file_name, line, Defect::BadClassName, "empty, or not printable ASCII");
     else if (std::ranges::find(names, name) != names.end())
-      log.add(file_name, line, Defect::BadClassName, text("'", name, "' is there twice"));
+      log.add(file_name, line, Defect::BadClassName, text("'", name, "' appears twice"));
     names.emplace_back(name);
   }
   return names;
@@ -95,10 +95,10 @@ PointSet parse_point_set(std::span<const std::byte> coordinates, std::string_vie
   const std::size_t begun = there + (rest > 0 ? 1 : 0);
   if (rest > 0)
     log.add(coordinate_file, static_cast<std::int64_t>(there), Defect::TruncatedRecord,
-            text("the file ends after ", rest, " of ", kCloudBytes, " bytes; fetch it again"));
+            text("the file ends after ", rest, " of ", kCloudBytes, " bytes; download it again"));
   if (begun != labels.size())
     log.add(label_file, -1, Defect::CountMismatch,
-            text(labels.size(), " labels for ", begun, " clouds; fetch both files again"));
+            text(labels.size(), " labels for ", begun, " clouds; download both files again"));
 
   const std::size_t pairs = std::min(there, labels.size());
   set.coordinates.reserve(pairs * kValuesPerCloud);

@@ -15,7 +15,7 @@ namespace triaccel {
 inline constexpr std::int64_t kPointsPerCloud = 1024;
 inline constexpr std::uint16_t kLargestCoordinate = 1023;
 
-/// Labelled point clouds inside the unit sphere, ten bits a coordinate: x = q * 2 / 1023 - 1.
+/// Labelled point clouds inside the unit sphere, ten bits per coordinate: x = q * 2 / 1023 - 1.
 /// Points are in Morton order: take random subsets, never the first k.
 struct PointSet {
   std::string name = {};
@@ -27,10 +27,10 @@ struct PointSet {
 
 struct PointSplits {
   PointSet train = {}, test = {};
-  std::vector<Finding> findings = {};  // what BadData::Skip dropped or BadData::Report saw
+  std::vector<Finding> findings = {};  // dropped by BadData::Skip or found by BadData::Report
 };
 
-/// One name a line; at most 256.
+/// One name per line; at most 256.
 std::vector<std::string> parse_class_names(std::span<const std::byte> file,
                                            std::string_view file_name, DefectLog& log);
 

@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are stored li
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxTensorFileBytes = std::uint64_t{1} << 40;
 
-/// The bytes a tensor takes; nothing when a size is negative or the product does not fit.
+/// Bytes of a tensor; nothing if a size is negative or the product overflows.
 std::optional<std::uint64_t> byte_count(ElementType type, std::span<const std::int64_t> shape) {
   std::int64_t count = size_of(type);
   for (const std::int64_t size : shape)
@@ -33,7 +33,7 @@ std::optional<std::uint64_t> byte_count(ElementType type, std::span<const std::i
   return static_cast<std::uint64_t>(count);
 }
 
-/// Every byte of the buffer belongs to exactly one tensor, and each tensor's share has its size.
+/// Checks that the tensors cover the buffer exactly and have the sizes of their shapes.
 void check_layout(const std::vector<TensorEntry>& tensors, std::uint64_t buffer_bytes,
                   std::string_view file_name) {
   std::uint64_t covered = 0;
@@ -42,20 +42,20 @@ void check_layout(const std::vector<TensorEntry>& tensors, std::uint64_t buffer_
       throw DataError(text(file_name, ": tensor '", tensor.name, "': ", why...));
     };
     if (tensor.begin > tensor.end || tensor.end > buffer_bytes)
-      reject("data_offsets [", tensor.begin, ", ", tensor.end, "] lie outside the ", buffer_bytes,
+      reject("data_offsets [", tensor.begin, ", ", tensor.end, "] exceed the ", buffer_bytes,
              " bytes of data; is the file complete?");
     if (tensor.begin != covered)
-      reject("begins at ", tensor.begin, ", where byte ", covered, " of the data comes next");
+      reject("starts at byte ", tensor.begin, " of the data, expected ", covered);
     if (byte_count(tensor.type, tensor.shape) != tensor.end - tensor.begin)
-      reject("has ", tensor.end - tensor.begin, " bytes, which its dtype and shape do not make");
+      reject("has ", tensor.end - tensor.begin, " bytes, which does not match its dtype and shape");
     covered = tensor.end;
   }
   if (covered != buffer_bytes)
-    throw DataError(text(file_name, ": no tensor owns the last ", buffer_bytes - covered, " of ",
-                         buffer_bytes, " bytes of data"));
+    throw DataError(text(file_name, ": the last ", buffer_bytes - covered, " of ", buffer_bytes,
+                         " bytes of data belong to no tensor"));
 }
 
-/// Wide elements first, as the reference does, so that each tensor is aligned to its elements.
+/// Widest elements first, as in the reference implementation, so that each tensor is aligned.
 std::vector<const StateView*> in_file_order(std::span<const StateView> tensors) {
   std::vector<const StateView*> ordered;
   for (const StateView& tensor : tensors) ordered.push_back(&tensor);
@@ -70,7 +70,7 @@ std::string json_text(const std::string& words) {
   try {
     return nlohmann::json(words).dump();
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(text("[write_safetensors] a name is not UTF-8: ", error.what()));
+    throw UsageError(text("a tensor name is not UTF-8: ", error.what()));
   }
 }
 
@@ -88,9 +88,10 @@ std::string header_of(const std::vector<const StateView*>& tensors,
   }
   std::uint64_t offset = 0;
   for (const StateView* tensor : tensors) {
-    require(tensor->name != "__metadata__", who, "a tensor must not be called __metadata__");
+    require(tensor->name != "__metadata__", who, "a tensor must not be named __metadata__");
     require(byte_count(tensor->type, tensor->shape) == tensor->bytes.size(), who, "tensor '",
-            tensor->name, "' has ", tensor->bytes.size(), " bytes; its type and shape make others");
+            tensor->name, "' has ", tensor->bytes.size(),
+            " bytes, which does not match its type and shape");
     header << std::exchange(separator, ",") << json_text(tensor->name) << ":{\"dtype\":\""
            << name_of(tensor->type) << "\",\"shape\":" << nlohmann::json(tensor->shape).dump()
            << ",\"data_offsets\":[" << offset << "," << offset + tensor->bytes.size() << "]}";
@@ -102,7 +103,7 @@ std::string header_of(const std::vector<const StateView*>& tensors,
   return written;
 }
 
-/// What we could not read back is not written.
+/// Refuses to write what could not be read back.
 void check_header(std::string_view header) {
   try {
     require(header.size() <= kMaxSafetensorsHeader, "write_safetensors", "the header takes ",
@@ -113,14 +114,15 @@ void check_header(std::string_view header) {
   }
 }
 
-/// The header's length, from the first bytes of a file.
+/// The length of the header, from the first bytes of a file.
 std::uint64_t header_length(std::span<const std::byte> start, std::uint64_t file_bytes,
                             std::string_view file_name) {
   if (start.size() < kLengthBytes)
     throw DataError(text(file_name, ": ", file_bytes, " bytes are too few for a safetensors file"));
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), kLengthBytes);
-  if (length > kMaxSafetensorsHeader || length > file_bytes - kLengthBytes)
+  if (length > kMaxSafetensorsHeader) throw DataError(text(file_name, ": not a safetensors file"));
+  if (length > file_bytes - kLengthBytes)
     throw DataError(text(file_name, ": byte 0: a header of ", length, " bytes in a file of ",
                          file_bytes, "; is it a complete safetensors file?"));
   return length;
@@ -134,7 +136,7 @@ SafetensorsHeader checked_header(std::span<const std::byte> header, std::uint64_
   return parsed;
 }
 
-/// Refuses a file by its first bytes, before gigabytes of it are read.
+/// Checks the first bytes of a file before reading gigabytes.
 void check_start_of(const std::filesystem::path& path, std::uint64_t file_bytes) {
   std::ifstream file(path, std::ios::binary);
   const auto next = [&](std::uint64_t count) {

@@ -14,30 +14,29 @@
 
 namespace triaccel {
 
-/// What a safetensors file holds: named tensors in the order of their bytes, and free text.
+/// The content of a safetensors file: named tensors in order of their data, and metadata.
 struct TensorFile {
   std::vector<StateView> tensors =
-      {};  // they own the file's bytes together; bytes may be unaligned
+      {};  // share ownership of the file's bytes, which may be unaligned
   std::map<std::string, std::string> metadata = {};
 };
 
-/// Checks everything the format's specification asks for before anything is built from it; throws
-/// DataError, which names the file and the tensor or byte at fault.
+/// Validates the file against the format specification before using it; throws DataError naming the
+/// file and the tensor or byte.
 TensorFile parse_safetensors(std::shared_ptr<const std::vector<std::byte>> bytes,
                              std::string_view file_name);
 
 TensorFile read_safetensors(const std::filesystem::path& path);
 
-/// Takes the next bytes of a file.
+/// Receives the next bytes of a file.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-/// Hands the file to `sink` piece by piece, copying no tensor. Throws UsageError, before the first
-/// byte, for a name given twice or bytes that are not what type and shape say.
+/// Passes the file to `sink` in pieces, without copying tensors. Throws UsageError, before the
+/// first byte, for duplicate names or sizes that do not match type and shape.
 void write_safetensors(const ByteSink& sink, std::span<const StateView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// Writes a file that is there in full or not at all: under a temporary name, synced, renamed.
-/// Throws StorageError.
+/// Writes a file atomically: temporary name, sync, rename. Throws StorageError.
 void write_safetensors(const std::filesystem::path& path, std::span<const StateView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -11,12 +11,13 @@
 namespace triaccel {
 namespace {
 
-// Together with kMaxSafetensorsHeader they bound what a hostile header can make us allocate.
+// Together with kMaxSafetensorsHeader these bound the allocations of a malicious header.
 constexpr std::size_t kMaxTensors = 100'000;
 constexpr std::size_t kMaxNameBytes = 4096;
 constexpr std::size_t kMaxMetadata = 50'000;
-constexpr std::size_t kMaxStringBytes = std::size_t{4} << 20;  // the JSON parser copies each often
-constexpr std::size_t kMaxRank = 64;                           // as torch's own limit
+constexpr std::size_t kMaxStringBytes = std::size_t{4}
+                                        << 20;  // the JSON parser copies strings several times
+constexpr std::size_t kMaxRank = 64;            // as torch's own limit
 
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -28,8 +29,8 @@ constexpr std::array<std::string_view, 11> kTypesWeDoNotRead = {
     "F4",  "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2",    "F8_E8M0",
     "U16", "U32",     "U64",     "C64",     "F8_E4M3FNUZ"};
 
-/// Follows the JSON parser through { "name": { "dtype", "shape", "data_offsets" }, … } and stops it
-/// at the first thing that does not belong there.
+/// SAX handler for { "name": { "dtype", "shape", "data_offsets" }, … }; rejects anything
+/// unexpected.
 class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderBuilder(std::string_view file_name) : file_name_(file_name) {}
@@ -44,7 +45,7 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
       fields_seen_ = {};
       if (place_ == Place::Tensor) header_.tensors.push_back({.name = name_});
     } else {
-      reject("an object stands where none belongs");
+      reject("unexpected object");
     }
     return true;
   }
@@ -58,7 +59,7 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool start_array(std::size_t) override {
-    if (place_ != Place::Tensor || field_ == kDtype) reject("a list stands where none belongs");
+    if (place_ != Place::Tensor || field_ == kDtype) reject("unexpected list");
     place_ = field_ == kShape ? Place::Shape : Place::Offsets;
     offsets_read_ = 0;
     return true;
@@ -72,14 +73,13 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(std::string& key) override {
     if (place_ == Place::Header) {
-      if (key.size() > kMaxNameBytes) reject("the next name is too long");
+      if (key.size() > kMaxNameBytes) reject("a name is too long");
       name_ = key;
-      if (key == kMetadata && std::exchange(metadata_seen_, true))
-        reject("the name stands there twice");
+      if (key == kMetadata && std::exchange(metadata_seen_, true)) reject("the name appears twice");
       if (header_.tensors.size() == kMaxTensors)
         reject(text("more than ", kMaxTensors, " tensors in one file"));
     } else if (place_ == Place::Metadata) {
-      if (header_.metadata.contains(key)) reject(text("the key '", key, "' stands there twice"));
+      if (header_.metadata.contains(key)) reject(text("the key '", key, "' appears twice"));
       metadata_value_ = &header_.metadata[key];
       if (header_.metadata.size() > kMaxMetadata)
         reject(text("more than ", kMaxMetadata, " entries"));
@@ -88,7 +88,7 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
       if (found == kFields.end()) reject(text("unknown field '", key, "'"));
       field_ = static_cast<std::size_t>(found - kFields.begin());
       if (std::exchange(fields_seen_[field_], true))
-        reject(text("field '", key, "' stands there twice"));
+        reject(text("field '", key, "' appears twice"));
     }
     return true;
   }
@@ -99,7 +99,7 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
     else if (place_ == Place::Tensor && field_ == kDtype)
       header_.tensors.back().type = type_called(value);
     else
-      reject("a text stands where none belongs");
+      reject("unexpected string");
     return true;
   }
 
@@ -112,18 +112,18 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
     } else if (place_ == Place::Offsets && offsets_read_ < 2) {
       (offsets_read_++ == 0 ? tensor->begin : tensor->end) = value;
     } else {
-      reject("a number stands where none belongs");
+      reject("unexpected number");
     }
     return true;
   }
 
   bool number_integer(number_integer_t value) override { reject(text("negative number ", value)); }
   bool number_float(number_float_t, const std::string& written) override {
-    reject(text("not a whole number below 2^64: ", written.substr(0, 40)));
+    reject(text("not an integer below 2^64: ", written.substr(0, 40)));
   }
-  bool null() override { reject("null stands where none belongs"); }
-  bool boolean(bool) override { reject("true or false stands where none belongs"); }
-  bool binary(nlohmann::json::binary_t&) override { reject("binary data"); }
+  bool null() override { reject("unexpected null"); }
+  bool boolean(bool) override { reject("unexpected boolean"); }
+  bool binary(nlohmann::json::binary_t&) override { reject("unexpected binary data"); }
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& error) override {
@@ -176,11 +176,12 @@ std::size_t longest_string(std::string_view json) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_view file_name) {
   if (json.empty() || json.front() != '{')
-    throw DataError(text(file_name, ": the header must start with '{'; is it a safetensors file?"));
+    throw DataError(
+        text(file_name, ": not a safetensors file: the header does not start with '{'"));
   if (const std::size_t zero = json.find('\0'); zero != std::string_view::npos)
     throw DataError(text(file_name, ": header byte ", zero, ": a zero byte is not JSON"));
   if (const std::size_t longest = longest_string(json); longest > kMaxStringBytes)
-    throw DataError(text(file_name, ": a text of ", longest, " bytes in the header is too long"));
+    throw DataError(text(file_name, ": a string of ", longest, " bytes in the header is too long"));
   HeaderBuilder builder(file_name);
   nlohmann::json::sax_parse(json, &builder);
   SafetensorsHeader header = std::move(builder).take();
@@ -191,7 +192,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_vi
       tensors.begin(), tensors.end(),
       [](const TensorEntry& a, const TensorEntry& b) { return a.name == b.name; });
   if (twice != tensors.end())
-    throw DataError(text(file_name, ": header entry '", twice->name, "' stands there twice"));
+    throw DataError(text(file_name, ": header entry '", twice->name, "' appears twice"));
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });

@@ -11,8 +11,8 @@
 
 namespace triaccel {
 
-/// The format allows 100 MB; as many tensors as we take need less, and a hostile header may cost no
-/// more than 64 MiB beyond the file.
+/// The format allows 100 MB; less suffices for the supported number of tensors and limits the
+/// memory of a malicious header to 64 MiB beyond the file.
 inline constexpr std::size_t kMaxSafetensorsHeader = std::size_t{16} << 20;
 
 /// One tensor as a safetensors header describes it. Offsets count from the end of the header.
@@ -29,8 +29,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata = {};
 };
 
-/// Reads the JSON of a header and checks its form: known fields and types, no key twice, no depth.
-/// Sizes and offsets are not compared yet. Throws DataError.
+/// Parses the JSON of a header and checks its structure: known fields and types, unique keys, no
+/// nesting. Does not compare sizes and offsets. Throws DataError.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_view file_name);
 
 }  // namespace triaccel

@@ -39,7 +39,7 @@ TextCorpus parse_text_corpus(std::span<const std::byte> file, std::string_view f
   if (bytes.size() < kSmallestText) {
     log.add(file_name, -1, Defect::EmptySplit,
             text(bytes.size(), " characters, at least ", kSmallestText,
-                 " make a training and a validation split"));
+                 " are needed for a training and a validation split"));
     return corpus;
   }
 
@@ -78,7 +78,7 @@ std::string decode_tokens(std::span<const std::uint8_t> tokens,
   decoded.reserve(tokens.size());
   for (const std::uint8_t token : tokens) {
     require(token < vocabulary.size(), "decode_tokens", "token ", int{token},
-            " lies outside a vocabulary of ", vocabulary.size());
+            " is outside the vocabulary of ", vocabulary.size());
     decoded.push_back(static_cast<char>(vocabulary[token]));
   }
   return decoded;

@@ -12,7 +12,7 @@
 
 namespace triaccel {
 
-/// A text as character-level tokens: token t stands for the byte vocabulary[t].
+/// A text as character-level tokens: token t represents the byte vocabulary[t].
 struct TextCorpus {
   std::string name = {};
   std::vector<std::uint8_t> vocabulary = {};  // the distinct bytes, ascending

@@ -1,25 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "triaccel/base/error.h"
+#include "triaccel/formats/toml_document.h"
 
 namespace triaccel {
 
-/// Keys of these characters alone need no quotes.
+/// Keys made only of these characters need no quotes.
 constexpr bool is_bare_key_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_';
 }
 
-/// Where an error is, from 1; columns count characters, not bytes.
+/// Location of an error, from 1; columns count characters, not bytes.
 struct TomlPlace {
   int line = 1, column = 1;
 };
 
-/// Reads a TOML text character by character and knows where it is. "\r\n" is one '\n'; the end of
-/// the text reads as kEnd.
+/// Reads TOML text character by character and tracks the location. "\r\n" reads as '\n', the end of
+/// the text as kEnd.
 class TomlCursor {
  public:
   static constexpr char kEnd = '\0';  // a control character: never part of a TOML text
@@ -66,5 +68,11 @@ class TomlCursor {
   std::string_view file_name_;
   TomlPlace place_;
 };
+
+/// A single-line string in double quotes (with escapes) or single quotes (literal).
+std::string take_toml_string(TomlCursor& cursor);
+
+/// A boolean, number or string; `path` names the key in errors.
+TomlValue take_toml_scalar(TomlCursor& cursor, const std::string& path);
 
 }  // namespace triaccel

@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "triaccel/formats/toml_cursor.h"
-#include "triaccel/formats/toml_scalar.h"
 
 namespace triaccel {
 namespace {
 
 constexpr std::size_t kMaxTomlBytes = std::size_t{1} << 20;
 
-// The length of the UTF-8 character `bytes` begins with, or 0 when it begins with none.
+// The length of the UTF-8 character at the start of `bytes`, or 0 if invalid.
 std::size_t utf8_length(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned lead = at(0);
@@ -24,14 +23,14 @@ std::size_t utf8_length(std::string_view bytes) {
   if (length == 0 || length > bytes.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((at(i) & 0xc0u) != 0x80u) return 0;
-  // Too long for its code, a surrogate, or beyond the last code.
+  // Overlong, a surrogate, or beyond the last code point.
   if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) ||
       (lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f))
     return 0;
   return length;
 }
 
-// TOML allows UTF-8 alone, and no control characters, not even in comments.
+// TOML allows only UTF-8 and no control characters, not even in comments.
 void check_characters(std::string_view source, std::string_view file_name) {
   TomlCursor cursor(source, file_name);
   for (std::size_t i = 0; i < source.size();) {
@@ -40,7 +39,7 @@ void check_characters(std::string_view source, std::string_view file_name) {
     if (length == 0) cursor.fail("not UTF-8");
     const bool line_end = c == '\n' || source.substr(i).starts_with("\r\n");
     if ((static_cast<unsigned char>(c) < 0x20 && c != '\t' && !line_end) || c == 0x7f)
-      cursor.fail("a control character");
+      cursor.fail("unexpected control character");
     const std::size_t step = c == '\r' ? 2 : length;
     for (std::size_t taken = 0; taken < (line_end ? 1 : step); ++taken) cursor.take();
     i += step;
@@ -87,21 +86,21 @@ class TomlReader {
   void take_header() {
     const TomlPlace start = cursor_.place();
     cursor_.take();
-    if (cursor_.peek() == '[') cursor_.fail_at(start, "arrays of tables have no use here");
+    if (cursor_.peek() == '[') cursor_.fail_at(start, "arrays of tables are not supported");
     cursor_.skip_blanks();
     table_ = take_name();
     cursor_.skip_blanks();
     if (cursor_.peek() == '.')
-      cursor_.fail("[", table_, ". ...] is a table inside a table; there is one level of them");
+      cursor_.fail("[", table_, ". ...] is a nested table; only one level is supported");
     if (cursor_.peek() != ']') cursor_.fail("expected ] after the table's name");
     cursor_.take();
-    if (table_.empty()) cursor_.fail_at(start, "a table has no name");
+    if (table_.empty()) cursor_.fail_at(start, "a table needs a name");
     open_table(table_, start);
   }
 
   void open_table(const std::string& table, TomlPlace place) {
-    if (keys_.contains({"", table})) cursor_.fail_at(place, "'", table, "' is a key already");
-    if (!tables_.insert(table).second) cursor_.fail_at(place, "[", table, "] is there twice");
+    if (keys_.contains({"", table})) cursor_.fail_at(place, "'", table, "' is already a key");
+    if (!tables_.insert(table).second) cursor_.fail_at(place, "[", table, "] appears twice");
   }
 
   void take_entry() {
@@ -110,22 +109,21 @@ class TomlReader {
         .table = table_, .key = take_name(), .line = start.line, .column = start.column};
     cursor_.skip_blanks();
     if (cursor_.peek() == '.') {
-      if (!table_.empty() || entry.key.empty())
-        cursor_.fail("a table inside a table; there is one level of them");
+      if (!table_.empty() || entry.key.empty()) cursor_.fail("nested tables are not supported");
       cursor_.take();
       cursor_.skip_blanks();
       entry.table = std::exchange(entry.key, take_name());
       cursor_.skip_blanks();
       if (dotted_.insert(entry.table).second) open_table(entry.table, start);
     }
-    if (cursor_.peek() == '.') cursor_.fail("a table inside a table; there is one level of them");
+    if (cursor_.peek() == '.') cursor_.fail("nested tables are not supported");
     const std::string path = entry.table.empty() ? entry.key : entry.table + "." + entry.key;
     if (cursor_.peek() != '=') cursor_.fail("expected = after '", path, "'");
     cursor_.take();
     cursor_.skip_blanks();
     if ((entry.table.empty() && tables_.contains(entry.key)) ||
         !keys_.insert({entry.table, entry.key}).second)
-      cursor_.fail_at(start, "'", path, "' is there twice");
+      cursor_.fail_at(start, "'", path, "' appears twice");
     entry.value = take_toml_scalar(cursor_, path);
     entries_.push_back(std::move(entry));
   }
@@ -134,7 +132,7 @@ class TomlReader {
   std::string table_;
   std::vector<TomlEntry> entries_;
   std::set<std::string> tables_;
-  std::set<std::string> dotted_;  // tables that "table.key = value" lines made
+  std::set<std::string> dotted_;  // tables created by "table.key = value" lines
   std::set<std::pair<std::string, std::string>> keys_;
 };
 
@@ -143,7 +141,7 @@ class TomlReader {
 std::vector<TomlEntry> parse_toml(std::string_view source, std::string_view file_name) {
   if (source.size() > kMaxTomlBytes)
     TomlCursor(source, file_name)
-        .fail(source.size(), " bytes, a configuration has at most ", kMaxTomlBytes);
+        .fail(source.size(), " bytes, more than the limit for a configuration of ", kMaxTomlBytes);
   if (source.starts_with("\xef\xbb\xbf")) source.remove_prefix(3);  // a byte order mark
   check_characters(source, file_name);
   return TomlReader(source, file_name).read();

@@ -19,13 +19,13 @@ struct TomlEntry {
   int line = 0, column = 0;  // of the key, from 1
 };
 
-/// The entries of a TOML text in the order they are written. Only what a run configuration needs:
-/// one level of tables; booleans, integers, floats and strings. Everything else, and every syntax
-/// error, is a UsageError "file:line:column: what".
+/// Parses the entries of a TOML text in order. Supports what a run configuration needs: one level
+/// of tables; booleans, integers, floats and strings. Anything else, and every syntax error, throws
+/// UsageError "file:line:column: what".
 std::vector<TomlEntry> parse_toml(std::string_view source, std::string_view file_name);
 
-/// Entries as TOML, tables in order of first appearance; parse_toml gives back the same values, bit
-/// for bit.
+/// Entries as TOML, tables in order of first appearance; parse_toml restores the same values
+/// exactly.
 std::string to_toml(std::span<const TomlEntry> entries);
 
 }  // namespace triaccel

@@ -1,4 +1,4 @@
-#include "triaccel/formats/toml_scalar.h"
+#include "triaccel/formats/toml_cursor.h"
 
 #include <algorithm>
 #include <charconv>
@@ -66,7 +66,7 @@ void take_escape(TomlCursor& cursor, std::string& out) {
     case 'U':
       break;
     default:
-      cursor.fail_at(start, "no such escape; write a backslash as \\\\ or use '...'");
+      cursor.fail_at(start, "unknown escape; write a backslash as \\\\ or use '...'");
   }
   std::uint32_t code = 0;
   for (int i = 0; i < (kind == 'u' ? 4 : 8); ++i) {
@@ -75,7 +75,7 @@ void take_escape(TomlCursor& cursor, std::string& out) {
     code = code << 4 | static_cast<std::uint32_t>(digit);
   }
   if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-    cursor.fail_at(start, "not the code of a character");
+    cursor.fail_at(start, "not a valid code point");
   append_utf8(out, code);
 }
 
@@ -85,7 +85,7 @@ std::string take_long_string(TomlCursor& cursor, char quote, TomlPlace start) {
   if (cursor.peek() == '\n') cursor.take();
   for (;;) {
     const char next = cursor.peek();
-    if (next == TomlCursor::kEnd) cursor.fail_at(start, "the string never ends");
+    if (next == TomlCursor::kEnd) cursor.fail_at(start, "unterminated string");
     if (next == quote) {
       int quotes = 0;
       for (; quotes < 5 && cursor.peek() == quote; ++quotes) cursor.take();
@@ -151,7 +151,7 @@ Number converted(const TomlCursor& cursor, TomlPlace place, const std::string& d
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value, base...);
   if (error == std::errc::result_out_of_range)
-    cursor.fail_at(place, "the number does not fit into 64 bits");
+    cursor.fail_at(place, "the number does not fit in 64 bits");
   if (error != std::errc{} || stop != end) cursor.fail_at(place, "not a number");
   return value;
 }
@@ -194,7 +194,7 @@ TomlValue number(const TomlCursor& cursor, TomlPlace place, const std::string& w
   if (digits && is_float(*digits)) return converted<double>(cursor, place, sign + *digits);
   if (is_digit(word[0]) || word[0] == '+' || word[0] == '-' || word[0] == '.')
     cursor.fail_at(place, "not a number: ", word);
-  cursor.fail_at(place, "a text needs quotes: ", path, " = \"", word, "\"");
+  cursor.fail_at(place, "a string needs quotes: ", path, " = \"", word, "\"");
 }
 
 }  // namespace
@@ -205,7 +205,7 @@ std::string take_toml_string(TomlCursor& cursor) {
   std::string out;
   while (cursor.peek() != quote) {
     if (cursor.peek() == TomlCursor::kEnd || cursor.peek() == '\n')
-      cursor.fail_at(start, "the string does not end in its line");
+      cursor.fail_at(start, "unterminated string");
     if (cursor.peek() == '\\' && quote == '"')
       take_escape(cursor, out);
     else

@@ -8,16 +8,16 @@
 
 namespace triaccel::int8 {
 
-/// Buffers begin at multiples of this many bytes.
+/// Alignment of buffers in bytes.
 inline constexpr std::int64_t kArenaStep = 64;
 
 constexpr std::int64_t arena_bytes(std::int64_t bytes) { return round_up(bytes, kArenaStep); }
 
-/// The working memory of a step: one block, handed out in order and given back by scopes. It counts
-/// the most that was ever in use.
+/// Working memory of a step: a stack allocator over one block, released by scopes. Tracks peak
+/// usage.
 class Arena {
  public:
-  /// Room for `bytes`; what was handed out before is gone.
+  /// Reserves `bytes`; invalidates earlier allocations.
   void reserve(std::int64_t bytes) {
     used_ = 0;
     if (bytes <= capacity_) return;
@@ -29,11 +29,11 @@ class Arena {
     capacity_ = bytes;
   }
 
-  /// Uninitialised room for `count` values, until the enclosing scope ends.
+  /// Uninitialized memory for `count` values, until the enclosing scope ends.
   template <typename T>
   T* take(std::int64_t count) {
     const std::int64_t bytes = arena_bytes(count * static_cast<std::int64_t>(sizeof(T)));
-    ensure(used_ + bytes <= capacity_, "a step needs no more memory than was predicted");
+    ensure(used_ + bytes <= capacity_, "a step stays within its predicted memory");
     std::int8_t* at = begin_ + used_;
     used_ += bytes;
     if (used_ > high_water_) high_water_ = used_;
@@ -41,7 +41,7 @@ class Arena {
   }
 
   std::int64_t capacity() const { return capacity_; }
-  /// Most bytes in use at once since the last reset.
+  /// Peak bytes in use since the last reset.
   std::int64_t high_water() const { return high_water_; }
   void reset_high_water() { high_water_ = used_; }
 
@@ -54,7 +54,7 @@ class Arena {
   std::int64_t high_water_ = 0;
 };
 
-/// Gives back what was taken since it began.
+/// Releases everything allocated in its scope.
 class [[nodiscard]] ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), used_(arena.used_) {}

@@ -6,7 +6,7 @@
 
 namespace triaccel::int8 {
 
-/// Mantissas stay in [-127, 127]: -128 has no negative in int8.
+/// Mantissas are in [-127, 127]: -128 has no int8 negation.
 inline constexpr std::int32_t kLargestMantissa = 127;
 
 /// Bits of a mantissa's magnitude.
@@ -64,8 +64,8 @@ TRIACCEL_HOST_DEVICE inline std::int32_t round_pseudo(std::int32_t x, std::int32
   return with_sign((size >> shift) + (high > low ? 1u : 0u), x);
 }
 
-/// The right shift that brings sums up to `largest` into 7 bits. Rounding may still reach 128,
-/// which saturate8 takes back.
+/// The right shift that brings sums up to `largest` into 7 bits. Rounding may still give 128, which
+/// saturate8 clamps.
 TRIACCEL_HOST_DEVICE inline std::int32_t requant_shift(std::uint32_t largest) {
   const std::int32_t bits = bit_length(largest);
   return bits > kMantissaBits ? bits - kMantissaBits : 0;

@@ -12,11 +12,11 @@ namespace {
 void check_layer(const Layer& layer, bool last) {
   const char* who = "make_network";
   require(layer.in_channels > 0 && layer.out_channels > 0 && layer.height > 0 && layer.width > 0,
-          who, "layer '", layer.name, "' has an empty side");
+          who, "layer '", layer.name, "' has an empty dimension");
   require(layer.depth() <= kMostDepth, who, "layer '", layer.name, "' sums ", layer.depth(),
-          " products, at most ", kMostDepth, " fit an int32");
+          " products, more than the ", kMostDepth, " that fit an int32");
   require(layer.kind == LayerKind::Convolution || (layer.kernel == 1 && layer.padding == 0), who,
-          "layer '", layer.name, "' has a kernel but is no convolution");
+          "layer '", layer.name, "' has a kernel but is not a convolution");
   require(layer.out_height() > 0 && layer.out_width() > 0, who, "layer '", layer.name,
           "' has a kernel larger than its image");
   require(layer.kind != LayerKind::Linear || (layer.height == 1 && layer.width == 1), who,
@@ -24,10 +24,11 @@ void check_layer(const Layer& layer, bool last) {
   require(layer.pooling != Pooling::Max2x2 ||
               (layer.kind == LayerKind::Convolution && layer.out_height() % 2 == 0 &&
                layer.out_width() % 2 == 0),
-          who, "layer '", layer.name, "' pools 2x2: it must be a convolution with even sides, got ",
+          who, "layer '", layer.name,
+          "' uses 2x2 pooling and must be a convolution with even output size, got ",
           layer.out_height(), " x ", layer.out_width());
   require(layer.pooling != Pooling::MaxOverPoints || layer.kind == LayerKind::Points, who,
-          "layer '", layer.name, "' has no points to take the maximum over");
+          "layer '", layer.name, "' has no points to pool over");
   require(layer.kind != LayerKind::Points || (layer.width == 1 && layer.height <= 65535), who,
           "layer '", layer.name, "' must have width 1 and at most 65535 points");
   require(!last || (layer.kind == LayerKind::Linear && !layer.relu), who, "the last layer '",
@@ -64,12 +65,12 @@ Network make_network(std::vector<Layer> layers) {
     if (i > 0) {
       const Layer& before = layers[i - 1];
       require(before.outputs() == layer.inputs(), "make_network", "layer '", layer.name, "' takes ",
-              layer.inputs(), " values, but '", before.name, "' gives ", before.outputs());
+              layer.inputs(), " values, but '", before.name, "' produces ", before.outputs());
       require(layer.kind == LayerKind::Linear || before.kind == layer.kind, "make_network",
               "layer '", layer.name, "' follows a layer of another kind");
       require(layer.kind == LayerKind::Linear || before.out_channels == layer.in_channels,
               "make_network", "layer '", layer.name, "' takes ", layer.in_channels,
-              " channels, but '", before.name, "' gives ", before.out_channels);
+              " channels, but '", before.name, "' produces ", before.out_channels);
     }
     network.offsets.push_back(network.weight_bytes);
     network.weight_bytes += round_up(layer.weight_count(), kDepthStep);
@@ -80,7 +81,7 @@ Network make_network(std::vector<Layer> layers) {
 
 Network lenet5(const LeNet5Shape& shape) {
   require(shape.image_size >= 4 && shape.image_size % 4 == 0, "lenet5",
-          "the image is halved twice: image_size must be a multiple of 4, got ", shape.image_size);
+          "image_size must be a multiple of 4, got ", shape.image_size);
   const std::int32_t half = shape.image_size / 2;
   const std::int32_t wide = 16 * shape.width / 6;
   const auto convolution = [](const char* name, std::int32_t in, std::int32_t out,

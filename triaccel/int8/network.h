@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "triaccel/base/divide_up.h"
+#include "triaccel/int8/products/product.h"
+
 namespace triaccel::int8 {
 
 enum class LayerKind {
@@ -14,8 +17,8 @@ enum class LayerKind {
 
 enum class Pooling { None, Max2x2, MaxOverPoints };
 
-/// A weighted layer with what follows it: product, then ReLU and pooling. No biases. Images and
-/// points lie channel last: [height][width][channel]; weights [out][kernel row][kernel column][in].
+/// A layer: product, then ReLU and pooling. No biases. Images and points are channels last:
+/// [height][width][channel]; weights [out][kernel row][kernel column][in].
 struct Layer {
   std::string name = {};
   LayerKind kind = LayerKind::Linear;
@@ -43,7 +46,7 @@ struct Layer {
 struct Network {
   std::vector<Layer> layers = {};
   std::vector<std::int64_t> offsets = {};  // of each layer's weights among all, multiples of 16
-  std::int64_t weight_bytes = 0;           // of all layers with the gaps between them
+  std::int64_t weight_bytes = 0;           // of all layers, including padding
 
   std::int32_t layer_count() const { return static_cast<std::int32_t>(layers.size()); }
   std::int32_t feature_layers() const;  // those before the first linear one
@@ -54,7 +57,7 @@ struct Network {
 
 inline constexpr std::int32_t kMostLayers = 16;
 
-/// Checks that each layer takes what the one before gives, and places the weights.
+/// Checks that consecutive layers match, and computes the weight offsets.
 Network make_network(std::vector<Layer> layers);
 
 /// LeNet-5 with "same" convolutions, as in ElasticZO's experiments: 107,550 weights by default.
@@ -74,5 +77,8 @@ struct PointNetShape {
   std::int32_t width = 64;
 };
 Network pointnet(const PointNetShape& shape);
+
+/// The row stride of product operands for rows of `depth`.
+constexpr std::int32_t padded_depth(std::int32_t depth) { return round_up(depth, kDepthStep); }
 
 }  // namespace triaccel::int8

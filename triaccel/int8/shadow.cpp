@@ -11,7 +11,7 @@ void check_product(const ProductShape& shape, const std::int8_t* a, const std::i
       std::int64_t sum = 0;
       for (std::int64_t k = 0; k < shape.depth; ++k)
         sum += std::int64_t{a[i * shape.depth + k]} * b[j * shape.depth + k];
-      ensure(sum == c[i * shape.c_stride + j], "a product's sum fits int32 and is exact");
+      ensure(sum == c[i * shape.c_stride + j], "sum of a product fits int32 and is exact");
     }
   }
 }
@@ -20,7 +20,7 @@ void check_scaled_sum(const std::int8_t* values, std::int32_t count, std::int32_
                       const std::int32_t* sums) {
   for (std::int32_t i = 0; i < count; ++i) {
     const std::int64_t sum = sums[i] + std::int64_t{factor} * values[i];
-    ensure(sum == static_cast<std::int32_t>(sum), "a gradient's sum fits int32");
+    ensure(sum == static_cast<std::int32_t>(sum), "sum of a gradient fits int32");
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace triaccel::int8 {
 
-/// Whether this build computes every sum in int64 as well and throws where the two differ.
+/// Whether this build also computes every sum in int64 and throws on a difference.
 #ifdef TRIACCEL_INT8_SHADOW
 inline constexpr bool kShadow = true;
 #else
@@ -17,7 +17,7 @@ inline constexpr bool kShadow = false;
 void check_product(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
                    const std::int32_t* c);
 
-/// Throws std::logic_error if sums + factor · values leaves int32.
+/// Throws std::logic_error if sums + factor · values overflows int32.
 void check_scaled_sum(const std::int8_t* values, std::int32_t count, std::int32_t factor,
                       const std::int32_t* sums);
 

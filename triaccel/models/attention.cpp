@@ -24,8 +24,8 @@ at::Tensor self_attention(const at::Tensor& packed, const AttentionOptions& opti
 std::int64_t heads_for(std::int64_t width) {
   constexpr std::int64_t kHeadChannels = 64;
   const std::int64_t heads = std::max<std::int64_t>(1, width / kHeadChannels);
-  require(width % heads == 0, "make_model", "width ", width, " does not divide into ", heads,
-          " attention heads; take a multiple of ", kHeadChannels);
+  require(width % heads == 0, "--model", "width ", width, " is not divisible by ", heads,
+          " attention heads; use a multiple of ", kHeadChannels);
   return heads;
 }
 

@@ -5,7 +5,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 // DenseNet-121 (Huang et al. 2017) with torchvision's names, shapes and initial weights.
 
@@ -24,7 +24,7 @@ nn::Conv2d dense_convolution(std::int64_t in, std::int64_t out, std::int64_t ker
       nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// Adds `growth` channels to those it sees.
+/// Appends `growth` channels to its input.
 struct DenseLayer : nn::Module {
   DenseLayer(std::int64_t in, std::int64_t growth)
       : norm1(register_module("norm1", nn::BatchNorm2d(in))),
@@ -41,7 +41,7 @@ struct DenseLayer : nn::Module {
   nn::Conv2d conv2;
 };
 
-/// Every layer sees what all before it made.
+/// Every layer reads the outputs of all layers before it.
 struct DenseBlock : nn::Module {
   DenseBlock(std::int64_t in, std::int64_t growth, int depth) {
     for (int i = 0; i < depth; ++i)
@@ -59,7 +59,7 @@ struct DenseBlock : nn::Module {
   std::vector<std::shared_ptr<DenseLayer>> layers_;
 };
 
-/// Halves channels and sides between two blocks.
+/// Halves channels and resolution between two blocks.
 struct Transition : nn::Module {
   explicit Transition(std::int64_t in)
       : norm(register_module("norm", nn::BatchNorm2d(in))),
@@ -137,8 +137,8 @@ struct DenseNet : nn::Module {
 }  // namespace
 
 Network make_densenet121(const ModelOptions& options) {
-  require(options.width % 2 == 0, "make_model", options.name,
-          " grows by half of its width: width must be even, got ", options.width);
+  require(options.width % 2 == 0, "--model", options.name, " needs an even width, got ",
+          options.width);
   return as_network(std::make_shared<DenseNet>(options), options.name);
 }
 

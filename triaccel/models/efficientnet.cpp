@@ -7,7 +7,7 @@
 
 #include "triaccel/models/families.h"
 #include "triaccel/models/kaiming.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 // EfficientNet-B0 (Tan and Le 2019) with torchvision's names, shapes and, up to the classifier's
 // scale, initial weights.
@@ -22,8 +22,8 @@ constexpr double kStochasticDepth = 0.2;  // of the last block; grows linearly f
 constexpr double kHeadDropout = 0.2;
 constexpr std::int64_t kImageNetClasses = 1000;
 
-/// A sequence that can itself stand in a sequence: nn::Sequential's own forward is a template,
-/// which nn::AnyModule cannot hold.
+/// A sequence that can be nested in a sequence: nn::Sequential's forward is a template, which
+/// nn::AnyModule cannot hold.
 struct Chain : nn::SequentialImpl {
   at::Tensor forward(const at::Tensor& x) { return nn::SequentialImpl::forward(x); }
 };
@@ -47,7 +47,7 @@ std::shared_ptr<Chain> convolution_norm(std::int64_t in, std::int64_t out, Shape
   return chain;
 }
 
-/// Channel attention from the image's mean (Hu et al. 2018).
+/// Squeeze-and-excitation (Hu et al. 2018).
 struct SqueezeExcitation : nn::Module {
   SqueezeExcitation(std::int64_t channels, std::int64_t squeezed)
       : fc1(register_module("fc1", nn::Conv2d(nn::Conv2dOptions(channels, squeezed, 1)))),
@@ -62,7 +62,8 @@ struct SqueezeExcitation : nn::Module {
   nn::Conv2d fc1, fc2;
 };
 
-/// Leaves out the whole branch for a random share of the samples (Huang et al. 2016).
+/// Stochastic depth: drops the whole branch for a random fraction of the samples (Huang et al.
+/// 2016).
 at::Tensor stochastic_depth(const at::Tensor& branch, double probability, bool training) {
   if (!training || probability == 0.0) return branch;
   const double survival = 1.0 - probability;
@@ -106,8 +107,8 @@ const std::vector<Stage> kEfficientNetStages = {
     {1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
     {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
 
-/// Channels in proportion to the stem's width, as a multiple of 8 and never 10 % too few: the
-/// paper's own rounding.
+/// Scales channels with the stem's width, rounded to a multiple of 8 but never by more than 10 %
+/// down, as in the paper.
 std::int64_t scaled(std::int64_t channels, std::int64_t width) {
   const double wanted = static_cast<double>(channels * width) / kStemChannels;
   const auto rounded = std::max<std::int64_t>(8, static_cast<std::int64_t>(wanted + 4.0) / 8 * 8);
@@ -142,8 +143,8 @@ struct EfficientNet : nn::Module {
         nn::Sequential(nn::Dropout(kHeadDropout), nn::Linear(4 * channels, options.classes)));
     initialise_convolutions(*this);
     auto& head = classifier->at<nn::LinearImpl>(1);
-    // torchvision's rule, 1 / sqrt(classes), was made for ImageNet. With ten classes its logits
-    // begin ten times as large and their gradients throw the trunk about.
+    // torchvision's rule, 1 / sqrt(classes), suits ImageNet. With ten classes its initial logits
+    // would be ten times as large, with destabilizing gradients.
     const double bound =
         1.0 / std::sqrt(static_cast<double>(std::max(options.classes, kImageNetClasses)));
     nn::init::uniform_(head.weight, -bound, bound);

@@ -6,7 +6,7 @@
 
 namespace triaccel {
 
-// One builder a model; make_model has checked what the options share before it calls one.
+// One builder per model; make_model checks the common options before it calls one.
 Network make_lenet5(const ModelOptions& options);
 Network make_resnet18(const ModelOptions& options);
 Network make_resnet50(const ModelOptions& options);
@@ -18,15 +18,15 @@ Network make_plain_pointnet(const ModelOptions& options);
 Network make_gpt_small(const ModelOptions& options);
 Network make_vit_small(const ModelOptions& options);
 
-/// The width to build: the option's, or the model's own where the option is 0.
+/// The width option, or the model's default if it is 0.
 inline std::int64_t width_or(const ModelOptions& options, std::int64_t own) {
   return options.width > 0 ? options.width : own;
 }
 
-/// Whether to begin, or in a VGG to end, as networks for small images do.
+/// Whether to use the stem (VGG: the classifier) for small images.
 inline bool has_cifar_stem(const ModelOptions& options) {
   const std::vector<std::string> stems = {"imagenet", "cifar"};
-  require(options.stem == stems[0] || options.stem == stems[1], "make_model", "unknown stem '",
+  require(options.stem == stems[0] || options.stem == stems[1], "--model", "unknown stem '",
           options.stem, "'", suggestion(options.stem, stems));
   return options.stem == stems[1];
 }

@@ -7,11 +7,11 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/attention.h"
 #include "triaccel/models/families.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
-// A decoder-only transformer for short contexts: GPT-2's form, names and initial weights (Radford
-// et al. 2019), six layers. The head has its own weight, so that every layer is used once a pass
-// and can be planned by itself.
+// A decoder-only transformer for short contexts: GPT-2's architecture, names and initialization
+// (Radford et al. 2019), six layers. The head has its own weight, so that every layer is used once
+// per pass and can be planned separately.
 
 namespace triaccel {
 namespace {
@@ -98,7 +98,7 @@ struct Gpt : nn::Module {
     require(length <= context_length_, "gpt-small", "a sequence of ", length,
             " tokens does not fit in context_length ", context_length_);
     at::Tensor x = wte(tokens);
-    // In the type of the stream: an FP32 sum would widen everything after it.
+    // In the type of the residual stream: an FP32 sum would promote everything after it.
     const at::Tensor positions = wpe->weight.slice(0, 0, length).to(x.scalar_type());
     x = torch::dropout(x + positions, kGptDropout, is_training());
     for (const std::shared_ptr<Block>& block : blocks_) x = block->forward(x);
@@ -107,8 +107,8 @@ struct Gpt : nn::Module {
 
  private:
   void initialise() {
-    // Smaller where a layer writes into the residual stream, whose variance would else grow with
-    // the depth.
+    // Smaller for layers that write to the residual stream, whose variance would otherwise grow
+    // with depth.
     const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(kGptLayers));
     for (const auto& parameter : named_parameters()) {
       const std::string& name = parameter.key();

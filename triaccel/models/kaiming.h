@@ -6,15 +6,14 @@ class Module;
 
 namespace triaccel {
 
-/// He et al. 2015 for every 2-d convolution inside: weights normal with variance 2 / fan_out,
-/// biases zero; torchvision's choice for its convolutional networks.
+/// Kaiming initialization (He et al. 2015) of all 2-d convolutions: normal weights with variance 2
+/// / fan_out, zero biases, as in torchvision.
 void initialise_convolutions(torch::nn::Module& network);
 
-/// The same for every convolution and linear map of a network without norms, with variance
-/// 2 / fan_in, so that ReLU layers keep the size of what flows through them. PyTorch's own choice
-/// is a sixth of that: backpropagation makes up for it in its first steps, but where steps follow
-/// the loss alone, what little reaches the output drowns. False, and nothing changed, for a network
-/// with norms, which has its sizes from them.
+/// The same for all convolutions and linear layers of a network without norms, with variance 2 /
+/// fan_in, so that ReLU layers preserve the scale of activations. PyTorch's default variance is a
+/// sixth of that: backpropagation compensates in its first steps, but zeroth-order estimates drown
+/// in noise. Returns false, without changes, for a network with norms.
 bool initialise_without_norms(torch::nn::Module& network);
 
 }  // namespace triaccel

@@ -2,15 +2,16 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 namespace triaccel {
 namespace {
 
 namespace nn = torch::nn;
 
-/// LeNet-5 (LeCun et al. 1998) with ReLU and max pooling. Both convolutions keep the image's size,
-/// as in ElasticZO's experiments: 107,786 parameters at 28 pixels, one channel and ten classes.
+/// LeNet-5 (LeCun et al. 1998) with ReLU and max pooling. Both convolutions preserve the image
+/// size, as in ElasticZO's experiments: 107,786 parameters at 28 pixels, one channel and ten
+/// classes.
 struct LeNet5 : nn::Module {
   LeNet5(std::int64_t channels, std::int64_t classes, std::int64_t image_size, std::int64_t width)
       : flat_((16 * width / 6) * (image_size / 4) * (image_size / 4)),
@@ -25,7 +26,8 @@ struct LeNet5 : nn::Module {
   at::Tensor forward(at::Tensor x) {
     x = torch::max_pool2d(conv1(x).relu_(), 2);
     x = torch::max_pool2d(conv2(x).relu_(), 2).flatten(1);
-    require(x.size(1) == flat_, "lenet5", "the images are not of the image_size it was made for");
+    require(x.size(1) == flat_, "lenet5",
+            "the image size does not match the model; set --image-size");
     x = fc1(x).relu_();
     x = fc2(x).relu_();
     return fc3(x);
@@ -40,8 +42,8 @@ struct LeNet5 : nn::Module {
 }  // namespace
 
 Network make_lenet5(const ModelOptions& options) {
-  require(options.image_size >= 4, "make_model",
-          "lenet5 halves the image twice: image_size must be at least 4, got ", options.image_size);
+  require(options.image_size >= 4, "--model", "lenet5 needs images of at least 4 pixels, got ",
+          options.image_size);
   return as_network(std::make_shared<LeNet5>(options.input_channels, options.classes,
                                              options.image_size, width_or(options, 6)),
                     options.name);

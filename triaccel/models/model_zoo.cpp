@@ -25,12 +25,12 @@ const std::vector<Family>& families() {
   return all;
 }
 
-// Far above any network that trains; a typing error stops here instead of in the allocator.
+// Far above any practical size: catches typing errors before allocation.
 constexpr std::int64_t kMost = 1'000'000;
 
 void check_range(std::string_view option, std::int64_t value, std::int64_t least) {
-  require(value >= least && value <= kMost, "make_model", option, " must be between ", least,
-          " and ", kMost, ", got ", value);
+  require(value >= least && value <= kMost, "--model", option, " must be between ", least, " and ",
+          kMost, ", got ", value);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Network make_model(const ModelOptions& options) {
   check_range("vocabulary", options.vocabulary, 1);
   for (const Family& family : families())
     if (family.name == options.name) return family.make(options);
-  throw UsageError(text("[make_model] unknown model '", options.name, "'",
+  throw UsageError(text("[--model] unknown model '", options.name, "'",
                         suggestion(options.name, model_names())));
 }
 

@@ -13,17 +13,17 @@ struct ModelOptions {
   // resnet, densenet: "imagenet" (7x7/2 and max pool) or "cifar" (3x3/1); vgg: three linear layers
   // at the end, or one
   std::string stem = "imagenet";
-  std::int64_t width = 0;  // channels of the first layer, the rest in proportion; 0: its own
-  std::int64_t input_channels = 3;    // images and points
-  std::int64_t classes = 10;          // gpt has `vocabulary` instead
-  std::int64_t image_size = 32;       // pixels a side; lenet5 and vit fix it, the others take any
-  std::int64_t context_length = 256;  // gpt: most tokens in a sequence
+  std::int64_t width = 0;           // channels of the first layer, others in proportion; 0: default
+  std::int64_t input_channels = 3;  // images and points
+  std::int64_t classes = 10;        // gpt has `vocabulary` instead
+  std::int64_t image_size = 32;  // pixels per side; fixed by lenet5 and vit, others accept any size
+  std::int64_t context_length = 256;  // gpt: maximum sequence length
   std::int64_t vocabulary = 256;      // gpt: number of tokens
   bool transform_nets = false;        // pointnet: learn the alignment of points and of features
 };
 
-/// Builds a network with fresh weights from torch's default generator, on the CPU, in train mode.
-/// Throws UsageError for an option no such network can have.
+/// Builds a model with weights initialized from torch's default generator, on the CPU, in training
+/// mode. Throws UsageError for invalid options.
 ///
 ///   lenet5 resnet18 resnet50 vgg16-bn densenet121
 ///   efficientnet-b0 vit-small                       [B, C, H, W]  -> [B, classes]

@@ -13,7 +13,8 @@ namespace {
 
 bool is_weight(const torch::nn::Module& owner, const std::string& name, const at::Tensor& value) {
   if (owner.as<torch::nn::LayerNorm>() || value.dim() < 2) return false;
-  // The leading size tells a user's own matrix from a token or position table of shape [1, ...].
+  // The first dimension distinguishes a matrix from a class token or position table of shape [1,
+  // ...].
   return name.find("weight") != std::string::npos || value.size(0) > 1;
 }
 
@@ -25,7 +26,7 @@ LayerKind kind_of(const torch::nn::Module& owner, const at::Tensor& weight) {
 
 class LayerWalk {
  public:
-  /// Own parameters before the children's: the order of Module::named_parameters.
+  /// Own parameters before those of children, as Module::named_parameters.
   void visit(const torch::nn::Module& module, const std::string& path) {
     std::int64_t weights = 0;
     for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
@@ -66,7 +67,7 @@ class LayerWalk {
   }
 
   std::vector<LayerInfo> layers_;
-  LayerInfo leading_;  // what stands before the first weight
+  LayerInfo leading_;  // parameters before the first weight
   std::unordered_set<const c10::TensorImpl*> seen_;
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "triaccel/models/families.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 namespace triaccel {
 namespace {
@@ -26,11 +26,11 @@ struct PointMap : nn::Module {
   nn::BatchNorm1d bn = nullptr;
 };
 
-// The maximum over the points makes the network independent of their order.
+// Max pooling over points makes the network permutation-invariant.
 at::Tensor over_points(const at::Tensor& x) { return std::get<0>(x.max(2)); }
 
-/// Predicts a channels x channels matrix from the cloud and applies it to every point; starts as
-/// the identity.
+/// Predicts a channels x channels matrix from the cloud and applies it to every point; initialized
+/// to the identity.
 struct TransformNet : nn::Module {
   TransformNet(std::int64_t channels, std::int64_t width)
       : channels_(channels),
@@ -59,7 +59,7 @@ struct TransformNet : nn::Module {
 
 /// PointNet for classification (Qi et al. 2017). By default the paper's "vanilla" form without
 /// transform nets: 816,744 parameters for 40 classes, the network of ElasticZO's experiments. The
-/// orthogonality penalty on the feature transform is left to the user's loss.
+/// orthogonality penalty on the feature transform is not included.
 struct PointNet : nn::Module {
   PointNet(const ModelOptions& options, std::int64_t width) {
     if (options.transform_nets)
@@ -96,8 +96,8 @@ struct PointNet : nn::Module {
   nn::Dropout dropout = nullptr;
 };
 
-/// PointNet without norms, dropout and transform nets: what the integer PointNet computes, with
-/// biases, in floating point. 815,400 parameters for 40 classes.
+/// PointNet without norms, dropout and transform nets: the floating-point counterpart of the
+/// integer PointNet, with biases. 815,400 parameters for 40 classes.
 struct PlainPointNet : nn::Module {
   PlainPointNet(const ModelOptions& options, std::int64_t width) {
     const auto map = [&](const char* name, std::int64_t in, std::int64_t out) {

@@ -6,7 +6,7 @@
 
 #include "triaccel/models/families.h"
 #include "triaccel/models/kaiming.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 // Residual networks (He et al. 2015) with torchvision's names, shapes and initial weights.
 
@@ -54,7 +54,7 @@ struct BasicBlock : nn::Module {
   nn::Sequential downsample;
 };
 
-/// The stride sits in the 3x3 convolution, as torchvision has it ("ResNet v1.5").
+/// The stride is in the 3x3 convolution, as in torchvision ("ResNet v1.5").
 struct Bottleneck : nn::Module {
   static constexpr std::int64_t kExpansion = 4;
 

@@ -5,7 +5,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/kaiming.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 // VGG-16 with batch norm (Simonyan and Zisserman 2014) with torchvision's names, shapes and initial
 // weights.
@@ -17,7 +17,7 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t kVggWidth = 64;
 constexpr std::int64_t kHidden = 4096;  // of the classifier
-constexpr std::int64_t kSide = 7;       // of the map that it sees
+constexpr std::int64_t kSide = 7;       // of its input
 constexpr std::int64_t kSmallestImage = 32;
 
 const std::vector<std::vector<std::int64_t>> kVggStages = {
@@ -75,9 +75,8 @@ struct Vgg : nn::Module {
 }  // namespace
 
 Network make_vgg16_bn(const ModelOptions& options) {
-  require(options.image_size >= kSmallestImage, "make_model", options.name,
-          " halves an image five times: image_size must be at least ", kSmallestImage, ", got ",
-          options.image_size);
+  require(options.image_size >= kSmallestImage, "--model", options.name,
+          " needs images of at least ", kSmallestImage, " pixels, got ", options.image_size);
   return as_network(std::make_shared<Vgg>(options), options.name);
 }
 

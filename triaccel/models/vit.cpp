@@ -7,7 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/attention.h"
 #include "triaccel/models/families.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 
 // Vision transformer (Dosovitskiy et al. 2020) with torchvision's names and initial weights, in the
 // "small" size of Touvron et al. 2020: 384 wide, 12 layers, 6 heads.
@@ -25,7 +25,7 @@ nn::LayerNorm layer_norm(std::int64_t width) {
   return nn::LayerNorm(nn::LayerNormOptions({width}).eps(kNormEpsilon));
 }
 
-/// Normal, cut at two; torchvision's start for the patch projection.
+/// Truncated normal; torchvision's initialization of the patch projection.
 void truncated_normal(const at::Tensor& weight, double deviation) {
   const double inside = std::erf(2.0 / deviation / std::sqrt(2.0));
   const torch::NoGradGuard no_gradient;
@@ -54,8 +54,8 @@ struct SelfAttention : nn::Module {
   nn::Linear out_proj;
 };
 
-/// The children's names are their places in torchvision's sequence, which has GELU and dropouts
-/// too.
+/// The children are named by their position in torchvision's sequence, which includes GELU and
+/// dropout.
 struct VitMlp : nn::Module {
   explicit VitMlp(std::int64_t width)
       : expand(register_module("0", nn::Linear(width, 4 * width))),
@@ -107,7 +107,7 @@ struct Encoder : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    // In the type of the stream: an FP32 sum would widen everything after it.
+    // In the type of the residual stream: an FP32 sum would promote everything after it.
     return ln(layers->forward(x + pos_embedding.to(x.scalar_type())));
   }
 
@@ -139,8 +139,8 @@ struct VisionTransformer : nn::Module {
 
   at::Tensor forward(at::Tensor x) {
     require(x.size(2) == image_size_ && x.size(3) == image_size_, "vit-small",
-            "made for images of ", image_size_, "x", image_size_, ", got ", x.size(2), "x",
-            x.size(3), "; set image_size");
+            "expected images of ", image_size_, "x", image_size_, ", got ", x.size(2), "x",
+            x.size(3), "; set --image-size");
     x = conv_proj(x).flatten(2).transpose(1, 2);
     x = torch::cat({class_token.to(x.scalar_type()).expand({x.size(0), -1, -1}), x}, 1);
     return heads->forward(encoder->forward(x).select(1, 0));
@@ -154,7 +154,7 @@ struct VisionTransformer : nn::Module {
   nn::Sequential heads;
 };
 
-/// Pixels a side of a patch: 4 at 32, 16 at 224, so that an image has some 50 to 250 of them.
+/// Patch size in pixels: 4 at 32, 16 at 224, so that an image has about 50 to 250 patches.
 std::int64_t patch_for(std::int64_t image_size) {
   if (image_size <= 64) return 4;
   return image_size <= 128 ? 8 : 16;
@@ -164,8 +164,9 @@ std::int64_t patch_for(std::int64_t image_size) {
 
 Network make_vit_small(const ModelOptions& options) {
   const std::int64_t patch = patch_for(options.image_size);
-  require(options.image_size % patch == 0, "make_model", "vit-small cuts an image of ",
-          options.image_size, " pixels into patches of ", patch, ": image_size must be a multiple");
+  require(options.image_size % patch == 0, "--model",
+          "vit-small needs an image size divisible by its patch size of ", patch, ", got ",
+          options.image_size);
   return as_network(
       std::make_shared<VisionTransformer>(options, patch, width_or(options, kVitWidth)),
       options.name);

@@ -14,13 +14,13 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<ParameterRef> paramete
             .weight_decay = static_cast<float>(options.weight_decay)},
       format_(options.state),
       noise_seed_(state_noise_seed(options)),
-      bundle_("make_optimizer", std::move(parameters)),
+      bundle_("--optimizer", std::move(parameters)),
       first_("first_moment", bundle_, kernels::Moment::First, options),
       second_("second_moment", bundle_, kernels::Moment::Second, options) {
   for (const double beta : {options.beta1, options.beta2})
-    require(beta >= 0 && beta < 1, "make_optimizer", "betas must be in [0, 1), got ", beta);
-  require(options.epsilon > 0, "make_optimizer", "epsilon must be positive, got ", options.epsilon);
-  require(options.weight_decay >= 0, "make_optimizer", "weight_decay must not be negative, got ",
+    require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
+  require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
+  require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
           options.weight_decay);
 }
 

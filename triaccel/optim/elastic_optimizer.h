@@ -8,14 +8,14 @@
 
 namespace triaccel {
 
-/// The optimizer of the layers that backpropagate, which may change between steps: only they have
-/// state. A layer that comes in starts with none, one that stays keeps its own.
+/// The optimizer of the layers with backpropagation, which may change between steps. Only these
+/// have state: an added layer starts with none, the others keep theirs.
 class ElasticOptimizer final : public Optimizer {
  public:
-  /// Of no layer until follow() is called.
+  /// Has no layers until follow() is called.
   ElasticOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters);
 
-  /// Whether the layers have changed: then the states lie elsewhere in memory.
+  /// Returns true if the layers changed: the states have then been reallocated.
   bool follow(const std::vector<LayerPlan>& layers);
 
   void update(const UpdateInputs& inputs) override;
@@ -26,8 +26,8 @@ class ElasticOptimizer final : public Optimizer {
  private:
   OptimizerOptions options_;
   std::vector<ParameterRef> parameters_;
-  std::vector<bool> layers_;          // that backpropagate
-  std::unique_ptr<Optimizer> inner_;  // null: there is none
+  std::vector<bool> layers_;          // with backpropagation
+  std::unique_ptr<Optimizer> inner_;  // null: none
 };
 
 }  // namespace triaccel

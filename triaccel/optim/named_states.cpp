@@ -9,7 +9,7 @@
 namespace triaccel {
 namespace {
 
-// Keeps the noise apart from what else is drawn from the run's seed.
+// Separates the rounding noise from other random streams of the seed.
 constexpr std::uint64_t kStateNoise = 0x7374;
 
 }  // namespace
@@ -30,9 +30,8 @@ void NamedStates::append_to(std::vector<StateView>& states,
                             const std::vector<ParameterRef>& owners) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::string name = kind_ + "/" + owners[i].name;
-    states.push_back(coded_
-                         ? quantized_state(std::move(name), tensors_[i], *coded_, owners[i].tensor)
-                         : tensor_state(std::move(name), tensors_[i]));
+    states.push_back(coded_ ? coded_state(std::move(name), tensors_[i], *coded_, owners[i].tensor)
+                            : tensor_state(std::move(name), tensors_[i]));
   }
 }
 

@@ -15,7 +15,7 @@
 
 namespace triaccel {
 
-/// One tensor a parameter, as state "<kind>/<parameter name>".
+/// One tensor per parameter, as state "<kind>/<parameter name>".
 class NamedStates {
  public:
   NamedStates(std::string kind, std::vector<at::Tensor> tensors)
@@ -35,11 +35,11 @@ class NamedStates {
  private:
   std::string kind_;
   std::vector<at::Tensor> tensors_;       // index = parameter
-  std::optional<kernels::Moment> coded_;  // how; none: they are FP32
-  std::uint64_t seed_ = 0;                // of rounding what is restored to codes
+  std::optional<kernels::Moment> coded_;  // quantized moment; none: FP32
+  std::uint64_t seed_ = 0;                // for stochastic rounding when restoring
 };
 
-/// The seed of the noise by which states in 8 bits are rounded.
+/// Seed of the stochastic rounding of 8-bit states.
 std::uint64_t state_noise_seed(const OptimizerOptions& options);
 
 /// The same as kernels take it: the states of all parameters share one flat buffer, in their order.

@@ -23,7 +23,7 @@ constexpr std::string_view name_of(OptimizerKind kind) {
   return "";
 }
 
-/// How an optimizer keeps its state.
+/// Format of the optimizer state.
 enum class StateFormat {
   Fp32,
   Fp8,  // a quarter of the memory: see Note [State in 8 bits] in kernels/state_codec.h
@@ -48,17 +48,17 @@ struct OptimizerOptions {
   double beta1 = 0.9;          // AdamW
   double beta2 = 0.999;        // AdamW
   double epsilon = 1e-8;       // AdamW
-  std::uint64_t seed = 0;      // of the run: states in 8 bits are rounded at random
+  std::uint64_t seed = 0;      // of the run: for stochastic rounding of 8-bit states
 };
 
 /// Applies gradients to weights in one pass over all tensors. Its state is allocated at
-/// construction; states are named per parameter: "momentum/conv1.weight". They are handed out and
-/// restored as FP32 in either format, so a run may go on in the other.
+/// construction; states are named per parameter: "momentum/conv1.weight". They are saved and
+/// restored as FP32 in either format, so a run may be resumed in the other.
 class Optimizer : public Stateful {
  public:
-  /// Applies every parameter's grad() (F32, BF16 or F16) that is there now; parameters without one
-  /// stay as they are, and so do those that the gate of `inputs` (GradientControl::update_inputs)
-  /// holds back. Only enqueues and allocates nothing.
+  /// Applies every parameter's current grad() (F32, BF16 or F16); parameters without one are
+  /// unchanged, as are those blocked by the gate of `inputs` (GradientControl::update_inputs). Only
+  /// enqueues work and does not allocate.
   virtual void update(const UpdateInputs& inputs) = 0;
 
   virtual std::int64_t state_bytes() const = 0;

@@ -13,11 +13,11 @@ Sgd::Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
             .nesterov = options.nesterov},
       format_(options.state),
       noise_seed_(state_noise_seed(options)),
-      bundle_("make_optimizer", std::move(parameters)),
+      bundle_("--optimizer", std::move(parameters)),
       momentum_("momentum", bundle_, kernels::Moment::First, options) {
-  require(options.momentum >= 0 && options.momentum < 1, "make_optimizer",
+  require(options.momentum >= 0 && options.momentum < 1, "--optimizer",
           "momentum must be in [0, 1), got ", options.momentum);
-  require(options.weight_decay >= 0, "make_optimizer", "weight_decay must not be negative, got ",
+  require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
           options.weight_decay);
 }
 

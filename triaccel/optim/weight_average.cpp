@@ -39,7 +39,7 @@ ScopedAverage::~ScopedAverage() {
   try {
     average_.swap();
   } catch (...) {
-    // Only a launch on a broken device fails here, and such an error stays: the next call raises
+    // Only a launch on a failed device throws here, and that error is sticky: the next call reports
     // it.
   }
 }

@@ -22,15 +22,15 @@ struct WeightAverageOptions {
 /// be averaged too: list them among the parameters. States are named "average/conv1.weight".
 class WeightAverage : public Stateful {
  public:
-  /// Starts from the parameters' present values.
+  /// Starts from the parameters' current values.
   WeightAverage(const WeightAverageOptions& options, std::vector<ParameterRef> parameters);
 
-  /// Call after Optimizer::update. Only enqueues, allocates nothing; a skipped step changes
-  /// nothing.
+  /// Call after Optimizer::update. Only enqueues work, does not allocate; no effect for skipped
+  /// steps.
   void update(const at::Tensor& step_control);
 
-  /// Exchanges weights and averages in place, so that tensors, views and captured graphs stay
-  /// valid; a second call puts them back. ScopedAverage does both.
+  /// Swaps weights and averages in place, so that tensors, views and captured graphs stay valid; a
+  /// second call restores them. ScopedAverage does both.
   void swap();
 
   std::int64_t state_bytes() const { return averages_.bytes(); }
@@ -43,7 +43,7 @@ class WeightAverage : public Stateful {
   NamedStates averages_;
 };
 
-/// The network computes with the averaged weights for this scope.
+/// Uses the averaged weights within a scope.
 class [[nodiscard]] ScopedAverage {
  public:
   explicit ScopedAverage(WeightAverage& average) : average_(average) { average_.swap(); }

@@ -20,7 +20,7 @@ constexpr const char* kStateHistory = "zeroth_order/history";
 constexpr const char* kStateGrid = "zeroth_order/grid";
 constexpr const char* kStateSteps = "zeroth_order/steps";
 
-// Keeps the noise apart from what else is drawn from the run's seed.
+// Separates the perturbations from other random streams of the seed.
 constexpr std::uint64_t kPurpose = 0x7A6F;
 
 const ZerothOrderOptions& checked(const ZerothOrderOptions& options) {
@@ -32,7 +32,7 @@ const ZerothOrderOptions& checked(const ZerothOrderOptions& options) {
   require(options.momentum_steps >= 1 && options.momentum_steps <= 64, who,
           "momentum_steps must lie in [1, 64], got ", options.momentum_steps);
   require(options.directions * options.momentum_steps <= 512 || options.momentum == 0, who,
-          "directions times momentum_steps must not pass 512");
+          "directions times momentum_steps must not exceed 512");
   require(options.clip >= 0, who, "clip must not be negative, got ", options.clip);
   return options;
 }

@@ -13,31 +13,31 @@
 namespace triaccel {
 
 struct ZerothOrderOptions {
-  double epsilon = 5e-3;        // how far the weights are moved to look at the loss
-  std::int64_t directions = 1;  // random directions a step, whose estimates are averaged
+  double epsilon = 5e-3;        // perturbation size
+  std::int64_t directions = 1;  // random directions per step, averaged
   bool one_sided = false;       // (L(w + ez) - L(w)) / e instead of the central difference
-  bool sign = false;            // only the sign of the projected gradient counts
-  double clip = 0;              // largest magnitude of the projected gradient; 0: any
-  double momentum = 0;          // over the last `momentum_steps` estimates, redrawn, not stored
+  bool sign = false;            // use only the sign of the projected gradient
+  double clip = 0;              // maximum magnitude of the projected gradient; 0: unlimited
+  double momentum = 0;          // over the last `momentum_steps` estimates, regenerated, not stored
   std::int64_t momentum_steps = 8;
-  bool clean_pass = false;  // backprop layers learn from one more pass with undisturbed weights
+  bool clean_pass = false;  // backpropagation uses an extra pass with unperturbed weights
   std::uint64_t seed = 1;
 };
 
-/// Trains layers by the loss alone (Spall 1992, as Malladi et al. 2023 do it in place): the weights
-/// go a little along a random direction and back, and follow the slope seen there. Directions are
-/// redrawn from (seed, step, direction, element), never stored; the weights are moved in place and
-/// put back to the last bit (Note [Weights on a grid]), so training takes the memory of inference.
+/// Trains layers with zeroth-order gradient estimates (Spall 1992; in place as in Malladi et al.
+/// 2023): the loss is evaluated with weights perturbed along random directions, and the weights
+/// follow the estimated slope. Directions are regenerated from (seed, step, direction, element),
+/// never stored; weights are perturbed in place and restored exactly (Note [Weights on a grid]), so
+/// training takes the memory of inference.
 ///
 /// A step: begin_step(); for each evaluation go_to() and the losses of all passes; estimate()
-/// between GradientControl::gather and decide; update(). Nothing waits for the device.
+/// between GradientControl::gather and decide; update(). Never synchronizes with the device.
 class ZerothOrder final : public Stateful {
  public:
-  /// `parameters` are all of the network's.
+  /// `parameters`: all parameters of the model.
   ZerothOrder(const ZerothOrderOptions& options, std::vector<ParameterRef> parameters);
 
-  /// The layers whose plan says ZerothOrder train this way from now on; see ZoTensors::choose.
-  /// Costs nothing where they have not changed.
+  /// Selects the layers whose plan says ZerothOrder; see ZoTensors::choose. Free if unchanged.
   void follow(const std::vector<LayerPlan>& layers);
   bool active() const { return !tensors_.empty(); }
   bool alone() const { return alone_; }  // no layer is trained by backpropagation
@@ -45,45 +45,45 @@ class ZerothOrder final : public Stateful {
 
   bool wants_clean_pass() const { return options_.clean_pass; }
 
-  /// How often the loss of the batch is looked at in a step.
+  /// Loss evaluations per step.
   std::int64_t evaluations() const;
 
   void begin_step(std::int64_t passes);
 
-  /// Moves the weights to where the evaluation sees them.
+  /// Perturbs the weights for an evaluation.
   void go_to(std::int64_t evaluation);
 
-  /// Where ops/cross_entropy.h leaves the losses of one pass; the first pass is the largest.
+  /// Buffer for the losses of one pass (ops/cross_entropy.h); the first pass is the largest.
   at::Tensor losses(std::int64_t evaluation, std::int64_t pass, std::int64_t rows,
                     std::int64_t classes);
 
-  /// Puts the weights back.
+  /// Restores the weights.
   void go_back() { move_to({}); }
 
-  /// Ends a step that is not to have happened. `moved` is false in a captured one, where nothing
-  /// has happened; else the weights are put back.
+  /// Cancels a step. `moved` is false while capturing, when nothing has run; otherwise the weights
+  /// are restored.
   void abandon_step(bool moved);
 
-  /// The projected gradients, from the losses. One that is not finite is told to `moments`
-  /// (UpdateInputs::moments) of the first layer trained this way, so that the step is skipped.
+  /// Computes the projected gradients from the losses. A non-finite one is recorded in `moments`
+  /// (UpdateInputs::moments) of the first zeroth-order layer, so that the step is skipped.
   void estimate(const at::Tensor& moments);
 
-  /// Puts the weights back and applies the estimates, in one pass over them. `step_control` as
-  /// GradientControl has it.
+  /// Restores the weights and applies the estimates in one pass. `step_control` is that of
+  /// GradientControl.
   void update(const at::Tensor& learning_rates, const at::Tensor& step_control);
 
-  /// The host's count of steps and rates: after every step, captured or not.
+  /// Updates the host's step count and learning rates; call after every step, captured or not.
   void note_step(double learning_rate);
 
   std::int64_t steps_done() const { return steps_; }
 
-  /// The steps since the last call; waits for the device. To be called at least every
+  /// The steps since the last call; synchronizes with the device. Call at least every
   /// kStepsRemembered steps.
   std::vector<ZerothOrderStep> take_steps();
   bool must_take_steps() const;
   static constexpr std::int64_t kStepsRemembered = 1024;
 
-  /// Does to the weights what that step did; steps must be redone in order.
+  /// Replays a recorded step on the weights; steps must be replayed in order.
   void redo(const ZerothOrderStep& step);
 
   std::vector<StateView> state() const override;
@@ -110,7 +110,7 @@ class ZerothOrder final : public Stateful {
   std::int64_t rows_ = 0;      // of the batch, counted in the first evaluation
   kernels::ZoShift at_ = {};   // where the weights are
   std::int64_t steps_ = 0;     // done
-  std::vector<double> rates_;  // of the steps not taken yet
+  std::vector<double> rates_;  // learning rates of the steps not yet returned
 };
 
 }  // namespace triaccel

@@ -1,6 +1,7 @@
 #include "triaccel/policies/controller.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "triaccel/base/error.h"
 
@@ -32,35 +33,90 @@ const StepPlan& checked(const StepPlan& start, std::size_t layers) {
 
 }  // namespace
 
-Controller::Controller(const ControlOptions& options, std::vector<LayerKind> kinds,
-                       const StepPlan& start)
-    : options_(checked(options)),
-      layers_(kinds.size()),
-      noise_(kinds.size()),
-      precision_(options, kinds),
-      curvature_(options, checked(start, kinds.size())),
-      batch_(options, start) {}
+Controller::Controller(const ControlSetup& setup)
+    : options_(checked(setup.options)),
+      first_plan_(checked(setup.plan, setup.kinds.size())),
+      probe_every_(setup.probe_every),
+      smallest_pass_(setup.smallest_pass),
+      noise_(setup.kinds.size()),
+      precision_(options_, setup.kinds),
+      curvature_(options_, first_plan_),
+      batch_(options_, first_plan_),
+      replayed_(setup.replayed) {
+  if (setup.moves_boundary)
+    boundary_.emplace(BoundaryOptions{.largest = std::ssize(first_plan_.layers)});
+  if (setup.zeroth_order) alarm_.emplace();
+  if (setup.activations) activations_.emplace(*setup.activations);
+}
+
+StepPlan Controller::first_plan() const {
+  return replayed_ ? replayed_->plan_after(0, first_plan_) : first_plan_;
+}
+
+bool Controller::probe_due(std::int64_t step) const {
+  return probe_every_ > 0 && step > 0 && step % probe_every_ == 0;
+}
+
+std::optional<StepPlan> Controller::replayed_change(std::int64_t step,
+                                                    const StepPlan& current) const {
+  if (!replayed_ || step == 0) return {};
+  const StepPlan& scheduled = replayed_->plan_after(step, current);
+  if (scheduled == replayed_->plan_after(step - 1, current)) return {};
+  return scheduled;
+}
 
 Decision Controller::next(const StepReport& report, const StepPlan& current) {
-  require(current.layers.size() == layers_, "Controller::next", "the plan has ",
-          current.layers.size(), " layers, the network has ", layers_);
+  require(current.layers.size() == first_plan_.layers.size(), "Controller::next", "the plan has ",
+          current.layers.size(), " layers, the network has ", first_plan_.layers.size());
   Decision decision{.plan = current};
-  if (report.curvature) noise_.add(*report.curvature);
-  if (options_.curvature_on && report.curvature) curvature_.add(*report.curvature, decision.events);
-  if (options_.precision_on)
-    precision_.apply(report, curvature_.lifted(), noise_, decision.plan, decision.events);
-  if (options_.curvature_on)
-    curvature_.apply(report.learning_rate * static_cast<double>(current.learning_rate_scale),
-                     decision.plan);
-  batch_.apply(report, current, noise_, decision.plan, decision.events);
-  shorten(decision.events);
+  if (!replayed_) {
+    if (report.curvature) noise_.add(*report.curvature);
+    if (options_.curvature_on && report.curvature)
+      curvature_.add(*report.curvature, decision.events);
+    if (options_.precision_on)
+      precision_.apply(report, curvature_.promoted(), noise_, decision.plan, decision.events);
+    if (options_.curvature_on)
+      curvature_.apply(report.learning_rate * static_cast<double>(current.learning_rate_scale),
+                       decision.plan);
+    batch_.apply(report, current, noise_, decision.plan, decision.events);
+    shorten(decision.events);
+    if (boundary_) boundary_->apply(report, decision.plan, decision.events);
+    if (alarm_)
+      if (const auto rise = alarm_->after(report.loss, report.step))
+        decision.events.push_back(*rise + "; a lower --zo-lr? see 'triaccel find-lr'");
+  }
+  if (activations_) activations_->apply(report, decision.plan, decision.events);
   return decision;
 }
 
-std::optional<StepPlan> Controller::out_of_memory(const StepPlan& failed,
-                                                  std::int64_t smallest_pass) {
+std::optional<ProfileRequest> Controller::profile_due(std::int64_t step, const StepPlan& plan,
+                                                      bool first) {
+  if (!activations_ || !(first || activations_->profile_due(step))) return {};
+  return activations_->start_profile(/*restored=*/first && !plan.saved.empty());
+}
+
+Decision Controller::after_profile(const ActivationProfile& found, Decision last) {
+  last.profile = activations_->take(found, last.plan, last.events);
+  return last;
+}
+
+std::optional<StepPlan> Controller::out_of_memory(const StepPlan& failed) {
   batch_.out_of_memory(failed);
-  return smaller_plan(failed, smallest_pass);
+  auto smaller = smaller_plan(failed, smallest_pass_);
+  if (!smaller && boundary_) smaller = boundary_->out_of_memory(failed);
+  return smaller;
+}
+
+Decision Controller::after_rollback(std::int64_t step, const StepPlan& restored) {
+  Decision decision{.plan = restored};
+  if (activations_) activations_->after_rollback(step, decision.plan, decision.events);
+  return decision;
+}
+
+PolicyEvents Controller::after_epoch(double accuracy) {
+  PolicyEvents events;
+  if (activations_) activations_->after_epoch(accuracy, events);
+  return events;
 }
 
 std::vector<StateView> Controller::state() const {
@@ -69,6 +125,9 @@ std::vector<StateView> Controller::state() const {
   precision_.save(state);
   curvature_.save(state);
   batch_.save(state);
+  if (boundary_) std::ranges::move(boundary_->state(), std::back_inserter(state));
+  if (alarm_) std::ranges::move(alarm_->state(), std::back_inserter(state));
+  if (activations_) std::ranges::move(activations_->state(), std::back_inserter(state));
   return state;
 }
 
@@ -78,6 +137,9 @@ void Controller::restore(const StateMap& saved) {
   restored.precision_.restore(saved);
   restored.curvature_.restore(saved);
   restored.batch_.restore(saved);
+  if (restored.boundary_) restored.boundary_->restore(saved);
+  if (restored.alarm_) restored.alarm_->restore(saved);
+  if (restored.activations_) restored.activations_->restore(saved);
   *this = std::move(restored);
 }
 

@@ -8,12 +8,12 @@
 namespace triaccel {
 
 PlanSchedule::PlanSchedule(std::vector<ScheduledPlan> plans) : plans_(std::move(plans)) {
-  constexpr std::string_view who = "PlanSchedule";
-  require(!plans_.empty(), who, "there is no plan to replay");
+  constexpr std::string_view who = "--replay";
+  require(!plans_.empty(), who, "the file holds no plan");
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const StepPlan& plan = plans_[i].plan;
     require(i == 0 || plans_[i].step > plans_[i - 1].step, who, "plan ", i,
-            " must begin after step ", i == 0 ? 0 : plans_[i - 1].step, ", got ", plans_[i].step);
+            " must start after step ", i == 0 ? 0 : plans_[i - 1].step, ", got ", plans_[i].step);
     require(plan.micro_batch_size >= 1 && plan.micro_batch_size <= plan.batch_size, who, "plan ", i,
             ": micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
             plan.micro_batch_size);
@@ -26,9 +26,9 @@ const StepPlan& PlanSchedule::plan_after(std::int64_t step, const StepPlan& curr
       [](std::int64_t wanted, const ScheduledPlan& plan) { return wanted < plan.step; });
   if (after == plans_.begin()) return current;
   const StepPlan& plan = std::prev(after)->plan;
-  require(plan.layers.size() == current.layers.size(), "PlanSchedule::plan_after",
-          "the plan for step ", step, " has ", plan.layers.size(), " layers, the network has ",
-          current.layers.size(), "; was it recorded from another model?");
+  require(plan.layers.size() == current.layers.size(), "--replay", "the plan for step ", step,
+          " has ", plan.layers.size(), " layers, but the model has ", current.layers.size(),
+          "; replay it with the model it was recorded from");
   return plan;
 }
 

@@ -7,14 +7,14 @@
 
 namespace triaccel {
 
-/// Plans fixed in advance, in place of a controller: a recorded run is replayed with it.
+/// A fixed sequence of plans that replaces the controller, used to replay a recorded run.
 class PlanSchedule {
  public:
-  /// Throws UsageError unless there is a plan, their steps rise and their sizes can run.
+  /// Throws UsageError unless there is a plan, steps are increasing and batch sizes valid.
   explicit PlanSchedule(std::vector<ScheduledPlan> plans);
 
-  /// The plan that holds once `step` steps are done: `current` before the first, the last one for
-  /// ever. Throws UsageError when it was recorded from a network with other layers.
+  /// The plan in effect after `step` steps; `current` before the first. Throws UsageError if it was
+  /// recorded from a model with other layers.
   const StepPlan& plan_after(std::int64_t step, const StepPlan& current) const;
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kWho = "ControlOptions";
 
-/// Written so that NaN fails too.
+/// Also rejects NaN.
 void require_between(double value, double low, double high, std::string_view field) {
   require(value >= low && value <= high, kWho, field, " must lie in [", low, ", ", high, "], got ",
           value);

@@ -7,7 +7,6 @@
 
 #include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/saved/graph_walk.h"
-#include "triaccel/saved/node_settings.h"
 
 namespace triaccel {
 namespace {
@@ -39,20 +38,20 @@ DerivedMap map_of(const Node& node) {
   return DerivedMap::None;
 }
 
-/// Of a norm that is joined with what follows it.
-DerivationChain joined_chain(const Node* node, const NormHistory& history) {
+/// Of a norm that is fused with what follows it.
+DerivationChain fused_chain(const Node* node, const NormHistory& history) {
   if (history.has_factor || history.has_residual) return {};
   DerivationChain chain{
-      .how = Derivation::Affine, .norm = node, .source = node, .map = DerivedMap::None};
+      .derivation = Derivation::Affine, .norm = node, .source = node, .map = DerivedMap::None};
   switch (history.activation) {
     case Activation::None:
       break;
     case Activation::Relu:
-      chain.how = Derivation::Rectified;
+      chain.derivation = Derivation::Rectified;
       chain.map = DerivedMap::Relu;
       break;
     case Activation::Silu:
-      chain.how = Derivation::Smooth;
+      chain.derivation = Derivation::Smooth;
       chain.map = DerivedMap::Silu;
       break;
   }
@@ -65,17 +64,18 @@ DerivationChain derivation_chain(const Node* producer) {
   const Node* last = before_views(producer);
   if (last == nullptr) return {};
   if (is_known_norm(last))
-    return {.how = Derivation::Affine, .norm = last, .source = last, .map = DerivedMap::None};
-  if (const auto* joined = dynamic_cast<const HasNormHistory*>(last))
-    return joined_chain(last, joined->norm_history());
+    return {
+        .derivation = Derivation::Affine, .norm = last, .source = last, .map = DerivedMap::None};
+  if (const auto* fused = dynamic_cast<const HasNormHistory*>(last))
+    return fused_chain(last, fused->norm_history());
   const DerivedMap map = map_of(*last);
   if (map == DerivedMap::None) return {};
   if (map == DerivedMap::Product)
-    return {.how = Derivation::Affine, .norm = nullptr, .source = last, .map = map};
+    return {.derivation = Derivation::Affine, .norm = nullptr, .source = last, .map = map};
   const Node* norm = before_views(last->next_edge(0).function.get());
   const bool after_norm = is_known_norm(norm);
   if (map == DerivedMap::Relu && !after_norm) return {};
-  return {.how = map == DerivedMap::Relu ? Derivation::Rectified : Derivation::Smooth,
+  return {.derivation = map == DerivedMap::Relu ? Derivation::Rectified : Derivation::Smooth,
           .norm = after_norm ? norm : nullptr,
           .source = after_norm ? norm : last,
           .map = map};

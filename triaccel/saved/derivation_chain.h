@@ -16,7 +16,7 @@ enum class DerivedMap : std::uint8_t { None, Relu, Silu, Gelu, GeluTanh, Product
 /// How a tensor came from what its own history saved: through a norm, then an activation, either of
 /// which may lack; or as the product of the two tensors that its node saved.
 struct DerivationChain {
-  Derivation how = Derivation::None;
+  Derivation derivation = Derivation::None;
   const torch::autograd::Node* norm = nullptr;    // null: none
   const torch::autograd::Node* source = nullptr;  // whose first saved tensor it starts from
   DerivedMap map = DerivedMap::None;

@@ -11,7 +11,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/saved/graph_walk.h"
-#include "triaccel/saved/raw_tensor.h"
+#include "triaccel/saved/saved_record.h"
 
 namespace triaccel {
 namespace {
@@ -71,8 +71,8 @@ at::Tensor parameter_at(const torch::autograd::Node& node, std::size_t operand) 
 std::optional<NormConstants> constants_of(const torch::autograd::Node& norm,
                                           const std::vector<at::Tensor>& statistics) {
   NormHistory history;
-  if (const auto* joined = dynamic_cast<const HasNormHistory*>(&norm)) {
-    history = joined->norm_history();
+  if (const auto* fused = dynamic_cast<const HasNormHistory*>(&norm)) {
+    history = fused->norm_history();
   } else if (statistics.size() >= 2) {
     history = {.statistics = {statistics[0], statistics[1]},
                .weight = parameter_at(norm, 1),
@@ -122,10 +122,10 @@ std::optional<CodecMap> codec_map_of(DerivedMap chain, const std::optional<NormC
   return mixed ? std::nullopt : std::optional(map);
 }
 
-at::Tensor mapped(at::Tensor values, DerivedMap map, const at::Tensor& gate) {
+at::Tensor mapped(at::Tensor values, DerivedMap map, const at::Tensor& relu_mask) {
   switch (map) {
     case DerivedMap::Relu:
-      return values.mul_(gate);
+      return values.mul_(relu_mask);
     case DerivedMap::Silu:
       return at::silu(values);
     case DerivedMap::Gelu:
@@ -176,7 +176,8 @@ SavedRecord DerivationSources::product(const at::Tensor& tensor, const Node& nod
           }};
 }
 
-SavedRecord DerivationSources::record_of(const at::Tensor& tensor, const SharedMask& gate) const {
+SavedRecord DerivationSources::record_of(const at::Tensor& tensor,
+                                         const SharedMask& relu_mask) const {
   const DerivationChain chain = derivation_chain(tensor.grad_fn().get());
   if (chain.source == nullptr) return {};
   const auto node = nodes_.find(chain.source->sequence_nr());
@@ -191,17 +192,17 @@ SavedRecord DerivationSources::record_of(const at::Tensor& tensor, const SharedM
     if (!norm) return {};
   }
   const TensorLayout layout(tensor);
-  const auto joined = codec_map_of(chain.map, norm);
-  if (joined && joined->is_of_rows() && record->decode_rows)
+  const auto applied = codec_map_of(chain.map, norm);
+  if (applied && applied->is_of_rows() && record->decode_rows)
     return {.bytes = 0, .decode = [record, chain_map = chain.map, norm, layout] {
               return layout.of(record->decode_rows(*codec_map_of(chain_map, norm), layout.type()));
             }};
-  if (joined && !joined->is_of_rows() && record->decode_mapped) {
-    const auto rebuilt = [record, norm, chain_map = chain.map, gate, layout](
+  if (applied && !applied->is_of_rows() && record->decode_mapped) {
+    const auto rebuilt = [record, norm, chain_map = chain.map, relu_mask, layout](
                              const at::Tensor& scales, at::ScalarType type) {
       CodecMap map = *codec_map_of(chain_map, norm);
       map.scales = scales;
-      if (gate) map.gate = gate->words;
+      if (relu_mask) map.gate = relu_mask->words;
       return layout.of(record->decode_mapped(map, type));
     };
     return {.bytes = 0,
@@ -214,14 +215,15 @@ SavedRecord DerivationSources::record_of(const at::Tensor& tensor, const SharedM
                 }};
   }
   return {.bytes = 0,
-          .decode = [decoded = decoded_, record, norm, chain_map = chain.map, gate,
+          .decode = [decoded = decoded_, record, norm, chain_map = chain.map, relu_mask,
                      shape = source.layout, layout] {
             at::Tensor values = shape.of(decoded->of(record));
             if (norm) values = norm->applied_to(values);
-            // Views keep the order of elements, so the gate may be taken as if it were the
+            // Views keep the order of elements, so the mask may be taken as if it were the
             // source's.
             const at::Tensor open =
-                gate ? shape.of(decode_saved_mask(*gate, layout, /*as_bool=*/true)) : at::Tensor();
+                relu_mask ? shape.of(decode_saved_mask(*relu_mask, layout, /*as_bool=*/true))
+                          : at::Tensor();
             return layout.of(mapped(values, chain_map, open).to(layout.options));
           }};
 }

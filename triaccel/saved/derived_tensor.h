@@ -7,11 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "triaccel/saved/decoded_tensor.h"
 #include "triaccel/saved/derivation_chain.h"
 #include "triaccel/saved/saved_coder.h"
 #include "triaccel/saved/saved_record.h"
-#include "triaccel/saved/tensor_layout.h"
 
 namespace triaccel {
 
@@ -32,8 +30,8 @@ class DerivationSources {
 
   /// A record that decodes to `tensor` in its own layout, computed from what its history saved, in
   /// the pass that decodes that where it takes such a map; no decode function where it is not
-  /// there, or lies in another order. `gate`: of a ReLU, the tensor's mask.
-  SavedRecord record_of(const at::Tensor& tensor, const SharedMask& gate) const;
+  /// there, or lies in another order. `relu_mask`: of a ReLU, the tensor's.
+  SavedRecord record_of(const at::Tensor& tensor, const SharedMask& relu_mask) const;
 
  private:
   struct Source {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "triaccel/saved/graph_walk.h"
-#include "triaccel/saved/raw_tensor.h"
+#include "triaccel/saved/saved_record.h"
 
 namespace triaccel {
 namespace {
@@ -69,7 +69,7 @@ void ErrorGains::watch(const at::Tensor& result) {
     const auto watched = std::make_shared<Watched>(Watched{static_cast<std::int64_t>(i), weight});
     watched_.push_back(watched);
     // An element's error meets, in every weight of an output channel that reads it, that channel's
-    // gradient: over all elements and weights, the gradient's square times weights a channel.
+    // gradient: over all elements and weights, the gradient's square times weights per channel.
     node->second->add_pre_hook(std::make_unique<Listener>([watched](const at::Tensor& gradient) {
       const at::Tensor& w = watched->weight;
       const std::int64_t channels = w.dim() > 2 ? gradient.size(1) : gradient.size(-1);

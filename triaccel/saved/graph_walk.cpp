@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/generated/Functions.h>
 
 #include <unordered_set>
 #include <vector>
@@ -11,6 +12,12 @@ namespace triaccel {
 namespace {
 
 constexpr std::string_view kLeaf = "torch::autograd::AccumulateGrad";
+
+namespace generated = torch::autograd::generated;
+
+std::array<std::int64_t, 2> pair_of(const std::vector<std::int64_t>& numbers) {
+  return {numbers.front(), numbers.back()};
+}
 
 }  // namespace
 
@@ -45,6 +52,20 @@ std::string operations_behind(const torch::autograd::Node* node, int most) {
     node = node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
   }
   return names;
+}
+
+PoolingWindows pooling_windows(const torch::autograd::Node& node) {
+  const auto* pool = dynamic_cast<const generated::MaxPool2DWithIndicesBackward0*>(&node);
+  if (pool == nullptr) return {};
+  return {.size = pair_of(pool->kernel_size),
+          .stride = pair_of(pool->stride.empty() ? pool->kernel_size : pool->stride),
+          .padding = pair_of(pool->padding),
+          .dilation = pair_of(pool->dilation)};
+}
+
+bool is_tanh_gelu(const torch::autograd::Node& node) {
+  const auto* gelu = dynamic_cast<const generated::GeluBackward0*>(&node);
+  return gelu != nullptr && gelu->approximate == "tanh";
 }
 
 }  // namespace triaccel

@@ -7,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "triaccel/core/saved_census.h"
+
 namespace torch::autograd {
 struct Node;
 }
@@ -26,5 +28,13 @@ std::string operation_name(const torch::autograd::Node& node);
 /// The operations that made what enters backward at `node`, nearest first, joined by " < ": the
 /// first operand's at each.
 std::string operations_behind(const torch::autograd::Node* node, int most);
+
+// What nodes of libtorch remember of their operator.
+
+/// The windows of a node of max_pool2d_with_indices; none of any other.
+PoolingWindows pooling_windows(const torch::autograd::Node& node);
+
+/// Whether a node of gelu is of its approximation by tanh.
+bool is_tanh_gelu(const torch::autograd::Node& node);
 
 }  // namespace triaccel

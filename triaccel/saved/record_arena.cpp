@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kAlignment = 128;  // a GPU's cache line; kernels ask for 16
 
 /// A page is there before its last record and after its first one to go. That costs at most its
-/// size, 4 % of what is held: about 2 % of a step's peak, of which records are about half.
+/// size: a small share of what is held, and a smaller one of the step's peak.
 constexpr std::int64_t kPagesInPass = 24;
 
 std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kAlignment); }

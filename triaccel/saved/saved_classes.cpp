@@ -51,7 +51,7 @@ bool is_float(ElementType type) {
   return type == ElementType::F32 || type == ElementType::BF16 || type == ElementType::F16;
 }
 
-/// One vector a sample: as a rule behind the last pooling, and little beside what lies before it.
+/// One vector per sample: as a rule behind the last pooling, and little compared with the rest.
 bool is_vector(const SavedFacts& facts) {
   return facts.per_sample && facts.sizes.size() <= 2 && facts.sizes.front() == 1 &&
          facts.sizes.back() <= kLongestVector;
@@ -78,7 +78,7 @@ SavedClass saved_class(const SavedFacts& facts) {
   if (facts.constant) return SavedClass::Constant;
   if (facts.type == ElementType::Bool) return SavedClass::Sign;
   const bool is_norm = among(facts.consumer, kNorms);
-  // Ours save inputs, another norm's too that is added in the same kernel, and the bits of gates.
+  // Ours save inputs, another norm's too that is added in the same kernel, and ReLU masks.
   const bool is_own = facts.consumer.starts_with("triaccel::");
   if (is_norm && !is_own && facts.place > 0) return SavedClass::Statistics;
   if (facts.type == ElementType::I64 && facts.consumer == "MaxPool2DWithIndices")

@@ -15,7 +15,7 @@ struct SavedFacts {
   bool constant = false;           // a parameter, a buffer or a copy of one
   bool two_valued = false;         // zero or one other number, as a dropout's factors
   bool rectified = false;          // values show that a ReLU made it, whatever the producer's name
-  int place = 0;                   // among the tensors its consumer saves, constants left out
+  int place = 0;                   // among the tensors its consumer saves, without constants
   ElementType type = ElementType::F32;
   std::vector<std::int64_t> sizes = {};  // as SavedEntry
   bool per_sample = false;               // likewise

@@ -1,6 +1,7 @@
 #include "triaccel/saved/saved_coder.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <type_traits>
 #include <utility>
@@ -8,13 +9,13 @@
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/ops/compression/baseline_codec.h"
 #include "triaccel/ops/compression/codec_map.h"
 #include "triaccel/ops/compression/frequency_codec.h"
 #include "triaccel/ops/compression/group_codec.h"
 #include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
 #include "triaccel/ops/compression/predicted_codec.h"
+#include "triaccel/saved/activation_codec.h"
 
 namespace triaccel {
 namespace {
@@ -62,6 +63,21 @@ SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& cod
       .bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, saved, step] {
         return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding, saved);
       }};
+}
+
+SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& codec,
+                              const kernels::DitherKey& key, const at::Tensor& step,
+                              const at::Tensor& not_finite, const EncodeBuffer& room) {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor encoded =
+      codec.encode(dense, {.key = key, .not_finite = not_finite, .room = room});
+  const std::int64_t bytes = codec.bytes(dense.sizes());
+  require(encoded.scalar_type() == at::kByte && encoded.numel() == bytes, "ActivationCodec", "'",
+          codec.name(), "' announced ", bytes, " bytes and encoded ", encoded.nbytes());
+  return {.bytes = bytes, .decode = [encoded, &codec, layout = TensorLayout(dense), key, step] {
+            const at::NoGradGuard no_gradient_here;
+            return codec.decode(encoded, layout.sizes, layout.strides, layout.type(), key);
+          }};
 }
 
 }  // namespace
@@ -144,18 +160,9 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                 return decode_nonzeros(codes, layout.sizes, layout.strides, type, coding);
               }};
     }
-    case SavedCodec::Bf16:
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::GroupsGact:
-    case SavedCodec::LowHighSplit: {
-      const BaselineCoding coding{.codec = plan.codec, .key = key};
-      const at::Tensor codes = encode_baseline(dense, coding, not_finite, room);
-      return {.bytes = codes.numel(),
-              .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
-                         step = offsets.step] {
-                return decode_baseline(codes, layout.sizes, layout.strides, type, coding);
-              }};
-    }
+    case SavedCodec::Registered:
+      return registered_record(dense, activation_codec(plan.registered), key, offsets.step,
+                               not_finite, room);
     case SavedCodec::Frequency: {
       if (!can_encode_frequency(dense)) return {};
       const FrequencyCoding coding{.block = plan.block,

@@ -9,7 +9,6 @@
 #include "triaccel/kernels/compression/dither.h"
 #include "triaccel/ops/compression/encoded_tensor.h"
 #include "triaccel/saved/saved_record.h"
-#include "triaccel/saved/tensor_layout.h"
 
 namespace triaccel {
 

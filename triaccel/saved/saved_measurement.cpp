@@ -64,7 +64,7 @@ double mean_variance(const std::vector<ChannelMeasure>& channels) {
   return sum / static_cast<double>(channels.size());
 }
 
-/// What a norm that divides each channel by its deviation makes of codes that do not.
+/// What a norm that divides each channel by its deviation makes of compressed values that do not.
 void measure_unevenness(SavedStatistics& tensor, const std::vector<ChannelMeasure>& channels) {
   constexpr double norm_epsilon = 1e-5;  // what norms add to a variance
   double inverses = 0, squared_ranges = 0;

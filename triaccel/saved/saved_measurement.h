@@ -14,7 +14,7 @@ namespace triaccel {
 /// sample stay as they are.
 void measure_saved(std::span<SavedStatistics> tensors, const std::vector<SavedSample>& samples);
 
-/// What prediction finds in a channel_sample_of a tensor that is coded as the plan, of Frequency,
+/// What prediction finds in a channel_sample_of a tensor that is encoded as the plan, of Frequency,
 /// says.
 PredictionCounts measure_prediction(const SavedSample& sample, const SavedPlan& plan);
 

@@ -8,9 +8,8 @@
 
 #include "triaccel/saved/derivation_chain.h"
 #include "triaccel/saved/graph_walk.h"
-#include "triaccel/saved/node_settings.h"
-#include "triaccel/saved/raw_tensor.h"
 #include "triaccel/saved/saved_classes.h"
+#include "triaccel/saved/saved_record.h"
 
 namespace triaccel {
 namespace {
@@ -37,14 +36,14 @@ ElementType element_type_of(at::ScalarType type) {
 }
 
 /// As a dropout's factors have. Waits for the device.
-bool has_one_value_beside_zero(const at::Tensor& tensor) {
+bool has_one_value_besides_zero(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return false;
   const at::Tensor largest = tensor.max();
   return largest.item<double>() > 0 &&
          tensor.eq(0).logical_or_(tensor.eq(largest)).all().item<bool>();
 }
 
-/// Our own nodes join operators that their names do not tell.
+/// Our own nodes fuse operators that their names do not tell.
 bool is_fused(const torch::autograd::Node& node) { return node.name().starts_with("triaccel::"); }
 
 /// Waits for the device.
@@ -56,13 +55,13 @@ bool looks_rectified(const at::Tensor& tensor) {
          static_cast<double>(tensor.eq(0).sum().item<std::int64_t>()) > fewest_zeros * count;
 }
 
-/// Statistics of a batch norm have a size a channel, which the batch may divide by chance.
+/// Statistics of a batch norm have a size per channel, which the batch may divide by chance.
 bool grows_with_batch(const SavedEntry& entry, std::int64_t samples) {
   if (entry.sizes.empty() || entry.sizes[0] % samples != 0) return false;
   return entry.sizes.size() > 1 || !entry.consumer.ends_with("BatchNorm");
 }
 
-/// Numbers of the entries that each node saved, constants left out.
+/// Numbers of the entries that each node saved, without constants.
 using NodeEntries = std::unordered_map<std::uint64_t, std::vector<std::size_t>>;
 
 /// What the tensor of `entry` can be computed from, if its history saved it.
@@ -79,7 +78,7 @@ void find_source(SavedEntry& entry, const DerivationChain& chain,
       is_product && first.bytes != entry.bytes ? entries[numbers.back()] : first;
   if (source.bytes != entry.bytes || source.same_as == entry.same_as) return;
   const bool goes_on = is_product && source.derivation != Derivation::None;
-  entry.derivation = goes_on ? source.derivation : chain.how;
+  entry.derivation = goes_on ? source.derivation : chain.derivation;
   entry.source = goes_on ? source.source : source.same_as;
 }
 
@@ -94,7 +93,7 @@ struct SavedProfile::Saved {
 };
 
 SavedProfile::SavedProfile(std::vector<at::Tensor> constants) : constants_(std::move(constants)) {
-  constants_.look();
+  constants_.locate();
 }
 SavedProfile::~SavedProfile() = default;
 
@@ -104,7 +103,7 @@ std::function<at::Tensor()> SavedProfile::keep(const at::Tensor& tensor) {
       .node = node_under_construction(),
       .producer = tensor.grad_fn(),
       .constant = constants_.contain(tensor),
-      .two_valued = !tensor.grad_fn() && has_one_value_beside_zero(tensor),
+      .two_valued = !tensor.grad_fn() && has_one_value_besides_zero(tensor),
       .rectified = tensor.grad_fn() && is_fused(*tensor.grad_fn()) && looks_rectified(tensor),
       .entry = {}};
   saved.entry.type = element_type_of(tensor.scalar_type());

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "triaccel/core/saved_census.h"
-#include "triaccel/saved/constant_tensors.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/saved/tensor_identity.h"
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "triaccel/ops/compression/codec_map.h"
 
@@ -23,5 +25,60 @@ struct SavedRecord {
 };
 
 using SharedRecord = std::shared_ptr<const SavedRecord>;
+
+/// A saved tensor by reference, apart from its place in the graph. Notices, as autograd does
+/// without hooks, when it was changed in place before backward read it.
+class RawTensor {
+ public:
+  explicit RawTensor(const at::Tensor& tensor)
+      : data_(tensor.tensor_data()), version_(tensor._version()) {}
+
+  /// Throws UsageError when the tensor was changed since.
+  at::Tensor value() const;
+
+ private:
+  at::Tensor data_;  // shares the version of the original
+  std::int64_t version_;
+};
+
+/// How a tensor lies in memory.
+struct TensorLayout {
+  explicit TensorLayout(const at::Tensor& tensor);
+
+  /// Memory for it, without values.
+  at::Tensor empty() const;
+
+  /// What looks like it and has one element of memory: for whoever asks sizes, strides and type,
+  /// and must not look further.
+  at::Tensor stand_in() const;
+
+  /// `dense`, which covers as many elements of memory, in this layout.
+  at::Tensor of(const at::Tensor& dense) const;
+
+  at::ScalarType type() const { return options.dtype().toScalarType(); }
+
+  std::vector<std::int64_t> sizes, strides;
+  at::TensorOptions options;
+};
+
+/// The last tensor that was decoded, as long as its record has other readers: they often follow at
+/// once. May be used from any thread, and by a record that decodes another one.
+class DecodedTensor {
+ public:
+  at::Tensor of(const SharedRecord& record);
+  void forget();
+
+  struct Counts {
+    std::int64_t decodes = 0, shared = 0;
+  };
+  Counts counts() const;
+  void reset_counts();
+
+ private:
+  mutable std::recursive_mutex mutex_;
+  std::weak_ptr<const SavedRecord> record_;
+  at::Tensor values_;
+  Counts counts_;
+};
 
 }  // namespace triaccel

@@ -8,7 +8,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kCrop = 56;  // pixels a side: whole blocks of 8 and of 7
+constexpr std::int64_t kCrop = 56;  // pixels per side: whole blocks of 8 and of 7
 
 at::Tensor cropped(const at::Tensor& map, std::int64_t dimension) {
   const std::int64_t extent = map.size(dimension);
@@ -17,7 +17,7 @@ at::Tensor cropped(const at::Tensor& map, std::int64_t dimension) {
   return map.narrow(dimension, first, kCrop);
 }
 
-/// The first `count` channels or a little less: what is coded together stays together.
+/// The first `count` channels or a little less: what is encoded together stays together.
 at::Tensor first_channels(const at::Tensor& tensor, std::int64_t dimension, std::int64_t count) {
   if (count >= tensor.size(dimension)) return tensor;
   if (count >= 8) count -= count % (count >= 32 ? 32 : 8);

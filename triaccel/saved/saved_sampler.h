@@ -20,7 +20,7 @@ struct SavedSample {
 inline constexpr std::int64_t kMostSampled = 1 << 16;  // elements
 
 /// A part of a tensor for statistics, of at most `most` elements unless it is a single map: whole
-/// images evenly spread where they fit; else the first channels, in multiples of what is coded
+/// images evenly spread where they fit; else the first channels, in multiples of what is encoded
 /// together; maps are cut to whole blocks of 8 x 8 and 7 x 7.
 at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
 
@@ -28,13 +28,13 @@ at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled)
 /// elements have room for, one at least: what shows how blocks of a channel resemble each other.
 at::Tensor channel_sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
 
-/// Hands every tensor on to `keeper` and takes samples of some: what the planner looks at. Waits
+/// Hands every tensor on to `keeper` and takes samples of some: what the planner measures. Waits
 /// for the device, so not in a pass that is captured.
 class SavedSampler final : public SavedTensorKeeper {
  public:
   using Sample = at::Tensor (*)(const at::Tensor& tensor, std::int64_t most);
 
-  /// `entries`: those of the census to look at; empty: all tensors of floating-point numbers.
+  /// `entries`: those of the census to sample; empty: all tensors of floating-point numbers.
   SavedSampler(SavedTensorKeeper& keeper, std::vector<std::int64_t> entries,
                Sample sample = &sample_of);
 

@@ -11,7 +11,7 @@
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/saved/graph_walk.h"
-#include "triaccel/saved/raw_tensor.h"
+#include "triaccel/saved/saved_record.h"
 
 namespace triaccel {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 /// What is not raw has values of its own, through which no second derivative leads.
 void refuse_second_derivative() {
   require(!at::GradMode::is_enabled(), "backward",
-          "create_graph asks to differentiate through tensors that are kept as codes; run the "
+          "create_graph asks to differentiate through tensors that are compressed; run the "
           "forward pass under SavedTensorPause");
 }
 
@@ -61,7 +61,7 @@ struct SavedStore::Held {
   std::weak_ptr<const SavedMask> mask = {};
   std::weak_ptr<const SavedRecord> values = {};
   SavedPlan plan = {};        // of the values
-  SharedRecord waiting = {};  // the values, until the first who reads them saves them
+  SharedRecord pending = {};  // the values, until the first who reads them saves them
 };
 
 SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor> constants,
@@ -91,7 +91,7 @@ void SavedStore::begin_pass() {
   counts_ = {};
   decoded_->reset_counts();
   arena_.begin_pass();
-  constants_.look();
+  constants_.locate();
   passes_.add_(1);
   pass_ = passes_.clone();
 }
@@ -145,7 +145,7 @@ std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
   if (planned && plans_[number].codec != SavedCodec::Raw) {
     Held apart;
     give_back = keep_coded(tensor, number, options_.share ? held : apart);
-    // On other devices nobody looks whether a mask of floats has but two values.
+    // On other devices nobody checks whether a mask of floats has but two values.
     const bool unseen = plans_[number].codec == SavedCodec::Mask && !tensor.is_cpu();
     if (!give_back && !unseen) ++counts_.mismatches;
   }
@@ -229,8 +229,8 @@ SavedStore::GiveBack SavedStore::keep_mask(const at::Tensor& tensor, std::size_t
     // Another node will save the values: one pass over them makes both.
     SavedRecord made = encoded(dense, plan, held, mask);
     count(plan.codec, made.bytes);
-    held.waiting = std::make_shared<SavedRecord>(std::move(made));
-    held.values = held.waiting;
+    held.pending = std::make_shared<SavedRecord>(std::move(made));
+    held.values = held.pending;
     held.plan = plan;
   } else {
     mask = mask_of(dense, is_factor, held);
@@ -263,7 +263,7 @@ SavedStore::GiveBack SavedStore::keep_values(const at::Tensor& tensor, const Sav
   const at::Tensor dense = dense_of(tensor);
   SharedRecord record = held.values.lock();
   if (record && held.plan == plan) {
-    if (!std::exchange(held.waiting, {})) ++counts_.shared;
+    if (!std::exchange(held.pending, {})) ++counts_.shared;
   } else {
     const bool derives = plan.codec == SavedCodec::Derived;
     SharedMask mask = held.mask.lock();
@@ -294,7 +294,7 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
   if (predicts_blocks(dense, plan, options_.rounding)) {
     SavedPlan alone = plan;
     alone.predicted = 0;
-    counts_.predicted_away_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
+    counts_.prediction_saved_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
   }
   if (!had_mask) note_mask(mask, held);
   return record;
@@ -302,10 +302,10 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
 
 SavedRecord SavedStore::derived(const at::Tensor& tensor, Held& held) {
   if (!tensor.is_non_overlapping_and_dense()) return {};
-  SharedMask gate;
+  SharedMask relu_mask;
   if (derivation_chain(tensor.grad_fn().get()).map == DerivedMap::Relu)
-    gate = mask_of(tensor, /*two_valued=*/false, held);
-  SavedRecord record = sources_.record_of(tensor, gate);
+    relu_mask = mask_of(tensor, /*two_valued=*/false, held);
+  SavedRecord record = sources_.record_of(tensor, relu_mask);
   if (record.decode) ++counts_.derived;
   return record;
 }

@@ -10,11 +10,10 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_counts.h"
 #include "triaccel/core/saved_plan.h"
-#include "triaccel/saved/constant_tensors.h"
-#include "triaccel/saved/decoded_tensor.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/record_arena.h"
 #include "triaccel/saved/saved_coder.h"
+#include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/saved/tensor_identity.h"
 
@@ -23,7 +22,7 @@ namespace triaccel {
 struct SavedStoreOptions {
   std::uint64_t seed = 0;
   kernels::Rounding rounding = kernels::Rounding::Dither;
-  bool share = true;  // off: what is saved twice is kept twice, as some systems do
+  bool share = true;  // off: what is saved twice is kept twice, see RegisteredCodec
 };
 
 /// Keeps what forward passes save as their plan says.
@@ -40,7 +39,7 @@ struct SavedStoreOptions {
 /// through a record that is not raw is a UsageError.
 class SavedStore final : public SavedTensorKeeper {
  public:
-  /// `constants`: parameters and buffers, which are never coded.
+  /// `constants`: parameters and buffers, which are never encoded.
   SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor> constants,
              c10::Device device);
   ~SavedStore() override;
@@ -65,7 +64,7 @@ class SavedStore final : public SavedTensorKeeper {
   /// Of the last pass.
   SavedCounts counts() const;
 
-  /// Whether a pass since follow() saved other tensors than the census tells: look again.
+  /// Whether a pass since follow() saved other tensors than the census tells: profile again.
   bool needs_profile() const { return needs_profile_; }
 
   /// int64 [1] on the device: passes so far. State to be stored with a run.

@@ -15,10 +15,10 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// One layer's diagonal block of the Hessian, as a product.
+/// Hessian-vector products with one layer's diagonal block.
 class HessianBlock {
  public:
-  /// A parameter of the block and its gradient, which has a graph of its own.
+  /// A parameter of the block and its gradient, with its graph.
   void add(const at::Tensor& parameter, const at::Tensor& gradient) {
     parameters_.push_back(parameter);
     gradients_.push_back(gradient);
@@ -63,7 +63,7 @@ class HessianBlock {
   std::int64_t elements_ = 0;
 };
 
-/// Orthonormal rows that span the same space.
+/// Orthonormalizes the rows.
 at::Tensor orthonormal(const at::Tensor& rows) {
   return std::get<0>(at::linalg_qr(rows.t())).t().contiguous();
 }
@@ -82,7 +82,7 @@ at::Tensor random_rows(std::int64_t count, std::int64_t elements, std::uint64_t 
 }
 
 /// Rayleigh-Ritz values of a symmetric matrix, the largest magnitude first; `basis` has orthonormal
-/// rows, `products` are the matrix times each. Empty when they are not numbers.
+/// rows, `products` are the matrix times each. Empty if not finite.
 std::vector<double> ritz_values(const at::Tensor& basis, const at::Tensor& products) {
   const at::Tensor projected = at::mm(basis, products.t()).cpu().to(at::kDouble);
   if (!projected.isfinite().all().item<bool>()) return {};
@@ -94,7 +94,8 @@ std::vector<double> ritz_values(const at::Tensor& basis, const at::Tensor& produ
   return values;
 }
 
-bool settled(const std::vector<double>& now, const std::vector<double>& before, double tolerance) {
+bool converged(const std::vector<double>& now, const std::vector<double>& before,
+               double tolerance) {
   if (before.size() != now.size()) return false;
   double change = 0;
   for (std::size_t i = 0; i < now.size(); ++i)
@@ -102,7 +103,7 @@ bool settled(const std::vector<double>& now, const std::vector<double>& before, 
   return change <= tolerance * std::abs(now.front());
 }
 
-/// Subspace iteration from `basis`, which it leaves where it ended.
+/// Subspace iteration from `basis`, which is updated.
 LayerCurvature top_eigenvalues(const HessianBlock& block, const CurvatureOptions& options,
                                at::Tensor& basis, std::int64_t& iterations) {
   std::vector<double> values, before;
@@ -115,13 +116,13 @@ LayerCurvature top_eigenvalues(const HessianBlock& block, const CurvatureOptions
       return {};
     }
     basis = orthonormal(products);
-    if (settled(values, before, options.tolerance)) break;
+    if (converged(values, before, options.tolerance)) break;
   }
   std::sort(values.rbegin(), values.rend());
   return {.eigenvalues = std::move(values)};
 }
 
-/// The parameters of each layer's block that train.
+/// The trainable parameters of each layer's block.
 std::vector<Tensors> parameters_by_layer(const ProbeNetwork& network, bool whole_layer) {
   std::vector<Tensors> blocks(network.weights.size());
   const auto add = [&](std::size_t layer, const at::Tensor& parameter) {
@@ -168,7 +169,7 @@ HessianCurvature hessian_curvature(const ProbeNetwork& network, const ProbeBatch
     at::Tensor& kept = bases[i];
     if (!kept.defined() || kept.size(1) != elements)
       kept = random_rows(std::min(options.top, elements), elements, options.seed, i);
-    // Rounding, or a restart from a file, may have bent the basis a little.
+    // Rounding, or restoring from a file, may have degraded orthogonality.
     at::Tensor basis = orthonormal(kept.to(network.weights[i].device()));
     curvature.layers[i] = top_eigenvalues(blocks[i], options, basis, curvature.iterations);
     kept = basis.defined() ? basis.cpu() : basis;

@@ -36,15 +36,15 @@ CurvatureProbe::CurvatureProbe(ProbeNetwork network, const CurvatureOptions& opt
                                c10::Device device)
     : network_(std::move(network)), options_(options), device_(device) {
   const auto positive = [](std::string_view name, std::int64_t value) {
-    require(value > 0, "CurvatureProbe", name, " must be positive, got ", value);
+    require(value > 0, "--curvature", name, " must be positive, got ", value);
   };
   positive("top", options.top);
   positive("batch", options.batch);
   positive("workspace_bytes", options.workspace_bytes);
   positive("most_iterations", options.most_iterations);
-  require(!network_.weights.empty(), "CurvatureProbe", "the network has no layers");
+  require(!network_.weights.empty(), "--curvature", "the model has no layers");
   for (const at::Tensor& weight : network_.weights)
-    require(weight.defined() && weight.scalar_type() == at::kFloat, "CurvatureProbe",
+    require(weight.defined() && weight.scalar_type() == at::kFloat, "--curvature",
             "a layer's weight must be FP32");
 }
 
@@ -52,8 +52,8 @@ CurvatureReport CurvatureProbe::run(const at::Tensor& inputs, const at::Tensor& 
                                     double label_smoothing, std::int64_t step) {
   require(inputs.dim() > 0 && inputs.size(0) > 0 && inputs.size(0) == targets.size(0),
           "CurvatureProbe::run", "inputs ", inputs.sizes(), " and targets ", targets.sizes(),
-          " must have the samples first, and at least one");
-  synchronize(device_);  // what was enqueued before is not the probe's time
+          " must have the samples in the first dimension, and at least one");
+  synchronize(device_);  // exclude earlier work from the probe's time
   const Stopwatch watch;
   const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
   std::int64_t samples = std::min(options_.batch, inputs.size(0));
@@ -68,7 +68,7 @@ CurvatureReport CurvatureProbe::run(const at::Tensor& inputs, const at::Tensor& 
       });
       break;
     } catch (const OutOfMemory& error) {
-      report.skipped = text("out of memory, even with ", samples, " samples: ", error.what());
+      report.skipped = text("out of memory with ", samples, " samples: ", error.what());
     }
     bases_.clear();
     if (device_.is_cuda()) release_cuda_cache();
@@ -119,7 +119,8 @@ void CurvatureProbe::restore(const StateMap& saved) {
     const auto found = saved.find(name);
     const auto index = static_cast<std::size_t>(layer);
     if (found == saved.end() || index >= bases.size() || found->second.shape.size() != 2)
-      throw StorageError(text("the checkpoint's state '", name, "' is missing or of another run"));
+      throw StorageError(
+          text("the checkpoint's state '", name, "' is missing or belongs to another run"));
     bases[index] = at::empty(found->second.shape, at::kFloat);
     check_restorable(bases[index], saved, name);
     restore_tensor(bases[index], saved, name);

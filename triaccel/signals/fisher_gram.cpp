@@ -38,7 +38,7 @@ std::vector<at::Tensor> fisher_products(const ProbeNetwork& network, const Probe
   TappedLayers taps(network.weights, options.whole_layer,
                     {.samples = samples, .workspace_bytes = options.workspace_bytes});
   const at::Tensor loss = probe_loss(network, batch, taps);
-  // The mean's gradient, times the number of samples, is the samples' own gradients side by side.
+  // The gradient of the mean loss times the number of samples gives the per-sample gradients.
   if (loss.requires_grad())
     torch::autograd::grad({loss}, {taps.root()}, {at::full_like(loss, samples)},
                           /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
@@ -70,8 +70,8 @@ std::vector<LayerCurvature> fisher_curvature(const ProbeNetwork& network, const 
     if (of_layer.defined()) measured.push_back(of_layer);
   std::vector<LayerCurvature> layers(products.size());
   if (measured.empty()) return layers;
-  // One copy to the host, the only wait. Eigenvalues are taken there: in FP64, and without the
-  // device memory that a solver library keeps for itself.
+  // One copy to the host, the only synchronization. Eigenvalues are computed there: in FP64, and
+  // without the device memory of a solver library.
   std::vector<LayerCurvature> found = curvature_from(at::stack(measured).cpu(), options.top);
   for (std::size_t i = 0, next = 0; i < products.size(); ++i)
     if (products[i].defined()) layers[i] = std::move(found[next++]);

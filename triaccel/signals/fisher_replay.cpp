@@ -21,7 +21,7 @@ FisherReplay::FisherReplay(ProbeNetwork network, const CurvatureOptions& options
 }
 
 void FisherReplay::enqueue(const ProbeBatch& batch, bool captured) {
-  // A captured pass cannot ask a generator for its state.
+  // The generator state cannot be read during capture.
   const UntouchedState state(network_.buffers, device_, /*generators=*/!captured);
   const std::vector<at::Tensor> products = fisher_products(network_, batch, options_);
   const at::NoGradGuard no_grad;

@@ -8,23 +8,22 @@
 #include <vector>
 
 #include "triaccel/core/curvature_report.h"
-#include "triaccel/signals/curvature_options.h"
 #include "triaccel/signals/probe_pass.h"
 
 namespace triaccel {
 
-/// A fisher_gram measurement on a GPU that is captured once, replayed like a step, and read while
-/// the next steps run: nothing waits for it. For networks whose passes draw no random numbers.
+/// A fisher_gram measurement on a GPU, captured once, replayed like a step and read while the next
+/// steps run, without synchronization. For models whose passes draw no random numbers.
 class FisherReplay {
  public:
-  /// Everything that outlives a measurement is allocated here.
+  /// Allocates all persistent buffers.
   FisherReplay(ProbeNetwork network, const CurvatureOptions& options, c10::Device device);
 
-  /// Enqueues a measurement of options.batch samples; `captured`: only records it. Buffers are the
-  /// same after it as before.
+  /// Enqueues a measurement of options.batch samples; `captured`: only records it. Leaves buffers
+  /// unchanged.
   void enqueue(const ProbeBatch& batch, bool captured);
 
-  /// What the measurement before this call on the current stream found; index = LayerId.
+  /// Result of the last measurement enqueued on the current stream; index = LayerId.
   std::future<std::vector<LayerCurvature>> read();
 
  private:

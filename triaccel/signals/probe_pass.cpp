@@ -33,7 +33,7 @@ at::Tensor FrozenHooks::attention(const AttentionCall& call) {
       /*dropout_mask=*/{}, call.scale, call.grouped_queries));
 }
 
-// The mean: a mask that is divided by its probability, as stochastic depth does, becomes 1.
+// The expected value: a mask divided by its probability, as in stochastic depth, becomes 1.
 at::Tensor& FrozenHooks::bernoulli(at::Tensor& mask, double probability,
                                    const std::optional<at::Generator>&) {
   return mask.fill_(probability);
@@ -53,7 +53,7 @@ at::Tensor probe_loss(const ProbeNetwork& network, const ProbeBatch& batch, Froz
 
 namespace {
 
-/// One launch for all tensors of a type: there are dozens, of a few numbers each.
+/// One launch per type, since there are dozens of small tensors.
 void copy_all(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
   std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> by_type;
   for (std::size_t i = 0; i < to.size(); ++i) {

@@ -2,17 +2,18 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "triaccel/core/curvature_report.h"
 #include "triaccel/layers/scope/operator_scope.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 
 namespace triaccel {
 
-/// The network as a curvature probe sees it.
+/// The model as used by a curvature probe.
 struct ProbeNetwork {
   std::function<at::Tensor(const at::Tensor&)> forward = {};  // as in training, inputs -> logits
   std::vector<ParameterRef> parameters = {};
@@ -26,11 +27,11 @@ struct ProbeBatch {
   double label_smoothing = 0;
 };
 
-/// Makes the loss a smooth function of the weights in which samples do not meet: batch norm uses
-/// the batch's statistics as constants and leaves its running ones alone, nothing is dropped.
+/// Makes the loss a smooth function of the weights without interaction between samples: batch norm
+/// treats batch statistics as constants and does not update running ones; dropout is disabled.
 class FrozenHooks : public OperatorHooks {
  public:
-  /// `twice`: whether the loss will be differentiated twice, which fused attention cannot be.
+  /// `twice`: whether the loss is differentiated twice, which fused attention does not support.
   explicit FrozenHooks(bool twice) : twice_(twice) {}
 
   at::Tensor batch_norm(const BatchNormCall& call) override;
@@ -47,8 +48,8 @@ class FrozenHooks : public OperatorHooks {
 /// The training loss of the batch in FP32, with its graph, computed through `hooks`.
 at::Tensor probe_loss(const ProbeNetwork& network, const ProbeBatch& batch, FrozenHooks& hooks);
 
-/// Puts buffers and random generators back when the scope ends: a module in training counts
-/// batches and may draw numbers of its own.
+/// Restores buffers and random generators at the end of the scope: a module in training mode counts
+/// batches and may draw random numbers.
 class [[nodiscard]] UntouchedState {
  public:
   UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device,
@@ -57,12 +58,27 @@ class [[nodiscard]] UntouchedState {
   UntouchedState(const UntouchedState&) = delete;
   UntouchedState& operator=(const UntouchedState&) = delete;
 
-  /// Whether a random number was drawn since.
+  /// Whether random numbers were drawn since.
   bool drew() const;
 
  private:
   std::vector<at::Tensor> buffers_, copies_;
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;  // with its state
+};
+
+struct CurvatureOptions {
+  CurvatureMode mode = CurvatureMode::FisherGram;
+  std::int64_t top = 5;      // eigenvalues per layer
+  std::int64_t batch = 32;   // samples per probe
+  bool whole_layer = false;  // block: only the weight, or all parameters of the layer, of which
+                             // the Gram matrix includes biases added by the layer's operator, not
+                             // norms, nor the bias nn::Linear adds for inputs beyond [samples, in].
+  std::int64_t workspace_bytes =
+      8 << 20;                        // fisher_gram: workspace for slices of per-sample gradients
+  std::int64_t most_iterations = 20;  // hessian: products with each of the `top` vectors
+  double tolerance = 1e-2;            // hessian: relative to the largest eigenvalue
+  std::uint64_t seed = 0;             // hessian: of the initial vectors
+  bool operator==(const CurvatureOptions&) const = default;
 };
 
 }  // namespace triaccel

@@ -22,7 +22,7 @@ at::Tensor gram_by_positions(const at::Tensor& left, const at::Tensor& right,
   return pairs.view({samples, positions, samples, positions}).sum({1, 3});
 }
 
-/// Whether gram_by_positions multiplies less than forming the gradients does, in the workspace.
+/// Whether gram_by_positions is cheaper than forming the gradients and fits the workspace.
 bool better_by_positions(std::int64_t positions, std::int64_t rows, std::int64_t columns,
                          const GramSize& size) {
   const double n = static_cast<double>(size.samples), p = static_cast<double>(positions);
@@ -32,8 +32,7 @@ bool better_by_positions(std::int64_t positions, std::int64_t rows, std::int64_t
          bytes <= static_cast<double>(size.workspace_bytes);
 }
 
-/// A convolution's input, padded, and its output gradient; exchanged when it is transposed, since
-/// that is how its weight is used.
+/// A convolution's padded input and its output gradient; swapped for a transposed convolution.
 struct Convolved {
   at::Tensor input;
   at::Tensor output;
@@ -60,8 +59,8 @@ struct Convolved {
     return channels.as_strided(sizes, strides, channels.storage_offset());
   }
 
-  /// The same as rows, [batch, positions, kernel * channels]: channels-last maps are copied as they
-  /// lie.
+  /// The same as rows, [batch, positions, kernel * channels]: channels-last maps are copied
+  /// contiguously.
   at::Tensor rows(const at::Tensor& channels) const {
     const auto dims = static_cast<std::int64_t>(kernel.size());
     std::vector<std::int64_t> positions_first = {0};
@@ -77,7 +76,7 @@ struct Convolved {
   at::Tensor output_rows() const { return output.flatten(2).transpose(1, 2); }
 };
 
-/// The taps that meet the map; the gradients of the others are nought.
+/// The kernel positions that overlap the map; gradients of the others are zero.
 struct LiveKernel {
   std::vector<std::int64_t> sizes;
   ConvolutionGeometry geometry;
@@ -117,8 +116,8 @@ at::Tensor by_positions(const Convolved& all, std::int64_t samples) {
                            samples);
 }
 
-/// [samples, samples] from [samples, elements]. The long sum is cut into products that run side by
-/// side: one product this narrow would leave a GPU idle.
+/// [samples, samples] from [samples, elements]. The long sum is split into a batched product: a
+/// single skinny GEMM would leave a GPU idle.
 at::Tensor inner_products(const at::Tensor& gradients) {
   constexpr std::int64_t kParts = 128, kShortest = 64;
   const std::int64_t samples = gradients.size(0), part = gradients.size(1) / kParts;

@@ -10,13 +10,13 @@
 
 namespace triaccel {
 
-/// The gradients of each sample's loss with respect to one weight, from one use of the weight in
-/// the forward pass. They are never stored whole: slices of them are made when asked for.
+/// Per-sample gradients with respect to one weight, from one use of the weight in the forward pass.
+/// Never stored entirely: slices are computed on demand.
 struct SampleGradients {
   std::int64_t slices = 1;       // of the weight: its columns, input channels or groups
-  std::int64_t slice_bytes = 0;  // of workspace for one of them
+  std::int64_t slice_bytes = 0;  // workspace per slice
   std::function<at::Tensor(std::int64_t first, std::int64_t count)> slice = {};  // [samples, *]
-  std::function<at::Tensor()> gram = {};  // the whole Gram matrix, where that is less work
+  std::function<at::Tensor()> gram = {};  // the Gram matrix directly, if cheaper
 };
 
 struct GramSize {
@@ -43,7 +43,7 @@ SampleGradients table_gradients(const at::Tensor& indices, const at::Tensor& out
 SampleGradients bias_gradients(const at::Tensor& output_gradient, std::int64_t channels,
                                const GramSize& size);
 
-/// Inner products of the samples' gradients, [samples, samples]; `uses` of one weight add up.
+/// Gram matrix of per-sample gradients, [samples, samples], summed over the `uses` of one weight.
 at::Tensor gram_of(const std::vector<SampleGradients>& uses, const GramSize& size);
 
 }  // namespace triaccel

@@ -18,9 +18,9 @@ namespace {
 namespace autograd = torch::autograd;
 using Optional = std::optional<at::Tensor>;
 
-/// Lets a GPU round the operands of FP32 products and convolutions to TF32's 11 bits: its units for
-/// that are several times as fast. For the way back only, where statistics of norms are constants
-/// and an error stays as small as it is: forward, a norm over few samples would magnify it.
+/// Allows TF32 for FP32 products and convolutions on a GPU, which is several times as fast. Only
+/// for backward, where norm statistics are constants: in forward, a norm over few samples would
+/// amplify the error.
 class [[nodiscard]] ProductsInTf32 {
  public:
   ProductsInTf32() { set(true, true); }
@@ -38,7 +38,7 @@ class [[nodiscard]] ProductsInTf32 {
   bool convolutions_before_ = at::globalContext().allowTF32CuDNN();
 };
 
-/// Calls `work` with what arrives at a layer's output, once.
+/// Calls `work` once with the gradient that arrives at a layer's output.
 class TapNode final : public autograd::Node {
  public:
   using Work = std::function<at::Tensor(const at::Tensor&, bool)>;
@@ -46,10 +46,10 @@ class TapNode final : public autograd::Node {
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;
-    const Work work = std::exchange(work_, nullptr);  // the input it holds goes with it
+    const Work work = std::exchange(work_, nullptr);  // releases the input it holds
     if (!work || !gradients[0].defined()) return {{}, {}};
     std::optional<ProductsInTf32> in_tf32;
-    if (gradients[0].is_cuda()) in_tf32.emplace();  // on a CPU the setting would mean BF16
+    if (gradients[0].is_cuda()) in_tf32.emplace();  // on a CPU this setting enables BF16
     return {work(gradients[0], task_should_compute_output(0)), {}};
   }
 
@@ -65,16 +65,16 @@ Optional detached(const Optional& tensor) {
   return tensor && tensor->defined() ? Optional(tensor->detach()) : Optional();
 }
 
-/// A weight's view [out, in] whose memory runs the other way: a tied matrix, used transposed.
+/// A transposed view [out, in] of a weight: a tied matrix.
 bool is_transposed(const at::Tensor& view) { return view.stride(0) < view.stride(1); }
 
-/// As layers compute it in FP32: without taps that meet nothing, by our own kernels where there
-/// are.
+/// As computed by layers in FP32: without kernel positions outside the map, with our own kernels if
+/// available.
 at::Tensor convolved(const at::Tensor& input, const at::Tensor& weight, const Optional& bias,
                      const ConvolutionGeometry& geometry, std::int64_t at_a_time) {
-  at::Tensor output = convolution_forward_in_parts(input, weight, geometry, Precision::Fp32,
-                                                   /*kernel=*/{}, at::kFloat, at_a_time);
-  // The module may go on in place, which autograd refuses for views made without it.
+  at::Tensor output = convolution_forward_in_parts(input, {weight, geometry, Precision::Fp32, {}},
+                                                   at::kFloat, at_a_time);
+  // The module may continue in place, which autograd rejects for views created without grad mode.
   if (output.is_view()) output = output.variable_data();
   if (!bias) return output;
   std::vector<std::int64_t> along_channels(static_cast<std::size_t>(output.dim()), 1);
@@ -123,19 +123,19 @@ at::Tensor TappedLayers::convolution(const ConvolutionCall& call) {
   const Optional bias = detached(call.bias);
   const Optional measured = bias && with_bias_ && call.bias->requires_grad() ? bias : Optional();
   const ConvolutionGeometry g = call.geometry;
-  const std::int64_t at_a_time = samples_at_a_time(input, weight, g, Precision::Fp32);
+  const std::int64_t at_a_time = samples_at_a_time(input, {weight, g, Precision::Fp32, {}});
   return tap(layer, call.input, convolved(input, weight, bias, g, at_a_time),
              [=, this](const at::Tensor& arriving, bool want_input) {
-               // A mean hands the same number to all pixels, without memory of their own.
+               // The gradient of a mean is an expanded tensor without its own memory.
                const at::Tensor gradient = arriving.contiguous(input.suggest_memory_format());
                add(layer, weight,
                    convolution_gradients(input, gradient, weight.sizes().slice(2), g, size_));
                add_bias(layer, measured, gradient, 1);
                arrive(layer);
                if (!want_input) return at::Tensor();
-               return convolution_backward_in_parts(gradient, input, weight, g, Precision::Fp32,
-                                                    /*kernel=*/{}, {.want_weight = false},
-                                                    at_a_time)
+               return convolution_backward_in_parts(gradient, input,
+                                                    {weight, g, Precision::Fp32, {}},
+                                                    {.want_weight = false}, at_a_time)
                    .input;
              });
 }
@@ -200,7 +200,7 @@ std::vector<at::Tensor> TappedLayers::finish() {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> grams;
   for (Layer& layer : layers_) {
-    reduce(layer);  // uses whose output the loss does not depend on never arrive
+    reduce(layer);  // uses that do not affect the loss never arrive
     grams.push_back(layer.gram);
   }
   return grams;

@@ -13,11 +13,11 @@
 
 namespace triaccel {
 
-/// Taps the backward pass at every layer's output and turns what flows by into the layer's Gram
-/// matrix at once, so that no layer's input or output gradient is kept longer than in training.
+/// Hooks the backward pass at every layer's output and computes the layer's Gram matrix
+/// immediately, so that no input or output gradient is kept longer than in training.
 class TappedLayers final : public FrozenHooks {
  public:
-  /// `weights` as in ProbeNetwork; biases join their layers' blocks when `with_bias`.
+  /// `weights` as in ProbeNetwork; `with_bias` includes biases in their layers' blocks.
   TappedLayers(const std::vector<at::Tensor>& weights, bool with_bias, const GramSize& size);
 
   at::Tensor convolution(const ConvolutionCall& call) override;
@@ -26,7 +26,7 @@ class TappedLayers final : public FrozenHooks {
                        std::int64_t padding_index, bool scale_grad_by_freq, bool sparse) override;
   bool owns(const at::Tensor& matrix) const override { return layer_of(matrix) >= 0; }
 
-  /// Every tapped output hangs on it: differentiate the loss with respect to it.
+  /// Every tapped output depends on it: differentiate the loss with respect to it.
   const at::Tensor& root() const { return root_; }
 
   /// [samples, samples] for each layer; undefined where nothing was tapped.
@@ -42,10 +42,10 @@ class TappedLayers final : public FrozenHooks {
   };
   using OutputGradient = std::function<at::Tensor(const at::Tensor&, bool want_input)>;
 
-  std::int64_t layer_of(const at::Tensor& weight) const;  // -1: none of ours
-  /// The layer when its call can be tapped: it trains, and the samples come first; else -1.
+  std::int64_t layer_of(const at::Tensor& weight) const;  // -1: not a layer
+  /// The layer if it is trainable and its input has the samples first; otherwise -1.
   std::int64_t tappable(const at::Tensor& weight, const at::Tensor& input) const;
-  /// `output` in a graph whose backward pass calls `work` for the input's gradient.
+  /// `output` with a backward hook that calls `work`.
   at::Tensor tap(std::int64_t layer, const at::Tensor& input, at::Tensor output,
                  OutputGradient work);
   void add(std::int64_t layer, const at::Tensor& weight, SampleGradients gradients);

@@ -8,14 +8,16 @@
 namespace triaccel {
 namespace {
 
-// Enough for the update to run at the speed of memory, little beside weights and momentum.
+// Enough for the update to run at the speed of memory, little compared with weights and momentum.
 constexpr std::int64_t kBytesAtOnce = 3 << 20;
 
 }  // namespace
 
-EarlyUpdates::EarlyUpdates(GradientControl& gradients, Optimizer& optimizer, SideStream& side,
-                           at::Tensor learning_rates, std::vector<ParameterRef> parameters)
-    : gradients_(gradients),
+EarlyUpdates::EarlyUpdates(const LayerExecution& layers, GradientControl& gradients,
+                           Optimizer& optimizer, SideStream& side, at::Tensor learning_rates,
+                           std::vector<ParameterRef> parameters)
+    : layers_(layers),
+      gradients_(gradients),
       optimizer_(optimizer),
       side_(side),
       learning_rates_(std::move(learning_rates)),
@@ -29,8 +31,8 @@ void EarlyUpdates::begin_step(bool rehearse) {
   if (!rehearse_) gradients_.start_gathering();
 }
 
-void EarlyUpdates::gradient_ready(const at::Tensor& weight, bool beside) {
-  if (beside) ready_.push_back(weight);
+void EarlyUpdates::gradient_ready(const at::Tensor& weight, bool on_side_stream) {
+  if (on_side_stream) ready_.push_back(weight);
   ready_bytes_ += static_cast<std::int64_t>(weight.grad().nbytes());
   if (!early_ || ready_bytes_ < kBytesAtOnce) return;
   // Gradients that were made on the side stream may go back there at once; what comes from the main

@@ -1,8 +1,45 @@
 #include "triaccel/step/forward_pass.h"
 
-#include "triaccel/step/autocast_scope.h"
+#include <ATen/autocast_mode.h>
 
 namespace triaccel {
+namespace {
+
+/// torch's autocast for this scope, when `on`. Its cache of cast weights is emptied at the end, as
+/// Python's context manager does: the weights change in between.
+class [[nodiscard]] AutocastScope {
+ public:
+  AutocastScope(bool on, c10::DeviceType device, c10::ScalarType type) : on_(on), device_(device) {
+    if (!on_) return;
+    was_enabled_ = at::autocast::is_autocast_enabled(device);
+    previous_type_ = at::autocast::get_autocast_dtype(device);
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, type);
+    at::autocast::increment_nesting();
+  }
+  ~AutocastScope() {
+    if (!on_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+    at::autocast::set_autocast_dtype(device_, previous_type_);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  bool on_;
+  c10::DeviceType device_;
+  bool was_enabled_ = false;
+  c10::ScalarType previous_type_ = c10::ScalarType::Half;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> constants_of(const StepNetwork& network) {
+  std::vector<at::Tensor> all = network.buffers;
+  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
+  return all;
+}
 
 at::Tensor forward_pass(const std::function<at::Tensor(const at::Tensor&)>& forward,
                         const at::Tensor& inputs, const ForwardRules& rules) {

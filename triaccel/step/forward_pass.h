@@ -2,11 +2,26 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "triaccel/layers/execution/layer_execution.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 
 namespace triaccel {
+
+/// The network as one step sees it.
+struct StepNetwork {
+  std::function<at::Tensor(const at::Tensor&)> forward = {};  // inputs -> logits, classes last
+  std::vector<ParameterRef> parameters = {};
+  std::vector<at::Tensor> buffers = {};
+  std::int64_t layer_count = 0;
+  std::vector<at::Tensor> weights = {};  // of each layer; needed to run layers by their plans
+};
+
+/// Parameters and buffers: what a pass saves of them costs nothing.
+std::vector<at::Tensor> constants_of(const StepNetwork& network);
 
 /// How forward passes compute, in training and in evaluation alike.
 struct ForwardRules {

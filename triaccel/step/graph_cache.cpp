@@ -85,10 +85,10 @@ void GraphCache::run_once(const std::function<void()>& work) {
 }
 
 bool GraphCache::thrashes() {
-  const std::int64_t replays = counts_.replays - looked_at_.replays;
-  const std::int64_t captures = counts_.captures - looked_at_.captures;
+  const std::int64_t replays = counts_.replays - judged_.replays;
+  const std::int64_t captures = counts_.captures - judged_.captures;
   if (replays < kRunsJudged) return false;
-  looked_at_ = counts_;
+  judged_ = counts_;
   return replays < kReplaysToPay * captures;
 }
 

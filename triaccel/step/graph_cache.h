@@ -36,7 +36,7 @@ class GraphCache {
  public:
   using Work = std::function<void(Enqueued)>;
 
-  /// On the current device and stream, and on those beside it.
+  /// On the current device and stream, and on its side streams.
   GraphCache(const GraphCacheOptions& options, const SideStreams& side);
 
   /// Does `work`: rehearsed and captured when its key is new, replayed from then on. `samples` of
@@ -76,7 +76,7 @@ class GraphCache {
   std::unordered_map<std::uint64_t, Entries::iterator> by_key_;
   std::int64_t largest_ = 0;  // samples of the largest work the pool has seen
   GraphCounts counts_;
-  GraphCounts looked_at_;  // by thrashes()
+  GraphCounts judged_;  // by thrashes()
 };
 
 }  // namespace triaccel

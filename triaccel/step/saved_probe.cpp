@@ -5,18 +5,64 @@
 
 #include <numeric>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
+#include "triaccel/base/error.h"
 #include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/signals/probe_pass.h"
-#include "triaccel/step/saved_readers.h"
-#include "triaccel/step/step_runner.h"
 
 namespace triaccel {
 namespace {
+
+/// Hands every tensor on to `keeper` and records which node saved it: which layers read what a pass
+/// saves. A reader belongs to the layer whose parameter it saves, too, or is a node of the layer;
+/// one that knows no parameter, or only a copy in another type, belongs to none.
+class SavedReaders final : public SavedTensorKeeper {
+ public:
+  SavedReaders(SavedTensorKeeper& keeper, const std::vector<ParameterRef>& parameters)
+      : keeper_(keeper) {
+    for (const ParameterRef& parameter : parameters)
+      layers_[parameter.tensor.storage().data()] = parameter.layer;
+  }
+
+  std::function<at::Tensor()> keep(const at::Tensor& tensor) override {
+    nodes_.push_back(node_under_construction());
+    const std::int64_t layer = layer_of(tensor);
+    if (layer >= 0) node_layers_[nodes_.back()] = layer;
+    return keeper_.keep(tensor);
+  }
+
+  /// Writes the readers' layers into the census of the same pass, whose graph must still be there.
+  void put_layers(SavedCensus& census, const at::Tensor& result) const {
+    ensure(census.entries.size() == nodes_.size(), "the census is of the pass that was watched");
+    const auto nodes = nodes_behind(result);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const auto saved = node_layers_.find(nodes_[i]);
+      const auto node = nodes.find(nodes_[i]);
+      census.entries[i].layer = saved != node_layers_.end() ? saved->second
+                                : node != nodes.end()       ? layer_of(weight_of(*node->second))
+                                                            : -1;
+    }
+  }
+
+ private:
+  /// -1: no parameter of the network.
+  std::int64_t layer_of(const at::Tensor& tensor) const {
+    if (!tensor.defined() || !tensor.has_storage()) return -1;
+    const auto found = layers_.find(tensor.storage().data());
+    return found == layers_.end() ? -1 : found->second;
+  }
+
+  SavedTensorKeeper& keeper_;
+  std::unordered_map<const void*, std::int64_t> layers_;         // by storage of a parameter
+  std::vector<std::uint64_t> nodes_;                             // by entry
+  std::unordered_map<std::uint64_t, std::int64_t> node_layers_;  // of those that saved a parameter
+};
 
 constexpr std::uint64_t kProbeSeed = 0x70726f6265;  // no step has the same offsets
 
@@ -66,12 +112,6 @@ std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
 }
 
 }  // namespace
-
-std::vector<at::Tensor> constants_of(const StepNetwork& network) {
-  std::vector<at::Tensor> all = network.buffers;
-  for (const ParameterRef& parameter : network.parameters) all.push_back(parameter.tensor);
-  return all;
-}
 
 SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
                        const at::Tensor& ids)

@@ -17,11 +17,6 @@
 
 namespace triaccel {
 
-struct StepNetwork;
-
-/// Parameters and buffers: what a pass saves of them costs nothing.
-std::vector<at::Tensor> constants_of(const StepNetwork& network);
-
 /// How the passes of a probe compute.
 struct ProbeRules {
   ForwardRules forward = {};
@@ -37,7 +32,7 @@ class SavedProbe {
   SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
              const at::Tensor& ids);
 
-  /// Who saves what in a forward pass, and some of the values.
+  /// Which operations save what in a forward pass, and some of the values.
   SavedCensus census(std::vector<SavedSample>& samples) const;
 
   /// channel_sample_of the tensors that entries of a census tell of.
@@ -46,10 +41,10 @@ class SavedProbe {
   /// What errors of the census's tensors would do to the gradients of weights.
   std::vector<ErrorGain> error_gains(const SavedCensus& census) const;
 
-  /// The gradient under plans for the census, twice with other random offsets, beside the exact
-  /// one, and the same layer by layer. Of the three gradients two are in host memory. The batch's
-  /// variance is that of its two halves' losses under one forward pass, so that norms see the same
-  /// samples.
+  /// The gradient under plans for the census, twice with other random offsets, compared with the
+  /// exact one, and the same layer by layer. Of the three gradients two are in host memory. The
+  /// batch's variance is that of its two halves' losses under one forward pass, so that norms see
+  /// the same samples.
   CompressionNoise code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
                               const SavedStoreOptions& options) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "triaccel/base/divide_up.h"
@@ -12,9 +13,7 @@
 #include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
 namespace {
@@ -34,26 +33,12 @@ std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
   return micro_batch == 1 ? passes : std::min(passes, std::max<std::int64_t>(1, samples / 2));
 }
 
-/// All that shapes a step beside what device memory says.
-struct StepShape {
-  std::uint64_t plan;  // shape_hash
-  const Dataset* data;
-  std::int64_t samples;
-  bool augment;
-  std::uint64_t seed;
-};
-
-std::uint64_t key_of(const StepShape& shape) {
-  std::uint64_t key = mixed_hash(shape.plan, reinterpret_cast<std::uintptr_t>(shape.data));
-  key = mixed_hash(key, static_cast<std::uint64_t>(shape.samples));
-  return mixed_hash(mixed_hash(key, shape.augment), shape.seed);
-}
-
-/// Constructs `make()` with its allocations booked as optimizer memory.
-template <typename Make>
-auto as_optimizer_memory(Make&& make) {
-  MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
-  return make();
+/// Of all that shapes a step except what lies in device memory.
+std::uint64_t step_key(const StepPlan& plan, const Dataset& data, std::int64_t samples,
+                       const GatherOptions& gather) {
+  std::uint64_t key = mixed_hash(shape_hash(plan), reinterpret_cast<std::uintptr_t>(&data));
+  key = mixed_hash(key, static_cast<std::uint64_t>(samples));
+  return mixed_hash(mixed_hash(key, gather.augment), gather.seed);
 }
 
 }  // namespace
@@ -63,25 +48,15 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     : network_(std::move(network)),
       options_(options),
       gauge_(gauge),
-      optimizer_(as_optimizer_memory([&]() -> std::unique_ptr<Optimizer> {
-        if (options.zeroth_order)
-          return std::make_unique<ElasticOptimizer>(options.optimizer, network_.parameters);
-        return make_optimizer(options.optimizer, network_.parameters);
-      })),
       gradients_(options.gradients, network_.parameters, network_.layer_count),
+      execution_(make_step_execution(options.graphs && device.is_cuda() && can_capture())),
       snapshot_(network_.buffers, device),
-      inputs_(network_.layer_count, options.zeroth_order.has_value(), device) {
+      inputs_(network_.layer_count, options.zeroth_order.has_value(), device),
+      activations_(options.saved, constants_of(network_), device) {
   MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
   if (options.weight_average_decay > 0)
     average_ = std::make_unique<WeightAverage>(
         WeightAverageOptions{.decay = options.weight_average_decay}, with_float_buffers(network_));
-  if (options.zeroth_order) {
-    require(!options.layers && !options.autocast, "StepRunner",
-            "layers trained by the loss alone compute in FP32");
-    zeroth_ = std::make_unique<ZerothOrder>(*options.zeroth_order, network_.parameters);
-    elastic_ = static_cast<ElasticOptimizer*>(optimizer_.get());
-    unscored_ = make_running_score(device);
-  }
   score_ = make_running_score(device);
   score_before_ = make_running_score(device);
   if (options.layers)
@@ -89,19 +64,27 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
         network_.weights, options.layers->kernels, gradients_.layer_scales(),
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
                               .fuse = device.is_cuda(),
-                              // A norm's input may come back from codes: no gate is found from it.
-                              .gate_all_norms = options.saved.has_value(),
+                              // A norm's input may be decoded: no mask is recomputed from it.
+                              .keep_relu_masks = options.saved.has_value(),
                               .prepare_weights = device.is_cuda(),
                               .recompute_norms = options.layers->recompute_norms});
-  if (options.graphs && device.is_cuda() && can_capture()) {
-    side_ = std::make_unique<SideStreams>();
-    graphs_ = std::make_unique<GraphCache>(GraphCacheOptions{}, *side_);
-    early_ = std::make_unique<EarlyUpdates>(gradients_, *optimizer_, side_->updates,
-                                            inputs_.learning_rates(), network_.parameters);
-  }
-  if (options.saved) {
-    install_saved_tensor_engine();
-    saved_ = std::make_unique<SavedStore>(*options.saved, constants_of(network_), device);
+  if (options.zeroth_order) {
+    require(!options.layers && !options.autocast, "StepRunner",
+            "layers trained by zeroth-order estimates compute in FP32");
+    auto elastic = std::make_unique<ElasticOptimizer>(options.optimizer, network_.parameters);
+    strategy_ =
+        std::make_unique<ZerothOrderGradients>(*options.zeroth_order, options.frozen_head,
+                                               network_.parameters, gradients_, *elastic, device);
+    optimizer_ = std::move(elastic);
+  } else {
+    optimizer_ = make_optimizer(options.optimizer, network_.parameters);
+    std::unique_ptr<EarlyUpdates> early;
+    SideStreams* const side = execution_->side_streams();
+    if (side != nullptr && layers_ && options.gradients.clip_norm == 0 &&
+        !options.gradients.loss_scaling)
+      early = std::make_unique<EarlyUpdates>(*layers_, gradients_, *optimizer_, side->updates,
+                                             inputs_.learning_rates(), network_.parameters);
+    strategy_ = std::make_unique<BackpropGradients>(gradients_, *optimizer_, std::move(early));
   }
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
 }
@@ -116,34 +99,24 @@ void StepRunner::follow(const StepPlan& plan) {
   if (layers_) layers_->follow(plan.layers, /*passes=*/1);
 }
 
-void StepRunner::follow_saved(const StepPlan& plan) {
-  require(plan.saved.empty() || saved_, "StepRunner::run",
-          "the plan says how tensors are saved; set StepRunnerOptions::saved");
-  keeps_coded_ = !plan.saved.empty();
-  if (!keeps_coded_ || plan.saved == saved_by_) return;
-  saved_->follow(census_, plan.saved);
-  saved_by_ = plan.saved;
+at::Tensor StepRunner::loss_scale() const {
+  return options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor();
 }
 
 void StepRunner::probe_saved(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
-                             const std::function<void(const SavedProbe&)>& look) {
-  require(saved_ != nullptr, "StepRunner",
-          "to look at saved tensors, set StepRunnerOptions::saved");
+                             const std::function<void(const SavedProbe&)>& probe) {
+  require(activations_.store() != nullptr, "StepRunner",
+          "to profile saved activations, set StepRunnerOptions::saved");
   if (layers_) layers_->follow(plan.layers, /*passes=*/2);  // sums of gradients are in FP32
-  const auto work = [&] {
-    const ReadingWeights reading(layers_.get());
-    look(SavedProbe(
-        network_,
-        {.forward = forward_rules(),
-         .label_smoothing = options_.label_smoothing,
-         .loss_scale = options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor()},
-        data, ids));
-  };
   try {
-    if (graphs_)
-      graphs_->run_once(work);
-    else
-      catching_out_of_memory(work);
+    execution_->run_once([&] {
+      const ReadingWeights reading(layers_.get());
+      probe(SavedProbe(network_,
+                       {.forward = forward_rules(),
+                        .label_smoothing = options_.label_smoothing,
+                        .loss_scale = loss_scale()},
+                       data, ids));
+    });
   } catch (...) {
     gradients_.abandon_step();
     throw;
@@ -156,11 +129,8 @@ std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, const Dat
   SavedCensus census;
   std::vector<SavedSample> samples;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) { census = probe.census(samples); });
-  if (census != census_) {  // what is captured follows plans for the one before
-    if (graphs_) graphs_->clear();
-    saved_by_.clear();
-    census_ = std::move(census);
-  }
+  // What is captured follows plans for the census before.
+  if (activations_.set_census(std::move(census))) execution_->drop_captured();
   return samples;
 }
 
@@ -178,7 +148,7 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Datas
                                                const at::Tensor& ids) {
   std::vector<ErrorGain> gains;
   probe_saved(plan, data, ids,
-              [&](const SavedProbe& probe) { gains = probe.error_gains(census_); });
+              [&](const SavedProbe& probe) { gains = probe.error_gains(census()); });
   return gains;
 }
 
@@ -186,22 +156,14 @@ CompressionNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& dat
                                         const at::Tensor& ids) {
   CompressionNoise noise;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
-    noise = probe.code_noise(census_, plan.saved, *options_.saved);
+    noise = probe.code_noise(census(), plan.saved, *options_.saved);
   });
   return noise;
 }
 
 void StepRunner::divide_layers(const StepPlan& plan) {
-  if (!zeroth_) {
-    for (const LayerPlan& layer : plan.layers)
-      require(layer.gradient == GradientSource::Backprop, "StepRunner::run",
-              "the plan trains layers by the loss alone; set StepRunnerOptions::zeroth_order");
-    return;
-  }
-  const MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
-  zeroth_->follow(plan.layers);
-  if (!elastic_->follow(plan.layers)) return;
-  if (graphs_) graphs_->clear();  // what is captured updates states where they were
+  if (!strategy_->follow(plan.layers)) return;
+  execution_->drop_captured();  // what is captured updates states where they were
   gauge_.note(MemoryPurpose::Optimizer, optimizer_->state_bytes());
 }
 
@@ -218,13 +180,8 @@ void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::T
     divide_layers(plan);
     set_inputs(plan, ids, /*learning_rate=*/0, /*zeroth_order_rate=*/0);
   });
-  const auto work = [&] {
-    step(pass_count(ids.numel(), plan.micro_batch_size), data, gather, Enqueued::Rehearsed);
-  };
-  if (graphs_)
-    graphs_->run_once(work);
-  else
-    catching_out_of_memory(work);
+  const Samples samples{data, gather, pass_count(ids.numel(), plan.micro_batch_size)};
+  execution_->run_once([&] { step(samples, Enqueued::Rehearsed); });
 }
 
 void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
@@ -233,57 +190,37 @@ void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor
           "micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
           plan.micro_batch_size);
   require_all_layers(plan);
-  const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
-  if (layers_) layers_->follow(plan.layers, passes);
-  follow_saved(plan);
+  const Samples samples{data, gather, pass_count(ids.numel(), plan.micro_batch_size)};
+  if (layers_) layers_->follow(plan.layers, samples.passes);
+  activations_.follow(plan, ids.numel());
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     data.enter_epoch(gather);
     divide_layers(plan);
-    if (zeroth_ && zeroth_->must_take_steps())
-      std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
     set_inputs(plan, ids, learning_rate, zeroth_order_rate);
   });
-  last_shape_ = mixed_hash(shape_hash(plan), static_cast<std::uint64_t>(ids.numel()));
   const auto work = [&](Enqueued enqueued) {
-    step(passes, data, gather, enqueued);
-    if (keeps_coded_) saved_counts_[last_shape_] = saved_->counts();  // a replay changes no size
+    step(samples, enqueued);
+    activations_.note_counts();
   };
-  if (!graphs_) {
-    work(Enqueued::Eagerly);
-  } else if (estimates() && draws_.value_or(true)) {
-    // The first step shows whether passes draw random numbers; a captured one could not draw the
-    // same ones twice.
-    graphs_->run_once([&] { work(Enqueued::Eagerly); });
-  } else {
-    run_captured(plan, data, ids, gather, passes, work);
-  }
-  if (estimates())
-    zeroth_->note_step(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale));
-}
-
-void StepRunner::run_captured(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
-                              const GatherOptions& gather, std::int64_t passes,
-                              const GraphCache::Work& work) {
-  const StepShape shape{.plan = shape_hash(plan),
-                        .data = &data,
-                        .samples = ids.numel(),
-                        .augment = gather.augment,
-                        .seed = gather.seed};
-  graphs_->run(key_of(shape), divide_up(ids.numel(), passes), work, inputs_.replay_arguments());
+  if (strategy_->can_capture())
+    execution_->run(step_key(plan, data, ids.numel(), gather),
+                    divide_up(ids.numel(), samples.passes), work, inputs_);
+  else
+    execution_->run_once([&] { work(Enqueued::Eagerly); });
+  strategy_->end_step(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale));
 }
 
 void StepRunner::set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                             double zeroth_order_rate) {
-  if (inputs_.make_room(ids.numel()) && graphs_) graphs_->clear();
+  if (inputs_.make_room(ids.numel())) execution_->drop_captured();
   const auto scale = static_cast<double>(plan.learning_rate_scale);
-  inputs_.set(plan.layers, ids, scale * learning_rate, estimates() ? scale * zeroth_order_rate : 0);
+  inputs_.set(plan.layers, ids, scale * learning_rate,
+              strategy_->estimates() ? scale * zeroth_order_rate : 0);
 }
 
-void StepRunner::step(std::int64_t passes, const Dataset& data, const GatherOptions& gather,
-                      Enqueued enqueued) {
+void StepRunner::step(const Samples& samples, Enqueued enqueued) {
   const bool captured = enqueued == Enqueued::Captured;
-  SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : side_.get();
-  EarlyUpdates* const early = updates_early(passes, enqueued) ? early_.get() : nullptr;
+  SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : execution_->side_streams();
   catching_out_of_memory([&] {
     inputs_.place();
     if (!captured) snapshot_.take_generators();
@@ -293,9 +230,9 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const GatherOpti
   const auto undo = [&] {
     if (side != nullptr) side->abandon();
     drop_gradients();
-    if (keeps_coded_) saved_->abandon_pass();
+    activations_.abandon_pass();
     if (layers_) layers_->end_step();
-    if (estimates()) zeroth_->abandon_step(/*moved=*/!captured);
+    strategy_->abandon_step(captured);
     if (captured) return;  // nothing has happened
     gradients_.abandon_step();
     snapshot_.put_back();
@@ -303,20 +240,10 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const GatherOpti
   };
   try {
     catching_out_of_memory([&] {
-      if (early != nullptr) early->begin_step(enqueued == Enqueued::Rehearsed);
-      if (layers_) layers_->begin_step(side, early);
-      const auto run_passes = [&](const PassRules& rules) {
-        compute_gradients(passes, data, inputs_.ids(), gather, early, rules);
-      };
-      if (estimates()) {
-        zeroth_->begin_step(passes);
-        gather_losses(*zeroth_, snapshot_, captured, !zeroth_->alone(), run_passes);
-        if (!captured && !draws_) draws_ = snapshot_.drew();
-      } else {
-        std::optional<FrozenWeights> frozen;
-        if (zeroth_) frozen.emplace(zeroth_->weights());
-        run_passes({});
-      }
+      GradientListener* const listener = strategy_->begin_step(samples.passes, enqueued);
+      if (layers_) layers_->begin_step(side, listener);
+      strategy_->compute(snapshot_, captured,
+                         [&](const PassRules& rules) { run_passes(samples, rules); });
       if (side != nullptr) side->join();
     });
   } catch (...) {
@@ -326,36 +253,26 @@ void StepRunner::step(std::int64_t passes, const Dataset& data, const GatherOpti
   }
   if (enqueued == Enqueued::Rehearsed) return undo();
   if (layers_) layers_->end_step();
-  update(early);  // allocates nothing, so from here on the step cannot fail
+  update();  // allocates nothing, so from here on the step cannot fail
   drop_gradients();
 }
 
-bool StepRunner::updates_early(std::int64_t passes, Enqueued enqueued) const {
-  return enqueued != Enqueued::Eagerly && layers_ && passes == 1 &&
-         options_.gradients.clip_norm == 0 && !options_.gradients.loss_scaling;
-}
-
-void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, const at::Tensor& ids,
-                                   const GatherOptions& gather, EarlyUpdates* early,
-                                   const PassRules& rules) {
+void StepRunner::run_passes(const Samples& step, const PassRules& rules) {
+  const at::Tensor ids = inputs_.ids();
   const std::int64_t samples = ids.numel();
-  const at::Tensor& score = rules.scored ? score_ : unscored_;
+  const at::Tensor& score = rules.score.defined() ? rules.score : score_;
   const c10::AutoGradMode grad_mode(rules.backward);
-  for (std::int64_t pass = 0, first = 0, count = 0; pass < passes; ++pass, first += count) {
-    count = samples / passes + (pass < samples % passes ? 1 : 0);
+  for (std::int64_t pass = 0, first = 0, count = 0; pass < step.passes; ++pass, first += count) {
+    count = samples / step.passes + (pass < samples % step.passes ? 1 : 0);
     const std::int64_t used_before = gauge_.used();
     at::Tensor logits, gradient;
     {
       MemoryPurposeScope purpose(MemoryPurpose::Activations);
-      const Batch batch = data.gather(ids.narrow(0, first, count), gather);
-      {
-        std::optional<SavedTensorScope> scope;
-        if (keeps_coded_ && rules.backward) {
-          saved_->begin_pass();
-          scope.emplace(*saved_);
-        }
-        logits = forward_pass(network_.forward, batch.inputs, forward_rules());
-      }
+      const Batch batch = step.data.gather(ids.narrow(0, first, count), step.gather);
+      const auto forward = [&] {
+        return forward_pass(network_.forward, batch.inputs, forward_rules());
+      };
+      logits = rules.backward ? activations_.forward(forward) : forward();
       logits = logits.reshape({-1, logits.size(-1)});
       const at::Tensor labels = batch.targets.reshape({-1}).contiguous();
       const at::Tensor losses =
@@ -370,33 +287,19 @@ void StepRunner::compute_gradients(std::int64_t passes, const Dataset& data, con
       const at::NoGradGuard no_grad;
       gradient = cross_entropy_gradient(
           score, logits.detach().contiguous(), labels, count, options_.label_smoothing,
-          static_cast<double>(count) / static_cast<double>(samples),
-          options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor(), losses);
+          static_cast<double>(count) / static_cast<double>(samples), loss_scale(), losses);
     }
     gauge_.note(MemoryPurpose::Activations, gauge_.used() - used_before);
     MemoryPurposeScope purpose(MemoryPurpose::Gradients);
-    if (early != nullptr) early->allow(layers_->used_each_weight_once());
+    strategy_->before_backward();
     logits.backward(gradient);
-    if (keeps_coded_) saved_->end_pass();
+    activations_.end_pass();
   }
 }
 
-void StepRunner::update(EarlyUpdates* early) {
+void StepRunner::update() {
   const at::NoGradGuard no_grad;
-  if (early != nullptr) {
-    early->end_backward();
-  } else if (estimates()) {
-    gradients_.start_gathering();
-    gradients_.gather();
-    zeroth_->estimate(
-        gradients_.update_inputs(inputs_.learning_rates(), UpdateGate::Layer).moments);
-    gradients_.decide();
-    optimizer_->update(gradients_.update_inputs(inputs_.learning_rates()));
-    zeroth_->update(inputs_.learning_rates(), gradients_.step_control());
-  } else {
-    gradients_.measure();
-    optimizer_->update(gradients_.update_inputs(inputs_.learning_rates()));
-  }
+  strategy_->update(inputs_.learning_rates());
   if (average_) average_->update(gradients_.step_control());
   gradients_.finish_step();
   snapshot_.put_back_if_skipped(gradients_.step_control());
@@ -414,7 +317,7 @@ void StepRunner::drop_gradients() {
 
 void StepRunner::start_interval() {
   score_.zero_();
-  steps_taken_.clear();
+  strategy_->start_interval();
   skipped_before_ = gradients_.read().skipped_steps;
 }
 
@@ -423,7 +326,9 @@ StepReport StepRunner::collect() {
   score_.zero_();
   GradientReport gradients = gradients_.read();
   StepReport report;
-  report.loss = score.loss_sum / static_cast<double>(std::max<std::int64_t>(1, score.samples));
+  report.loss = score.samples > 0            ? score.loss_sum / static_cast<double>(score.samples)
+                : score.nonfinite_losses > 0 ? std::numeric_limits<double>::infinity()
+                                             : 0;
   report.accuracy = static_cast<double>(score.correct) /
                     static_cast<double>(std::max<std::int64_t>(1, score.predictions));
   report.gradient_norm = gradients.gradient_norm;
@@ -435,19 +340,8 @@ StepReport StepRunner::collect() {
   report.nonfinite_losses = score.nonfinite_losses;
   gradients_.clear_diagnosis();
   report.layers = std::move(gradients.layers);
-  if (zeroth_) {
-    std::ranges::move(zeroth_->take_steps(), std::back_inserter(steps_taken_));
-    report.zeroth_order = std::exchange(steps_taken_, {});
-  }
-  if (keeps_coded_) {
-    report.saved = saved_counts_[last_shape_];
-    report.saved_nonfinite = saved_->not_finite().item<std::int32_t>();
-    saved_->not_finite().zero_();
-    if (std::ranges::any_of(saved_by_, [](const SavedPlan& p) { return p.predicted > 0; })) {
-      report.predictions = counted_predictions(saved_->predictions());
-      saved_->predictions().zero_();
-    }
-  }
+  strategy_->report(report);
+  activations_.report(report);
   report.memory = gauge_.read();
   return report;
 }

@@ -9,7 +9,7 @@
 
 namespace triaccel {
 
-/// What a forward pass changes beside gradients: the network's buffers (running statistics of
+/// What a forward pass changes besides gradients: the network's buffers (running statistics of
 /// norms) and the random generators. Taken before a step, put back when the step fails, so that the
 /// step can be tried again as if it had never been.
 class StepSnapshot {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 #include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {

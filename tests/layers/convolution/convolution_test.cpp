@@ -167,7 +167,7 @@ TEST(Convolution, ComputesEveryGeometryWithinTheBoundOfItsFormat) {
   for_each_problem([](const Problem& p, ConvolutionKernel kernel) {
     for (at::ScalarType type : {at::kFloat, scalar_type_of(p.precision)}) {
       const at::Tensor y =
-          convolution_forward(p.input, p.weight, p.geometry, p.precision, kernel, type);
+          convolution_forward(p.input, {p.weight, p.geometry, p.precision, kernel}, type);
       ASSERT_EQ(y.scalar_type(), type);
       ASSERT_EQ(y.sizes(), p.exact.output.sizes());
       if (y.numel() > 0) p.expect_close(y, p.exact.output, p.magnitude.output, kernel);
@@ -178,9 +178,9 @@ TEST(Convolution, ComputesEveryGeometryWithinTheBoundOfItsFormat) {
 TEST(Convolution, DifferentiatesEveryGeometryWithinTheBoundOfItsFormat) {
   for_each_problem([](const Problem& p, ConvolutionKernel kernel) {
     const at::ScalarType type = scalar_type_of(p.precision);
-    const ConvolutionGradients gradients =
-        convolution_backward(p.output_gradient, p.input.to(type), p.weight, p.geometry, p.precision,
-                             kernel, {.input = at::kFloat, .weight = type});
+    const LayerGradients gradients = convolution_backward(
+        p.output_gradient, p.input.to(type), {p.weight, p.geometry, p.precision, kernel},
+        {.input = at::kFloat, .weight = type});
     ASSERT_EQ(gradients.input.scalar_type(), at::kFloat);
     ASSERT_EQ(gradients.weight.scalar_type(), type);
     ASSERT_EQ(gradients.input.sizes(), p.input.sizes());
@@ -195,19 +195,19 @@ TEST(Convolution, DifferentiatesEveryGeometryWithinTheBoundOfItsFormat) {
 TEST(ConvolutionParts, ComputeAndDifferentiateEveryGeometryAsTheWholeDoes) {
   for_each_problem([](const Problem& p, ConvolutionKernel kernel) {
     if (p.precision != Precision::Fp32 || p.input.size(0) == 0) return;
-    const at::Tensor y = convolution_forward_in_parts(p.input, p.weight, p.geometry, p.precision,
-                                                      kernel, at::kFloat, /*samples=*/2);
-    const ConvolutionGradients gradients = convolution_backward_in_parts(
-        p.output_gradient, p.input, p.weight, p.geometry, p.precision, kernel, {}, /*samples=*/2);
+    const at::Tensor y = convolution_forward_in_parts(
+        p.input, {p.weight, p.geometry, p.precision, kernel}, at::kFloat, /*samples=*/2);
+    const LayerGradients gradients = convolution_backward_in_parts(
+        p.output_gradient, p.input, {p.weight, p.geometry, p.precision, kernel}, {}, /*samples=*/2);
     p.expect_close(y, p.exact.output, p.magnitude.output, kernel);
     p.expect_close(gradients.input, p.exact.input_gradient, p.magnitude.input_gradient, kernel);
     p.expect_close(gradients.weight, p.exact.weight_gradient, p.magnitude.weight_gradient, kernel);
-    const at::Tensor low = convolution_forward_in_parts(p.input, p.weight, p.geometry, p.precision,
-                                                        kernel, at::kBFloat16, /*samples=*/1);
+    const at::Tensor low = convolution_forward_in_parts(
+        p.input, {p.weight, p.geometry, p.precision, kernel}, at::kBFloat16, /*samples=*/1);
     EXPECT_EQ(low.scalar_type(), at::kBFloat16);
     EXPECT_EQ(low.sizes(), y.sizes());
-    const ConvolutionGradients of_weight = convolution_backward_in_parts(
-        p.output_gradient, p.input, p.weight, p.geometry, p.precision, kernel,
+    const LayerGradients of_weight = convolution_backward_in_parts(
+        p.output_gradient, p.input, {p.weight, p.geometry, p.precision, kernel},
         {.want_input = false, .weight = at::kBFloat16}, /*samples=*/1);
     EXPECT_FALSE(of_weight.input.defined());
     EXPECT_EQ(of_weight.weight.scalar_type(), at::kBFloat16);
@@ -216,14 +216,15 @@ TEST(ConvolutionParts, ComputeAndDifferentiateEveryGeometryAsTheWholeDoes) {
 
 TEST(ConvolutionParts, AreAllOfThemOnACpu) {
   const Problem p(cases()[2], Precision::Fp32, true);
-  EXPECT_EQ(samples_at_a_time(p.input, p.weight, p.geometry, p.precision), p.input.size(0));
+  EXPECT_EQ(samples_at_a_time(p.input, {p.weight, p.geometry, p.precision, {}}), p.input.size(0));
 }
 
 TEST(Convolution, LeavesTheInputGradientOutWhenNobodyAsks) {
   const Problem p(cases()[0], Precision::Bf16, true);
   for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU))
-    EXPECT_FALSE(convolution_backward(p.output_gradient, p.input, p.weight, p.geometry, p.precision,
-                                      kernel, {.want_input = false})
+    EXPECT_FALSE(convolution_backward(p.output_gradient, p.input,
+                                      {p.weight, p.geometry, p.precision, kernel},
+                                      {.want_input = false})
                      .input.defined());
 }
 
@@ -232,8 +233,8 @@ TEST(Convolution, GivesTapsThatOnlyMeetPaddingGradientsOfExactlyZero) {
       "", {4, 64, 1, 1}, {48, 64, 3, 3}, geometry({1, 1}, {1, 1}, {1, 1})};
   const Problem p(one_pixel, Precision::Bf16, true);
   for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU)) {
-    at::Tensor weight = convolution_backward(p.output_gradient, p.input, p.weight, p.geometry,
-                                             p.precision, kernel, {})
+    at::Tensor weight = convolution_backward(p.output_gradient, p.input,
+                                             {p.weight, p.geometry, p.precision, kernel}, {})
                             .weight.clone();
     EXPECT_TRUE(weight.select(2, 1).select(2, 1).ne(0).all().item<bool>());
     weight.select(2, 1).select(2, 1).zero_();
@@ -249,7 +250,7 @@ TEST(Convolution, IgnoresWeightsThatOnlyMeetPaddingEvenWhenTheyAreNotNumbers) {
   broken.select(2, 1).select(2, 1).copy_(p.weight.select(2, 1).select(2, 1));
   for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU))
     p.expect_close(
-        convolution_forward(p.input, broken, p.geometry, p.precision, kernel, at::kFloat),
+        convolution_forward(p.input, {broken, p.geometry, p.precision, kernel}, at::kFloat),
         p.exact.output, p.magnitude.output, kernel);
 }
 
@@ -258,9 +259,9 @@ TEST(Convolution, KeepsChannelsLast) {
     const Problem p(c, Precision::Bf16, true);
     for (const ConvolutionKernel& kernel : kernel_candidates(p.precision, p.geometry, at::kCPU)) {
       const at::Tensor y =
-          convolution_forward(p.input, p.weight, p.geometry, p.precision, kernel, at::kBFloat16);
-      const ConvolutionGradients gradients = convolution_backward(
-          p.output_gradient, p.input, p.weight, p.geometry, p.precision, kernel, {});
+          convolution_forward(p.input, {p.weight, p.geometry, p.precision, kernel}, at::kBFloat16);
+      const LayerGradients gradients = convolution_backward(
+          p.output_gradient, p.input, {p.weight, p.geometry, p.precision, kernel}, {});
       for (const at::Tensor& t : {y, gradients.input, gradients.weight})
         EXPECT_TRUE(t.is_contiguous(at::MemoryFormat::ChannelsLast)) << name_of(kernel);
     }
@@ -277,9 +278,9 @@ TEST(GemmConvolution, SumsPiecesOfThePatchesInBoundedMemory) {
   reset_cpu_memory_peak();
   const std::int64_t before = read_cpu_memory().used;
   const at::Tensor y =
-      convolution_forward(p.input, p.weight, p.geometry, p.precision, gemm, at::kFloat);
-  const ConvolutionGradients gradients =
-      convolution_backward(p.output_gradient, p.input, p.weight, p.geometry, p.precision, gemm, {});
+      convolution_forward(p.input, {p.weight, p.geometry, p.precision, gemm}, at::kFloat);
+  const LayerGradients gradients = convolution_backward(
+      p.output_gradient, p.input, {p.weight, p.geometry, p.precision, gemm}, {});
   const std::int64_t most = read_cpu_memory().peak - before;
   EXPECT_LT(most, (std::int64_t{8} << 20) + 4 * p.input.numel() * 4);
   EXPECT_GT(all_patches, 4 * most);

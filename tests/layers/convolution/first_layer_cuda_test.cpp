@@ -59,14 +59,15 @@ TEST_P(FirstLayerOnCuda, GivesWhatLibtorchGives) {
         EXPECT_LE(error.norm().item<double>(), unit * wanted.norm().item<double>());
       };
 
-      const at::Tensor output = convolution_forward(images, weight, geometry, precision, {}, type);
+      const at::Tensor output =
+          convolution_forward(images, {weight, geometry, precision, {}}, type);
       EXPECT_EQ(output.scalar_type(), type);
       const at::Tensor x = exact(images), w = exact(weight);
       expect_near(output, at::conv2d(x, w, {}, stride, padding));
 
       const at::Tensor dy = at::randn(output.sizes()).to(device_).to(type).contiguous(order);
-      const ConvolutionGradients found = convolution_backward(
-          dy, images, weight, geometry, precision, {}, {.want_input = false, .weight = type});
+      const LayerGradients found = convolution_backward(
+          dy, images, {weight, geometry, precision, {}}, {.want_input = false, .weight = type});
       EXPECT_FALSE(found.input.defined());
       // FP16 alone says that the gradient carries the layer's scale.
       EXPECT_EQ(found.weight.scalar_type(),

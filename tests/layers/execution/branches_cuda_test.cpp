@@ -175,12 +175,12 @@ enum class Late { None, Main, Branch, Updates };
 class ChangingWeights final : public GradientListener {
  public:
   explicit ChangingWeights(SideStreams* side) : side_(side) {}
-  void gradient_ready(const at::Tensor& weight, bool beside) override {
+  void gradient_ready(const at::Tensor& weight, bool on_side_stream) override {
     const auto change = [&] {
       const at::NoGradGuard no_grad;
       weight.mul_(0.5);
     };
-    if (beside)
+    if (on_side_stream)
       side_->updates.run(change, {});
     else
       change();
@@ -320,9 +320,9 @@ TEST(Branches, BeginAtTheSecondReader) {
   branches.touch(x, /*writes=*/true);
   EXPECT_EQ(branches.maker_of(made), nullptr);
   branches.note_reader(x);
-  EXPECT_TRUE(branches.waits());
+  EXPECT_TRUE(branches.has_pending());
   branches.touch(wide, /*writes=*/true);
-  EXPECT_FALSE(branches.waits()) << "nothing begins behind a write to a leaf";
+  EXPECT_FALSE(branches.has_pending()) << "nothing begins behind a write to a leaf";
   branches.end_pass();
 }
 

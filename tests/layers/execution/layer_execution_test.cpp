@@ -8,7 +8,7 @@
 
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/models/model_zoo.h"
-#include "triaccel/models/own_network.h"
+#include "triaccel/models/network.h"
 #include "triaccel/ops/update/layer_scales.h"
 
 namespace triaccel {

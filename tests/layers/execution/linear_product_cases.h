@@ -39,8 +39,8 @@ inline void expect_linear_product(const std::vector<std::int64_t>& sizes, std::i
   expect_near(linear_forward(input, weight, {}, precision, arithmetic, carrier), at::linear(x, w));
 
   const at::Tensor gradient = at::randn(biased.sizes()).to(device), dy = exact(gradient);
-  const LinearGradients found = linear_backward(gradient, input, weight, precision, arithmetic,
-                                                {.input = carrier, .weight = type});
+  const LayerGradients found = linear_backward(gradient, input, weight, precision, arithmetic,
+                                               {.input = carrier, .weight = type});
   EXPECT_EQ(found.input.scalar_type(), carrier);
   EXPECT_EQ(found.weight.scalar_type(), type);
   expect_near(found.input, at::matmul(dy, w));

@@ -118,8 +118,8 @@ const std::vector<ExciteUse> kExciteUses = {
      }},
     {"first output used again",
      [](Conv& a, Conv& b, const at::Tensor& m) {
-       const at::Tensor y = a(m);
-       return at::sigmoid(b(at::silu(y))) + at::tanh(y).sum();
+       const at::Tensor y = a(m), gates = at::sigmoid(b(at::silu(y)));
+       return gates + at::tanh(y).sum();
      }},
     {"first output used before",
      [](Conv& a, Conv& b, const at::Tensor& m) {
@@ -129,13 +129,13 @@ const std::vector<ExciteUse> kExciteUses = {
      0},
     {"hidden numbers used again",
      [](Conv& a, Conv& b, const at::Tensor& m) {
-       const at::Tensor y = a(m), h = at::silu(y);
-       return at::sigmoid(b(h)) + at::tanh(h).sum() + at::tanh(y).sum();
+       const at::Tensor y = a(m), h = at::silu(y), gates = at::sigmoid(b(h));
+       return gates + at::tanh(h).sum() + at::tanh(y).sum();
      }},
     {"second output used again",
      [](Conv& a, Conv& b, const at::Tensor& m) {
-       const at::Tensor y = b(at::silu(a(m)));
-       return at::sigmoid(y) + at::tanh(y);
+       const at::Tensor y = b(at::silu(a(m))), gates = at::sigmoid(y);
+       return gates + at::tanh(y);
      }},
     {"two gates from one hidden",
      [](Conv& a, Conv& b, const at::Tensor& m) {
@@ -342,7 +342,7 @@ TEST(ExcitationFusion, StaysOperatorByOperatorWhereSavedTensorsMayBeCoded) {
   Conv squeeze(nn::Conv2dOptions(kChannels, kHidden, 1));
   Conv excite(nn::Conv2dOptions(kHidden, kChannels, 1));
   LayerExecution execution({squeeze->weight, excite->weight}, {}, {},
-                           {.fuse = true, .gate_all_norms = true});
+                           {.fuse = true, .keep_relu_masks = true});
   const OperatorScope scope(execution);
   execution.begin_pass();
   const at::Tensor gates = kExciteChain.forward(squeeze, excite, at::randn({4, kChannels, 1, 1}));

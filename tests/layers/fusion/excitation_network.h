@@ -36,7 +36,7 @@ inline ExcitedPass efficientnet_pass(at::Device device, std::int64_t width, std:
     weights.push_back(named[layer.parameters.front()]);
   }
   const at::Tensor scales = make_layer_scales(device, network.layers.size());
-  LayerExecution execution(weights, {}, scales, {.fuse = true, .gate_all_norms = !joined});
+  LayerExecution execution(weights, {}, scales, {.fuse = true, .keep_relu_masks = !joined});
   execution.follow(plan, 1);
   const at::Tensor images =
       at::randn({batch, 3, 32, 32}).to(device).contiguous(at::MemoryFormat::ChannelsLast);

@@ -28,12 +28,12 @@ struct How {
   bool fused = false;
   bool training = true;
   std::int64_t channels = 5;  // of 4 a byte holds as many gates
-  bool gate_all_norms = false;
+  bool keep_relu_masks = false;
 };
 
 /// All that a pass leaves: output, gradients of maps and parameters, running statistics, counters.
 std::vector<at::Tensor> everything_after(const Use& use, const How& how) {
-  const auto& [fused, training, channels, gate_all_norms] = how;
+  const auto& [fused, training, channels, keep_relu_masks] = how;
   torch::manual_seed(3);
   Norm first(channels), second(channels);
   first->train(training);
@@ -46,7 +46,7 @@ std::vector<at::Tensor> everything_after(const Use& use, const How& how) {
   at::Tensor r = channels_last({4, channels, 3, 3}).requires_grad_();
   const at::Tensor weights = channels_last({4, channels, 3, 3});
   const at::AutoGradMode gradients(training);
-  LayerExecution execution({}, {}, {}, {.fuse = fused, .gate_all_norms = gate_all_norms});
+  LayerExecution execution({}, {}, {}, {.fuse = fused, .keep_relu_masks = keep_relu_masks});
   at::Tensor output;
   if (fused) {
     const OperatorScope scope(execution);
@@ -238,7 +238,7 @@ TEST(NormFusion, GivesTheSameBitsWithAllGatesKept) {
     for (const Use& use : kUses) {
       const auto found = everything_after(use, {.fused = true, .channels = channels});
       const auto kept =
-          everything_after(use, {.fused = true, .channels = channels, .gate_all_norms = true});
+          everything_after(use, {.fused = true, .channels = channels, .keep_relu_masks = true});
       for (std::size_t i = 0; i < found.size(); ++i)
         if (found[i].defined()) {
           EXPECT_TRUE(at::equal(kept[i], found[i])) << use.name << ", tensor " << i;
@@ -253,12 +253,12 @@ TEST(NormFusion, LeavesTheOutputInPlace) {
   LayerExecution execution({}, {}, {}, {.fuse = true});
   const OperatorScope scope(execution);
   const at::Tensor y = norm(channels_last({4, 5, 3, 3}));
-  EXPECT_TRUE(execution.waits());
+  EXPECT_TRUE(execution.has_pending());
   at::Tensor z = y;
   z.relu_();
   EXPECT_EQ(z.const_data_ptr(), y.const_data_ptr());
   execution.end_pass();
-  EXPECT_FALSE(execution.waits());
+  EXPECT_FALSE(execution.has_pending());
   EXPECT_GE(z.min().item<float>(), 0);
 }
 
@@ -271,7 +271,7 @@ TEST(NormFusion, JoinsTheFactorsOfStochasticDepth) {
   at::Tensor y = norm(channels_last({4, 5, 3, 3})) * kept;
   EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
   y += r;
-  EXPECT_TRUE(execution.waits());
+  EXPECT_TRUE(execution.has_pending());
   EXPECT_EQ(y.grad_fn()->name(), "triaccel::NormFusion");
   execution.end_pass();
   EXPECT_TRUE(at::equal(y[0], r[0])) << "a sample that is left out";

@@ -27,17 +27,15 @@ NormParameters random_parameters() {
 
 NormStatistics empty_statistics() { return {at::empty({10}), at::empty({10})}; }
 
-NormParameters copy_of(const NormParameters& params) {
-  return {
-      params.weight,   params.bias, params.running_mean.clone(), params.running_variance.clone(),
-      params.momentum, params.eps};
+NormParameters copy_of(const NormParameters& how) {
+  return {how.weight,   how.bias, how.running_mean.clone(), how.running_variance.clone(),
+          how.momentum, how.eps};
 }
 
-at::Tensor torch_result(const at::Tensor& input, const NormParameters& params,
+at::Tensor torch_result(const at::Tensor& input, const NormParameters& how,
                         const at::Tensor& residual, Activation activation, bool training) {
-  at::Tensor output =
-      at::batch_norm(input, params.weight, params.bias, params.running_mean,
-                     params.running_variance, training, params.momentum, params.eps, false);
+  at::Tensor output = at::batch_norm(input, how.weight, how.bias, how.running_mean,
+                                     how.running_variance, training, how.momentum, how.eps, false);
   if (residual.defined()) output = output + residual;
   if (activation == Activation::Relu) output = at::relu(output);
   if (activation == Activation::Silu) output = at::silu(output);
@@ -55,7 +53,7 @@ constexpr End kEnds[] = {{Activation::None, false},
                          {Activation::Silu, false}};
 
 at::Tensor gates_for(const at::Tensor& input, Activation activation) {
-  return activation == Activation::Relu ? empty_norm_gates(input) : at::Tensor();
+  return activation == Activation::Relu ? empty_relu_mask(input) : at::Tensor();
 }
 
 TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
@@ -63,7 +61,7 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     at::manual_seed(3);
     const at::Tensor input = image().requires_grad_(), gradient = at::randn({4, 10, 5, 3});
     const at::Tensor residual = has_residual ? image().requires_grad_() : at::Tensor();
-    const NormParameters params = random_parameters(), theirs = copy_of(params);
+    const NormParameters how = random_parameters(), theirs = copy_of(how);
     theirs.weight.requires_grad_();
     theirs.bias.requires_grad_();
     const at::Tensor wanted = torch_result(input, theirs, residual, activation, true);
@@ -72,14 +70,14 @@ TEST(BatchNormOp, EqualsTorchInForwardBackwardAndRunningStatistics) {
     const at::Tensor output = at::empty_like(input.detach());
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
-    batch_norm_train(output, saved, input.detach(), params,
-                     has_residual ? residual.detach() : residual, activation, gates);
+    batch_norm_train(output, saved, input.detach(), how,
+                     {has_residual ? residual.detach() : residual, activation, gates});
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(params.running_mean, theirs.running_mean, 1e-5, 1e-6));
-    EXPECT_TRUE(at::allclose(params.running_variance, theirs.running_variance, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(how.running_mean, theirs.running_mean, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
 
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved,
-                                                    params, activation, has_residual, true);
+    const NormGradients found = batch_norm_backward(
+        {gradient, {}, input.detach(), gates, saved, how, activation, has_residual, true});
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -97,7 +95,7 @@ TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
     const at::Tensor input = image().requires_grad_(), gradient = at::randn({4, 10, 5, 3});
     const at::Tensor residual = has_residual ? image().requires_grad_() : at::Tensor();
     const at::Tensor factor = at::tensor({0.0f, 1.25f, 0.5f, 1.25f}).view({4, 1, 1, 1});
-    const NormParameters params = random_parameters(), theirs = copy_of(params);
+    const NormParameters how = random_parameters(), theirs = copy_of(how);
     theirs.weight.requires_grad_();
     theirs.bias.requires_grad_();
     at::Tensor wanted = torch_result(input, theirs, {}, Activation::None, true) * factor;
@@ -108,12 +106,12 @@ TEST(BatchNormOp, EqualsTorchWithAFactorASample) {
     const at::Tensor output = at::empty_like(input.detach());
     const NormStatistics saved = empty_statistics();
     const at::Tensor gates = gates_for(input, activation);
-    batch_norm_train(output, saved, input.detach(), params,
-                     has_residual ? residual.detach() : residual, activation, gates, {}, factor);
+    batch_norm_train(output, saved, input.detach(), how,
+                     {has_residual ? residual.detach() : residual, activation, gates, {}, factor});
     EXPECT_TRUE(at::allclose(output, wanted, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(params.running_variance, theirs.running_variance, 1e-5, 1e-6));
-    const NormGradients found = batch_norm_backward(gradient, {}, input.detach(), gates, saved,
-                                                    params, activation, has_residual, true, factor);
+    EXPECT_TRUE(at::allclose(how.running_variance, theirs.running_variance, 1e-5, 1e-6));
+    const NormGradients found = batch_norm_backward(
+        {gradient, {}, input.detach(), gates, saved, how, activation, has_residual, true, factor});
     EXPECT_TRUE(at::allclose(found.input, input.grad(), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose(found.weight, theirs.weight.grad(), 1e-4, 1e-4));
     EXPECT_TRUE(at::allclose(found.bias, theirs.bias.grad(), 1e-4, 1e-4));
@@ -139,22 +137,22 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const Activation activation : {Activation::None, Activation::Relu}) {
       const at::Tensor input = image(type), other = image(type), output = at::empty_like(input);
-      const NormParameters params = random_parameters(), by = random_parameters(),
+      const NormParameters how = random_parameters(), by = random_parameters(),
                            theirs = copy_of(by);
       const NormStatistics saved = empty_statistics(), of_other = empty_statistics(),
                            whole = empty_statistics();
       batch_norm_statistics(of_other, other, by);
-      batch_norm_train(at::empty_like(other), whole, other, theirs, {}, Activation::None);
+      batch_norm_train(at::empty_like(other), whole, other, theirs, {{}, Activation::None});
       EXPECT_TRUE(at::equal(of_other.mean, whole.mean));
       EXPECT_TRUE(at::equal(of_other.inverse_deviation, whole.inverse_deviation));
       EXPECT_TRUE(at::equal(by.running_variance, theirs.running_variance));
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, params, other, activation, gates,
-                       {of_other, by.weight, by.bias});
+      batch_norm_train(output, saved, input, how,
+                       {other, activation, gates, {of_other, by.weight, by.bias}});
       const auto exact = [](const at::Tensor& map, const NormParameters& with) {
         return torch_result(map.to(at::kFloat), copy_of(with), {}, Activation::None, true);
       };
-      at::Tensor wanted = exact(input, params) + exact(other, by);
+      at::Tensor wanted = exact(input, how) + exact(other, by);
       if (activation == Activation::Relu) wanted.relu_();
       const double rounding = type == at::kFloat ? 1e-5 : type == at::kHalf ? 0x1p-10 : 0x1p-7;
       EXPECT_TRUE(at::allclose(output.to(at::kFloat), wanted, rounding, 1e-4)) << type;
@@ -164,11 +162,11 @@ TEST(BatchNormOp, AddsAnotherNormWithoutItsOutput) {
 TEST(BatchNormOp, EqualsTorchInInference) {
   for (const auto& [activation, has_residual] : kEnds) {
     const at::Tensor input = image(), residual = has_residual ? image() : at::Tensor();
-    const NormParameters params = random_parameters();
+    const NormParameters how = random_parameters();
     const at::Tensor output = at::empty_like(input);
-    batch_norm_infer(output, input, params, residual, activation);
+    batch_norm_infer(output, input, how, residual, activation);
     EXPECT_TRUE(
-        at::allclose(output, torch_result(input, params, residual, activation, false), 1e-5, 1e-5));
+        at::allclose(output, torch_result(input, how, residual, activation, false), 1e-5, 1e-5));
   }
 }
 
@@ -176,12 +174,12 @@ TEST(BatchNormOp, TakesMatricesHalvesAndLayersWithoutParameters) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor input = at::randn({33, 10}).to(type), output = at::empty_like(input);
     const NormStatistics saved = empty_statistics();
-    batch_norm_train(output, saved, input, {}, {}, Activation::Relu);
+    batch_norm_train(output, saved, input, {}, {{}, Activation::Relu});
     const at::Tensor wanted =
         torch_result(input.to(at::kFloat), {}, {}, Activation::Relu, true).to(type);
     EXPECT_TRUE(at::allclose(output.to(at::kFloat), wanted.to(at::kFloat), 0x1p-7, 1e-3));
-    const NormGradients found = batch_norm_backward(at::ones({33, 10}), {}, input, {}, saved, {},
-                                                    Activation::Relu, false, false);
+    const NormGradients found = batch_norm_backward(
+        {at::ones({33, 10}), {}, input, {}, saved, {}, Activation::Relu, false, false});
     EXPECT_FALSE(found.input.defined() || found.weight.defined() || found.bias.defined());
   }
 }
@@ -189,12 +187,11 @@ TEST(BatchNormOp, TakesMatricesHalvesAndLayersWithoutParameters) {
 TEST(BatchNormOp, BringsTheGradientIntoTheInputsOrderAndType) {
   const at::Tensor input = image(at::kBFloat16), output = at::empty_like(input);
   const NormStatistics saved = empty_statistics();
-  const NormParameters params = random_parameters();
-  batch_norm_train(output, saved, input, params, input, Activation::None);
+  const NormParameters how = random_parameters();
+  batch_norm_train(output, saved, input, how, {input, Activation::None});
   const at::Tensor gradient = at::randn({4, 10, 5, 3}).to(at::kBFloat16);
   const auto backward = [&](const at::Tensor& incoming) {
-    return batch_norm_backward(incoming, {}, input, {}, saved, params, Activation::None, true,
-                               true);
+    return batch_norm_backward({incoming, {}, input, {}, saved, how, Activation::None, true, true});
   };
   const NormGradients plain = backward(gradient.contiguous(at::MemoryFormat::ChannelsLast));
   const NormGradients moved = backward(gradient.to(at::kFloat));
@@ -210,13 +207,13 @@ TEST(BatchNormOp, AddsTheSecondGradientAsASeparateAdditionWould) {
       const at::Tensor input = image(type), output = at::empty_like(input);
       const at::Tensor first = image(type), second = at::randn({4, 10, 5, 3}).to(type);
       const NormStatistics saved = empty_statistics();
-      const NormParameters params = random_parameters();
+      const NormParameters how = random_parameters();
       const at::Tensor gates = gates_for(input, activation);
-      batch_norm_train(output, saved, input, params, has_residual ? first : at::Tensor(),
-                       activation, gates);
+      batch_norm_train(output, saved, input, how,
+                       {has_residual ? first : at::Tensor(), activation, gates});
       const auto backward = [&](const at::Tensor& gradient, const at::Tensor& added) {
-        return batch_norm_backward(gradient, added, input, gates, saved, params, activation,
-                                   has_residual, true);
+        return batch_norm_backward(
+            {gradient, added, input, gates, saved, how, activation, has_residual, true});
       };
       const NormGradients together = backward(first, second), apart = backward(first + second, {});
       EXPECT_TRUE(at::equal(together.input, apart.input));
@@ -239,11 +236,11 @@ TEST(BatchNormOp, AddsAGradientOfEvenPixelsAlone) {
         const at::Tensor input = map(), gradient = map(), even = even_pixels(map());
         const at::Tensor output = at::empty_like(input), gates = gates_for(input, activation);
         const NormStatistics saved = {at::empty({shape[1]}), at::empty({shape[1]})};
-        batch_norm_train(output, saved, input, {}, has_residual ? map() : at::Tensor(), activation,
-                         gates);
+        batch_norm_train(output, saved, input, {},
+                         {has_residual ? map() : at::Tensor(), activation, gates});
         const auto backward = [&](const at::Tensor& added) {
-          return batch_norm_backward(gradient, added, input, gates, saved, {}, activation,
-                                     has_residual, true);
+          return batch_norm_backward(
+              {gradient, added, input, gates, saved, {}, activation, has_residual, true});
         };
         const NormGradients sparse = backward(even),
                             dense = backward(scatter_even_pixels(even, shape));
@@ -259,10 +256,10 @@ TEST(BatchNormOp, KeepsGatesOfMapsThatStartAnywhere) {
   const at::Tensor input = place.narrow(0, 1, 6 * 8).view({6, 8});
   ASSERT_TRUE(fuses_batch_norm(input));
   const auto gradients_of = [](const at::Tensor& x) {
-    const at::Tensor output = at::empty({6, 8}, x.options()), gates = empty_norm_gates(x);
+    const at::Tensor output = at::empty({6, 8}, x.options()), gates = empty_relu_mask(x);
     const NormStatistics saved = {at::empty({8}), at::empty({8})};
-    batch_norm_train(output, saved, x, {}, x, Activation::Relu, gates);
-    return batch_norm_backward(x, x, x, gates, saved, {}, Activation::Relu, true, true);
+    batch_norm_train(output, saved, x, {}, {x, Activation::Relu, gates});
+    return batch_norm_backward({x, x, x, gates, saved, {}, Activation::Relu, true, true});
   };
   EXPECT_TRUE(at::equal(gradients_of(input).input, gradients_of(input.clone()).input));
 }
@@ -282,49 +279,65 @@ TEST(BatchNormOp, KnowsWhichMapsItTakes) {
 TEST(BatchNormOp, RefusesWhatItCannotNormalise) {
   const at::Tensor input = image(), output = at::empty_like(input);
   const NormStatistics saved = empty_statistics();
-  const NormParameters params = random_parameters();
+  const NormParameters how = random_parameters();
   const auto train = [&](const at::Tensor& from, const NormParameters& with,
                          const at::Tensor& residual, Activation activation) {
-    batch_norm_train(output, saved, from, with, residual, activation);
+    batch_norm_train(output, saved, from, with, {residual, activation});
   };
-  EXPECT_THROW(train(input.contiguous(), params, {}, Activation::None), UsageError);
-  EXPECT_THROW(train(output, params, {}, Activation::None), UsageError) << "in place";
-  EXPECT_THROW(train(input, params, input, Activation::Silu), UsageError);
-  EXPECT_THROW(train(input, params, input.contiguous(), Activation::Relu), UsageError);
+  EXPECT_THROW(train(input.contiguous(), how, {}, Activation::None), UsageError);
+  EXPECT_THROW(train(output, how, {}, Activation::None), UsageError) << "in place";
+  EXPECT_THROW(train(input, how, input, Activation::Silu), UsageError);
+  EXPECT_THROW(train(input, how, input.contiguous(), Activation::Relu), UsageError);
   EXPECT_THROW(train(input, {.weight = at::ones({9})}, {}, Activation::None), UsageError);
   EXPECT_THROW(
-      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), params, {}, Activation::None),
+      batch_norm_train(at::empty({1, 10}), saved, at::ones({1, 10}), how, {{}, Activation::None}),
       UsageError)
       << "one value per channel";
   EXPECT_THROW(batch_norm_infer(output, input, {}, {}, Activation::None), UsageError);
   EXPECT_THROW(
-      batch_norm_backward(input, {}, input, {}, saved, params, Activation::Relu, true, true),
+      batch_norm_backward({input, {}, input, {}, saved, how, Activation::Relu, true, true}),
       UsageError)
       << "ReLU after a residual without its gates";
-  EXPECT_THROW(batch_norm_backward(input, {}, input, at::empty({4, 7}, at::kByte), saved, params,
-                                   Activation::Relu, true, true),
+  EXPECT_THROW(batch_norm_backward({input,
+                                    {},
+                                    input,
+                                    at::empty({4, 7}, at::kByte),
+                                    saved,
+                                    how,
+                                    Activation::Relu,
+                                    true,
+                                    true}),
                UsageError)
       << "gates of another map";
   EXPECT_THROW(
-      batch_norm_train(output, saved, input, params, {}, Activation::Silu, empty_norm_gates(input)),
+      batch_norm_train(output, saved, input, how, {{}, Activation::Silu, empty_relu_mask(input)}),
       UsageError)
       << "a gate of SiLU";
   const auto scale = [&](const at::Tensor& factor, Activation activation,
                          const NormedResidual& by) {
-    batch_norm_train(output, saved, input, params, by.weight.defined() ? input : at::Tensor(),
-                     activation, {}, by, factor);
+    batch_norm_train(output, saved, input, how,
+                     {by.weight.defined() ? input : at::Tensor(), activation, {}, by, factor});
   };
   EXPECT_THROW(scale(at::ones({4, 10, 1, 1}), Activation::None, {}), UsageError);
   EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::Silu, {}), UsageError);
-  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, params.weight, params.bias}),
+  EXPECT_THROW(scale(at::ones({4, 1, 1, 1}), Activation::None, {saved, how.weight, how.bias}),
                UsageError);
-  EXPECT_THROW(batch_norm_backward(input, {}, input, {}, saved, params, Activation::Relu, false,
-                                   true, at::ones({4, 1, 1, 1})),
+  EXPECT_THROW(batch_norm_backward({input,
+                                    {},
+                                    input,
+                                    {},
+                                    saved,
+                                    how,
+                                    Activation::Relu,
+                                    false,
+                                    true,
+                                    at::ones({4, 1, 1, 1})}),
                UsageError)
       << "ReLU after a factor without its gates";
-  EXPECT_THROW(batch_norm_backward(input, at::ones({4, 10, 5}), input, {}, saved, params,
-                                   Activation::None, false, true),
-               UsageError)
+  EXPECT_THROW(
+      batch_norm_backward(
+          {input, at::ones({4, 10, 5}), input, {}, saved, how, Activation::None, false, true}),
+      UsageError)
       << "an added gradient of another shape";
 }
 

@@ -96,10 +96,10 @@ TEST_F(LargeMapsOnCuda, AreGated) {
 TEST_F(LargeMapsOnCuda, AreNormalised) {
   const auto row = [&] { return at::empty({kChannels}, map_.options().dtype(at::kFloat)); };
   const NormStatistics saved{row(), row()};
-  const NormParameters params{.weight = row().fill_(2), .bias = row().fill_(0.5)};
+  const NormParameters how{.weight = row().fill_(2), .bias = row().fill_(0.5)};
   tail(map_, kRows).add_(3);  // a whole sample apart from the others
-  const at::Tensor output = at::empty_like(map_), gates = empty_norm_gates(map_);
-  batch_norm_train(output, saved, map_, params, {}, Activation::Relu, gates);
+  const at::Tensor output = at::empty_like(map_), gates = empty_relu_mask(map_);
+  batch_norm_train(output, saved, map_, how, {{}, Activation::Relu, gates});
   EXPECT_LT((saved.mean - 1).abs().max().item<double>(), 0.01) << "a third is 3, the rest 0";
   const auto by_channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
   const auto normed = [&](const at::Tensor& map) {
@@ -111,7 +111,7 @@ TEST_F(LargeMapsOnCuda, AreNormalised) {
   const at::Tensor arriving = at::zeros_like(map_);
   tail(arriving, 1).fill_(1);
   const NormGradients gradients =
-      batch_norm_backward(arriving, {}, map_, gates, saved, params, Activation::Relu, false, true);
+      batch_norm_backward({arriving, {}, map_, gates, saved, how, Activation::Relu, false, true});
   const at::Tensor open = (tail(output, 1) > 0).to(at::kFloat);
   EXPECT_LT(worst_apart(tail(gradients.input, 1), 2 * by_channel(saved.inverse_deviation) * open),
             0.02);

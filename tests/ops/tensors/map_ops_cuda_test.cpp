@@ -46,10 +46,10 @@ TEST_F(MapOpsOnCuda, NormaliseAgainToTheLastBit) {
                                    .contiguous(at::MemoryFormat::ChannelsLast);
         const auto row = [&] { return at::rand({sizes[1]}, at::TensorOptions(device_)); };
         const NormStatistics saved{row(), row()};
-        const NormParameters params{.weight = row(), .bias = row()};
+        const NormParameters how{.weight = row(), .bias = row()};
         const at::Tensor output = at::empty_like(map), again = at::empty_like(map);
-        batch_norm_train(output, saved, map, params, {}, activation);
-        batch_norm_again(again, saved, map, params, activation);
+        batch_norm_train(output, saved, map, how, {{}, activation});
+        batch_norm_again(again, saved, map, how, activation);
         EXPECT_TRUE(at::equal(output, again))
             << at::IntArrayRef(sizes) << " " << type << " " << static_cast<int>(activation);
       }
@@ -92,14 +92,21 @@ TEST_F(MapOpsOnCuda, AddAGradientOfEvenPixelsToANorms) {
             .contiguous(at::MemoryFormat::ChannelsLast);
       };
       const at::Tensor input = map(), gradient = map(), even = even_pixels(map());
-      const at::Tensor output = at::empty_like(input), gates = empty_norm_gates(input);
+      const at::Tensor output = at::empty_like(input), gates = empty_relu_mask(input);
       const auto floats = at::TensorOptions(device_).dtype(at::kFloat);
       const NormStatistics saved = {at::empty({sizes[1]}, floats), at::empty({sizes[1]}, floats)};
-      batch_norm_train(output, saved, input, {}, has_residual ? map() : at::Tensor(),
-                       Activation::Relu, gates);
+      batch_norm_train(output, saved, input, {},
+                       {has_residual ? map() : at::Tensor(), Activation::Relu, gates});
       const auto backward = [&](const at::Tensor& added) {
-        return batch_norm_backward(gradient, added, input, gates, saved, {}, Activation::Relu,
-                                   has_residual, /*want_input=*/true);
+        return batch_norm_backward({gradient,
+                                    added,
+                                    input,
+                                    gates,
+                                    saved,
+                                    {},
+                                    Activation::Relu,
+                                    has_residual,
+                                    /*want_input=*/true});
       };
       const NormGradients sparse = backward(even), again = backward(even),
                           dense = backward(scatter_even_pixels(even, sizes));
@@ -127,12 +134,12 @@ TEST_F(MapOpsOnCuda, AddAnotherNormWithoutItsOutput) {
           return at::empty({sizes[1]}, at::TensorOptions(device).dtype(at::kFloat));
         };
         const at::Tensor x = input.to(device), r = other.to(device), output = at::empty_like(x);
-        const NormParameters params = {.weight = weight.to(device), .bias = bias.to(device)};
+        const NormParameters how = {.weight = weight.to(device), .bias = bias.to(device)};
         const NormStatistics saved = {row(), row()}, of_other = {row(), row()};
-        const at::Tensor gates = empty_norm_gates(x);
-        batch_norm_statistics(of_other, r, params);
-        batch_norm_train(output, saved, x, params, r, Activation::Relu, gates,
-                         {of_other, params.weight, params.bias});
+        const at::Tensor gates = empty_relu_mask(x);
+        batch_norm_statistics(of_other, r, how);
+        batch_norm_train(output, saved, x, how,
+                         {r, Activation::Relu, gates, {of_other, how.weight, how.bias}});
         return std::vector<at::Tensor>{output, of_other.mean, of_other.inverse_deviation, gates};
       };
       const auto host = joined(at::kCPU), found = joined(device_), again = joined(device_);

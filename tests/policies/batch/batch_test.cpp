@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "triaccel/policies/batch/batch_paper.h"
 #include "triaccel/policies/batch/batch_policy.h"
-#include "triaccel/policies/batch/batch_rate.h"
+#include "triaccel/policies/batch/batch_rules.h"
 
 namespace triaccel {
 namespace {

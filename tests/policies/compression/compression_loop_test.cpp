@@ -49,8 +49,9 @@ TEST(CompressionLoop, GrowsWhereCodesAddTooMuchNoise) {
       after_tick(first_state({}), tick_with_noise(0.06), LoopOptions{}, events);
   EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.08);
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0],
-            "compression 10.2x -> 9.44x: codes add 6 % to the mini-batch's noise, target 5 %");
+  EXPECT_EQ(
+      events[0],
+      "compression 10.2x -> 9.44x: compression adds 6 % to the mini-batch's noise, target 5 %");
 }
 
 TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
@@ -114,7 +115,7 @@ TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
   EXPECT_TRUE(orders_of(state, {}).lossless);
   state = after_tick(state, {.step = 150, .loss = 2.5, .progress = 0.2}, {}, events);
   EXPECT_FALSE(orders_of(state, {}).lossless);
-  EXPECT_EQ(events.back(), "codes again, at 6.8x");
+  EXPECT_EQ(events.back(), "compression resumed at 6.8x");
 }
 
 TEST(CompressionLoop, GoesOnAsBeforeAfterASpikeThatCodesCannotHaveCaused) {
@@ -144,7 +145,7 @@ TEST(CompressionLoop, FallsBackAtOnceWhenSomethingIsNotFinite) {
   EXPECT_EQ(events.size(), 1u);
   const CompressionState again =
       after_tick(state, {.step = 9, .nonfinite = true, .progress = 0.2}, {}, events);
-  EXPECT_EQ(again.bytes, state.bytes) << "codes did not cause it";
+  EXPECT_EQ(again.bytes, state.bytes) << "compression did not cause it";
   EXPECT_EQ(again.lossless_until, 59);
 }
 

@@ -42,7 +42,7 @@ TEST(NoiseCalibration, ComparesSharesOfTheMeasuredAndThePredictedNoise) {
 TEST(NoiseCalibration, IsNeutralWhereNothingWasMeasuredOrPredicted) {
   NoiseCalibration calibration;
   for (const std::int64_t layer : {-1, 0, 5}) EXPECT_EQ(calibration.of_layer(layer), 1);
-  // Layer 1 has no gradient, layer 2 reads nothing that is coded.
+  // Layer 1 has no gradient, layer 2 reads nothing that is quantized.
   calibration.add(noise_of({10, 0, 10, 30}), inputs_of(4), std::vector{0.1, 0.1, 0.0, 0.1, 0.1});
   EXPECT_DOUBLE_EQ(calibration.of_layer(0), 0.5);
   EXPECT_EQ(calibration.of_layer(1), 1);

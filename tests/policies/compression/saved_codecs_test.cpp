@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/byte_codec.h"
 #include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/group_bytes.h"
@@ -51,9 +52,9 @@ TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
   const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
                                                 saved_tensor(SavedClass::Positive, 8, 8),
                                                 saved_tensor(SavedClass::Vector, 8, 8)};
-  const SavedPlan actnn{.codec = SavedCodec::GroupsActnn};
-  EXPECT_EQ(uniform_plans(tensors, actnn, kCodedSamples),
-            (std::vector<SavedPlan>{{.codec = SavedCodec::Mask}, actnn, {}}));
+  const SavedPlan registered{.codec = SavedCodec::Registered, .registered = byte_codec()};
+  EXPECT_EQ(uniform_plans(tensors, registered, kCodedSamples),
+            (std::vector<SavedPlan>{{.codec = SavedCodec::Mask}, registered, {}}));
 }
 
 TEST(HeldBytes, AreThoseOfTheFormats) {
@@ -68,9 +69,8 @@ TEST(HeldBytes, AreThoseOfTheFormats) {
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::NonZeros, .eighths = 19}),
             nonzero_bytes(elements, 19) + mask_bytes(elements));
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), 0);
-  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Bf16}), 2 * elements);
-  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::GroupsActnn}),
-            baseline_bytes(SavedCodec::GroupsActnn, norm.sizes_for(kCodedSamples)));
+  EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Registered, .registered = byte_codec()}),
+            elements);
   norm.derivation = Derivation::Rectified;
   EXPECT_EQ(bytes_of(norm, {.codec = SavedCodec::Derived}), mask_bytes(elements));
   norm.mask_elsewhere = true;
@@ -89,7 +89,8 @@ TEST(LevelsChannels, OfSmallMapsBeforeANormWithEnoughSamples) {
   EXPECT_TRUE(levels_channels(small_norm_input(64, 1), 32));
   EXPECT_FALSE(levels_channels(small_norm_input(64, 1), 31));
   EXPECT_TRUE(levels_channels(small_norm_input(64, 2), 8));
-  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64)) << "a transform codes channels apart";
+  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64))
+      << "a transform quantizes channels separately";
   SavedStatistics other = small_norm_input(64, 1);
   other.kind = SavedClass::Factor;
   EXPECT_FALSE(levels_channels(other, 64));
@@ -193,7 +194,7 @@ TEST(BandError, PricesWhatIsDropped) {
 TEST(PredictedErrors, OfNonZerosCountTheirShareTwice) {
   SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::NonZeros, .eighths = 16}};
-  // Half of the elements have codes, of twice the bits.
+  // Half of the elements are stored, with twice the bits.
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * code_error(4));
   tensor.nonzero_squared_range = 8;
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * code_error(4));

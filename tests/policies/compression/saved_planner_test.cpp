@@ -9,8 +9,6 @@
 #include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
 #include "triaccel/policies/compression/codec_rules.h"
-#include "triaccel/policies/compression/derived_tensors.h"
-#include "triaccel/policies/compression/error_bound.h"
 #include "triaccel/policies/compression/predicted_error.h"
 
 namespace triaccel {
@@ -119,7 +117,7 @@ TEST(PlanSaved, GivesTheFewestBitsWhereNothingFits) {
   const std::vector<SavedStatistics> tensors = saved_resnet(3);
   const SavedDecision decision = plan_at(tensors, 500);
   EXPECT_FALSE(decision.fits);
-  EXPECT_TRUE(tells(decision.events, "with the fewest bits"));
+  EXPECT_TRUE(tells(decision.events, "need at least"));
   for (std::size_t i = 0; i < tensors.size(); i += 3)
     EXPECT_EQ(decision.plans[i].codec, SavedCodec::Frequency);
 }
@@ -150,7 +148,7 @@ TEST(PlanSaved, DerivesWhatIsAffineAlways) {
 
 TEST(PlanSaved, DerivesThroughAReluOnlyFromASourceOfFourBits) {
   auto tensors = with_derived(Derivation::Rectified, SavedClass::Positive);
-  tensors[1].nonzero_share = 1;  // its own codes would be dear
+  tensors[1].nonzero_share = 1;  // storing it would be expensive
   SavedDecision decision = plan_at(tensors, 10);
   EXPECT_EQ(decision.plans[1].codec, SavedCodec::Derived);
   EXPECT_GE(mean_bits(tensors[0], decision.plans[0]), 4);
@@ -228,7 +226,7 @@ TEST(PlanSaved, PlansOnlyTensorsThatMoved) {
   request.budget_bytes /= 2;
   const SavedDecision third = plan_saved(tensors, request, {});
   EXPECT_TRUE(third.fits);
-  EXPECT_TRUE(tells(third.events, "made anew"));
+  EXPECT_TRUE(tells(third.events, "reallocating all bit widths"));
 }
 
 TEST(PlanSaved, MeetsABoundOnTheErrorWithFewBytes) {

@@ -9,13 +9,13 @@
 namespace triaccel {
 namespace {
 
-TEST(HasMoved, SeesATenthAndNotLess) {
+TEST(HasChanged, SeesATenthAndNotLess) {
   const SavedStatistics before = saved_tensor(SavedClass::NormInput, 8, 16, 0.01);
-  EXPECT_FALSE(has_moved(sketch_of(before), sketch_of(before)));
+  EXPECT_FALSE(has_changed(sketch_of(before), sketch_of(before)));
   const auto moved = [&](auto change) {
     SavedStatistics now = before;
     change(now);
-    return has_moved(sketch_of(before), sketch_of(now));
+    return has_changed(sketch_of(before), sketch_of(now));
   };
   EXPECT_FALSE(moved([](auto& t) { t.transforms[1].bands[1].mean_square *= 1.15; }));
   EXPECT_TRUE(moved([](auto& t) { t.transforms[1].bands[1].mean_square *= 1.3; }));
@@ -23,16 +23,16 @@ TEST(HasMoved, SeesATenthAndNotLess) {
   EXPECT_TRUE(moved([](auto& t) { t.nonzero_share = 0.8; }));
   EXPECT_TRUE(moved([](auto& t) { t.transforms[0].bands[0].mean_square = NAN; }));
   EXPECT_FALSE(moved([](auto& t) { t.transforms[1].bands[4].mean_square = 1e-9; }))
-      << "noise beside the rest";
+      << "noise compared with the rest";
 }
 
-TEST(UnmovedTensors, AreNoneOfAnotherNetwork) {
+TEST(UnchangedTensors, AreNoneOfAnotherNetwork) {
   const std::vector<SavedStatistics> tensors = saved_resnet(2);
   std::vector<SavedSketch> sketches;
   for (const SavedStatistics& tensor : tensors) sketches.push_back(sketch_of(tensor));
-  EXPECT_EQ(unmoved_tensors(sketches, tensors), std::vector<bool>(tensors.size(), true));
+  EXPECT_EQ(unchanged_tensors(sketches, tensors), std::vector<bool>(tensors.size(), true));
   sketches.pop_back();
-  EXPECT_EQ(unmoved_tensors(sketches, tensors), std::vector<bool>(tensors.size(), false));
+  EXPECT_EQ(unchanged_tensors(sketches, tensors), std::vector<bool>(tensors.size(), false));
 }
 
 BlockTest test_with(double hits, double saved) {
@@ -49,8 +49,8 @@ TEST(BlockMeter, GoesOnWhenBothSharesPayAndOffAfterThreeFailures) {
     meter = after_test(meter, test_with(0.3, saved), {});
   EXPECT_EQ(meter.reuse, BlockReuse::Off);
   EXPECT_EQ(after_test(meter, test_with(0.9, 0.5), {}), meter) << "no tests any more";
-  EXPECT_EQ(after_move(meter).reuse, BlockReuse::Testing);
-  EXPECT_EQ(after_test(after_move(meter), test_with(0.9, 0.5), {}).reuse, BlockReuse::On);
+  EXPECT_EQ(after_change(meter).reuse, BlockReuse::Testing);
+  EXPECT_EQ(after_test(after_change(meter), test_with(0.9, 0.5), {}).reuse, BlockReuse::On);
 }
 
 TEST(BlockMeter, StaysOffWhereHitsAreRareOrSaveNothing) {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "triaccel/policies/curvature/curvature_policy.h"
-#include "triaccel/policies/curvature/curvature_rules.h"
 
 namespace triaccel {
 namespace {
@@ -54,11 +53,11 @@ TEST(SmoothedCurvature, AveragesInLogSpaceAndMovesByABoundedFactor) {
 }
 
 TEST(LiftedByCurvature, HasHysteresis) {
-  EXPECT_FALSE(lifted_by_curvature(false, 10, 10, 0.2));
-  EXPECT_TRUE(lifted_by_curvature(false, 10.1, 10, 0.2));
-  EXPECT_TRUE(lifted_by_curvature(true, 8, 10, 0.2));
-  EXPECT_FALSE(lifted_by_curvature(true, 7.9, 10, 0.2));
-  EXPECT_FALSE(lifted_by_curvature(true, 1e9, 0, 0.2)) << "no threshold, no lift";
+  EXPECT_FALSE(promoted_by_curvature(false, 10, 10, 0.2));
+  EXPECT_TRUE(promoted_by_curvature(false, 10.1, 10, 0.2));
+  EXPECT_TRUE(promoted_by_curvature(true, 8, 10, 0.2));
+  EXPECT_FALSE(promoted_by_curvature(true, 7.9, 10, 0.2));
+  EXPECT_FALSE(promoted_by_curvature(true, 1e9, 0, 0.2)) << "no threshold, no promotion";
 }
 
 TEST(PaperCurvature, ScalesTheRatesOfTheFirstPlan) {
@@ -107,33 +106,33 @@ TEST(PaperCurvature, TakesItsThresholdOnceFromTheFirstProbe) {
   CurvaturePolicy policy({.set = PolicySet::Paper, .curvature = {.quantile = 0.5}}, plan_of(3));
   PolicyEvents events;
   policy.add(probe_of({1, 2, 3}), events);
-  EXPECT_EQ(policy.lifted(), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(policy.promoted(), (std::vector<bool>{false, false, true}));
   policy.add(probe_of({10, 20, 1}), events);
-  EXPECT_EQ(policy.lifted(), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(policy.promoted(), (std::vector<bool>{true, true, false}));
 }
 
-TEST(CurvaturePolicy, LiftsAboveAGivenThresholdUntilAProbeSaysLess) {
+TEST(CurvaturePolicy, PromotesAboveAGivenThresholdUntilAProbeSaysLess) {
   CurvaturePolicy policy({.curvature = {.smoothing = 0, .automatic = false, .tau = 10}},
                          plan_of(1));
   PolicyEvents events;
   policy.add(probe_of({12}), events);
-  EXPECT_TRUE(policy.lifted()[0]);
+  EXPECT_TRUE(policy.promoted()[0]);
   policy.add({.skipped = "no room"}, events);
-  EXPECT_TRUE(policy.lifted()[0]) << "a skipped probe says nothing";
+  EXPECT_TRUE(policy.promoted()[0]) << "a skipped probe says nothing";
   policy.add(probe_of({9}), events);
-  EXPECT_TRUE(policy.lifted()[0]);
+  EXPECT_TRUE(policy.promoted()[0]);
   policy.add(probe_of({7}), events);
-  EXPECT_FALSE(policy.lifted()[0]);
+  EXPECT_FALSE(policy.promoted()[0]);
 }
 
-TEST(RobustCurvature, LiftsOutliersOfItsOwnAccord) {
+TEST(RobustCurvature, PromotesOutliersOfItsOwnAccord) {
   CurvaturePolicy policy({}, plan_of(6));
   PolicyEvents events;
   policy.add(probe_of({1, 1.5, 2, 2.5, 3, 1e6}), events);
-  EXPECT_EQ(policy.lifted(), (std::vector<bool>{false, false, false, false, false, true}));
+  EXPECT_EQ(policy.promoted(), (std::vector<bool>{false, false, false, false, false, true}));
   CurvaturePolicy calm({}, plan_of(6));
   calm.add(probe_of({1, 1.5, 2, 2.5, 3, 3.5}), events);
-  EXPECT_EQ(calm.lifted(), std::vector<bool>(6, false));
+  EXPECT_EQ(calm.promoted(), std::vector<bool>(6, false));
 }
 
 TEST(RobustCurvature, CapsRatesAndCountsNegativeCurvatureAsNone) {

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "triaccel/policies/memory/memory_band.h"
 #include "triaccel/policies/memory/memory_model.h"
 
 namespace triaccel {
@@ -77,7 +76,7 @@ TEST(MemoryModel, MovesEverySizeWhenANeighbourTakesOrGivesMemory) {
   model.add(8, 180, 4);
   EXPECT_DOUBLE_EQ(model.line_at(8, 0, 0).bytes, 180);
   EXPECT_DOUBLE_EQ(model.line_at(16, 0, 0).slope, 10);
-  EXPECT_EQ(model.forbidden(), 0) << "what failed beside the neighbour may fit now";
+  EXPECT_EQ(model.forbidden(), 0) << "a failed size may fit now";
 }
 
 TEST(MemoryModel, KnowsWhichSizesWereMeasuredAsTooLarge) {

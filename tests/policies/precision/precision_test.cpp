@@ -4,7 +4,7 @@
 
 #include "triaccel/policies/compression/order_statistics.h"
 #include "triaccel/policies/precision/precision_policy.h"
-#include "triaccel/policies/precision/precision_robust.h"
+#include "triaccel/policies/precision/precision_rules.h"
 
 namespace triaccel {
 namespace {
@@ -205,12 +205,12 @@ struct PrecisionCase {
                 .micro_batch_size = 8,
                 .layers = std::vector<LayerPlan>(layers, LayerPlan{.compute = kBf16})};
   StepReport report{.layers = std::vector<LayerSignals>(layers, with_variance(1))};
-  std::vector<bool> lifted = std::vector<bool>(layers, false);
+  std::vector<bool> promoted = std::vector<bool>(layers, false);
   PolicyEvents events = {};
 
   Precision tick(std::size_t layer = 0) {
     events.clear();
-    policy.apply(report, lifted, GradientNoise(layers), plan, events);
+    policy.apply(report, promoted, GradientNoise(layers), plan, events);
     return plan.layers[layer].compute;
   }
   int layers_in(Precision p) const {
@@ -256,25 +256,25 @@ TEST(PaperPolicy, MapsRungsTheDeviceLacks) {
   options.precision.has_bf16 = false;
   PrecisionCase c{.options = options};
   EXPECT_EQ(c.tick(), kFp16);
-  c.lifted[0] = true;
+  c.promoted[0] = true;
   EXPECT_EQ(c.tick(), kFp32);
 }
 
 TEST(PaperPolicy, LiftsALayerOfHighCurvatureOneRung) {
   PrecisionCase c{.options = paper_with_thresholds(2, 5)};
   EXPECT_EQ(c.tick(), kFp16);
-  c.lifted[0] = true;
+  c.promoted[0] = true;
   EXPECT_EQ(c.tick(), kBf16);
-  c.lifted[0] = false;
+  c.promoted[0] = false;
   EXPECT_EQ(c.tick(), kFp16);
 }
 
 TEST(RobustPolicy, GoesUpAtOnceAndDownAfterTheDwell) {
   PrecisionCase c{.options = {.precision = {.dwell_ticks = 3}}};
   EXPECT_EQ(c.tick(), kBf16);
-  c.lifted[0] = true;
+  c.promoted[0] = true;
   EXPECT_EQ(c.tick(), kFp32);
-  c.lifted[0] = false;
+  c.promoted[0] = false;
   EXPECT_EQ(c.tick(), kFp32);
   EXPECT_EQ(c.tick(), kFp32);
   EXPECT_EQ(c.tick(), kBf16);
@@ -282,7 +282,7 @@ TEST(RobustPolicy, GoesUpAtOnceAndDownAfterTheDwell) {
 
 TEST(RobustPolicy, ChangesFewLayersATickAndTheOthersLater) {
   PrecisionCase c{.options = {.precision = {.changes_per_tick = 2}}, .layers = 5};
-  c.lifted.assign(5, true);
+  c.promoted.assign(5, true);
   c.tick();
   EXPECT_EQ(c.layers_in(kFp32), 2);
   c.tick();
@@ -294,7 +294,7 @@ TEST(RobustPolicy, ChangesFewLayersATickAndTheOthersLater) {
 TEST(RobustPolicy, LetsLayersUpBeforeOthersComeDown) {
   PrecisionCase c{.options = {.precision = {.dwell_ticks = 0, .changes_per_tick = 1}}, .layers = 2};
   c.plan.layers[0].compute = kFp32;  // would come down
-  c.lifted[1] = true;                // must go up
+  c.promoted[1] = true;              // must go up
   c.tick();
   EXPECT_EQ(c.layers_in(kFp32), 2);
   c.tick();
@@ -304,7 +304,7 @@ TEST(RobustPolicy, LetsLayersUpBeforeOthersComeDown) {
 TEST(RobustPolicy, LeavesIntegerLayersAlone) {
   PrecisionCase c{.options = {}};
   c.plan.layers[0].compute = Precision::Int8;
-  c.lifted[0] = true;
+  c.promoted[0] = true;
   EXPECT_EQ(c.tick(), Precision::Int8);
 }
 

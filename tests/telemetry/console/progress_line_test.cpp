@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -116,6 +117,26 @@ TEST(ProgressLine, WritesNoControlCharacterWhereThereIsNoTerminal) {
   for (const char c : out.str())
     EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << static_cast<int>(c);
   EXPECT_EQ(out.str().find("\xC2\x9B"), std::string::npos);
+}
+
+TEST(Printable, EscapesControlCharactersOfNamesFromOutside) {
+  EXPECT_EQ(printable("a\x1b[2Jb\tc\x7f"), "a\\x1b[2Jb\\x09c\\x7f");
+  EXPECT_EQ(printable("two\nlines"), "two\\nlines");
+  EXPECT_EQ(printable("two\nlines\r", "\n"), "two\nlines\\x0d");
+  EXPECT_EQ(printable("caf\xC3\xA9 \xC2\x9B"), "caf\xC3\xA9 \\u009b");
+}
+
+TEST(ProgressText, ShowsALossThatIsNotFinite) {
+  ProgressState state = sample_state();
+  state.report.loss = std::numeric_limits<double>::infinity();
+  FieldWidths widths{};
+  EXPECT_NE(plain_line(state).find("loss inf"), std::string::npos);
+  EXPECT_NE(live_line(state, {.columns = 80}, widths).find("loss"), std::string::npos);
+  RunSummary summary = sample_summary(10);
+  summary.loss = state.report.loss;
+  EXPECT_NE(finish_line(summary).find("loss inf"), std::string::npos) << finish_line(summary);
+  summary.accuracy = std::nan("");  // never evaluated
+  EXPECT_EQ(finish_line(summary).find("nan"), std::string::npos) << finish_line(summary);
 }
 
 TEST(ProgressLine, LimitsTheRateOfPlainLinesButShowsTheFirstAndTheLast) {

@@ -1,6 +1,7 @@
 #include "triaccel/telemetry/records/metrics_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <limits>
@@ -8,7 +9,7 @@
 
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 
 namespace triaccel {
 namespace {
@@ -98,7 +99,7 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
   StepReport report = sample_report(10);
   report.saved = SavedCounts{.saved = 5,
                              .fp32_bytes = 1000,
-                             .predicted_away_bytes = 30,
+                             .prediction_saved_bytes = 30,
                              .allocations = 2,
                              .allocated_bytes = 256};
   report.predictions = {.blocks = 100, .candidates = 40, .predicted = 31, .saved_bits = 900};
@@ -294,6 +295,15 @@ TEST(ReadMetrics, RefusesAFileBeyondItsLimit) {
   ScratchDirectory scratch;
   write_run(scratch.path(), 100);
   EXPECT_THROW(read_metrics(scratch.path() / kMetricsJsonl, {.max_bytes = 1000}), StorageError);
+}
+
+TEST(RunFiles, AreReadOnlyWhenTheyAreRegular) {
+  const ScratchDirectory scratch;
+  const fs::path pipe = scratch.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(read_metrics(pipe), StorageError) << "opening a pipe would block";
+  EXPECT_THROW(read_text_file(pipe, 1000), StorageError);
+  EXPECT_THROW(read_text_file(scratch.path(), 1000), StorageError);
 }
 
 }  // namespace

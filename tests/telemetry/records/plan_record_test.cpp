@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/byte_codec.h"
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/metrics_files.h"
-#include "triaccel/telemetry/records/saved_plan_text.h"
 
 namespace triaccel {
 namespace {
@@ -60,11 +60,19 @@ TEST(ScheduledPlan, ReadsBackWhatBecomesOfSavedTensors) {
 }
 
 TEST(SavedPlanText, ReadsBackEveryCodec) {
-  for (int i = 0; i <= static_cast<int>(SavedCodec::LowHighSplit); ++i) {
+  for (int i = 0; i < kSavedCodecs; ++i) {
     SavedPlan plan{.codec = static_cast<SavedCodec>(i)};
+    if (plan.codec == SavedCodec::Registered) plan.registered = byte_codec();
     if (plan.codec == SavedCodec::Frequency) plan.block = 4;
     EXPECT_EQ(saved_plan_from(saved_plan_text(plan)), plan) << saved_plan_text(plan);
   }
+}
+
+TEST(SavedPlanText, NamesARegisteredCodec) {
+  const SavedPlan plan{.codec = SavedCodec::Registered, .registered = byte_codec()};
+  EXPECT_EQ(saved_plan_text(plan), "one-byte");
+  EXPECT_EQ(saved_plan_from("one-byte"), plan);
+  EXPECT_EQ(saved_plan_from("registered"), std::nullopt) << "does not say which";
 }
 
 TEST(SavedPlanText, RefusesWhatIsNoPlan) {
@@ -100,7 +108,7 @@ TEST(ReadPlans, KeepsThePlansThatCameIntoForce) {
   EXPECT_EQ(plans_in(line(0, 100) + line(25, 110) + line(50, 120) + line(30, 100)),
             (std::vector<ScheduledPlan>{
                 {0, plan_with_batch(100)}, {25, plan_with_batch(110)}, {30, plan_with_batch(100)}}))
-      << "the run went back to step 30";
+      << "the run rolled back to step 30";
 }
 
 TEST(ReadPlans, LeavesOutATornLastLine) {

@@ -11,7 +11,7 @@
 #include "tests/telemetry/report/html_faults.h"
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/byte_size.h"
-#include "triaccel/telemetry/records/epoch_scores.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
 #include "triaccel/telemetry/report/html_text.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_heat_map.h"
@@ -58,43 +58,43 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCoded) {
+TEST(HtmlReport, ShowsSavedBytesOnlyWhereActivationsAreCompressed) {
   RunRecord run = sample_record(4);
-  EXPECT_EQ(report_of(run).find("Saved for backward"), std::string::npos);
+  EXPECT_EQ(report_of(run).find("Activations saved for backward"), std::string::npos);
   for (IntervalRecord& interval : run.metrics.intervals) {
     SavedCounts saved{.fp32_bytes = 102 << 20};
     saved.held_bytes[static_cast<std::size_t>(SavedCodec::Frequency)] = 10 << 20;
     interval.report.saved = saved;
   }
-  run.metrics.intervals.front().report.saved.reset();  // before the first look
+  run.metrics.intervals.front().report.saved.reset();  // before the first profile
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
-  EXPECT_NE(page.find("Saved for backward"), std::string::npos);
-  EXPECT_NE(page.find("10.2x less"), std::string::npos);
+  EXPECT_NE(page.find("Activations saved for backward"), std::string::npos);
+  EXPECT_NE(page.find("10.2x smaller"), std::string::npos);
 }
 
-TEST(HtmlReport, DrawsTheNoiseOfCodesWhereItWasMeasured) {
+TEST(HtmlReport, DrawsCompressionNoiseWhereItWasMeasured) {
   RunRecord run = sample_record(4);
-  const std::string title = "Noise of codes over each layer";
+  const std::string title = "Compression noise relative to each layer";
   EXPECT_EQ(report_of(run).find(title), std::string::npos);
   run.metrics.intervals[1].report.code_noise = CompressionNoise{.layers = {{0.5, 2}, {0, 0}}};
   run.metrics.intervals[3].report.code_noise = CompressionNoise{.layers = {{0.125, 2}, {0.5, 1}}};
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
   EXPECT_NE(page.find(title), std::string::npos);
-  EXPECT_NE(page.find("0.25 at first, 0.0625 at last"), std::string::npos);
+  EXPECT_NE(page.find("first 0.25, last 0.0625"), std::string::npos);
 }
 
 TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
   RunRecord run = sample_record(4);
   EXPECT_EQ(report_of(run).find("predicted blocks"), std::string::npos);
   StepReport& report = run.metrics.intervals.back().report;
-  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .predicted_away_bytes = 3 << 20};
+  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .prediction_saved_bytes = 3 << 20};
   report.predictions = {.blocks = 1000, .candidates = 400, .predicted = 312, .saved_bits = 9000};
   report.prediction_seconds = -0.0025;
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
-  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less a pass, 2.50 ms more"),
+  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less per pass, 2.50 ms more"),
             std::string::npos);
 }
 
@@ -121,18 +121,19 @@ TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
   EXPECT_EQ(first_fault(html), "");
   for (const char* part :
        {"Precision of each layer", "Largest eigenvalue of each layer (Hessian)",
-        "Learning-rate factor of each layer", "Learning-rate factor of the batch",
+        "Learning-rate scale of each layer", "Learning-rate scale of the batch size",
         "Efficiency score of each epoch", "The score rises:", "fp16 50 % of the time",
-        "curvature probes", "of one forward pass", "reserved"})
+        "curvature probes", "faint: micro-batch", "reserved"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   const std::string plain = report_of(sample_record(5));
-  for (const char* part : {"Largest eigenvalue", "Learning-rate factor", "Efficiency score"})
+  for (const char* part : {"Largest eigenvalue", "Learning-rate scale", "Efficiency score"})
     EXPECT_EQ(plain.find(part), std::string::npos) << part;
 }
 
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
   RunRecord run = sample_record(5);
-  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures: 99.75 % found"), std::string::npos);
+  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"),
+            std::string::npos);
   run.summary->graph_replays = run.summary->graph_captures = 0;
   EXPECT_EQ(report_of(run).find("captures"), std::string::npos);
 }
@@ -281,14 +282,14 @@ TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
   run.metrics.intervals[0].report.code_noise =
       CompressionNoise{.code_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
   for (std::size_t i : {0, 2}) {
-    run.metrics.intervals[i].report.saved = SavedCounts{.predicted_away_bytes = 30};
+    run.metrics.intervals[i].report.saved = SavedCounts{.prediction_saved_bytes = 30};
     run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};
   }
   const RunSummary outcome = outcome_of(run);
   EXPECT_EQ(outcome.code_noise, 0.125);
   EXPECT_EQ(outcome.code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
   EXPECT_EQ(outcome.predictions, (PredictionCounts{.blocks = 20, .predicted = 6}));
-  EXPECT_EQ(outcome.predicted_away_bytes, 30);
+  EXPECT_EQ(outcome.prediction_saved_bytes, 30);
 }
 
 TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {

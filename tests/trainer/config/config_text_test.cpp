@@ -4,7 +4,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/trainer/config/config_fields.h"
 #include "triaccel/trainer/config/run_schedule.h"
 #include "triaccel/trainer/loop/run_parts.h"
 #include "triaccel/trainer/loop/run_progress.h"
@@ -72,8 +71,27 @@ TEST(ApplyOverride, TellsASwitchFromANumberOfTheSameName) {
   EXPECT_EQ(config.control.batch, "off");
   EXPECT_EQ(config.train.batch, 64);
   EXPECT_EQ(resolved(config).control.batch, "off");
-  apply_override(config, "batch=seven");
-  EXPECT_THROW(resolved(config), UsageError) << "no such switch";
+  EXPECT_THROW(apply_override(config, "batch=seven"), UsageError) << "no such switch";
+}
+
+TEST(ApplyToml, TakesNamesOfEarlierVersions) {
+  RunConfig config;
+  apply_toml(config, "[activations]\nkeep = \"coded\"\nlook_every = 7\n", "run.toml");
+  EXPECT_EQ(config.activations.keep, "compressed");
+  EXPECT_EQ(config.activations.profile_every, 7);
+  apply_override(config, "look_every=8");
+  EXPECT_EQ(config.activations.profile_every, 8);
+  EXPECT_NE(to_toml(config).find("keep = \"compressed\""), std::string::npos);
+  EXPECT_EQ(to_toml(config).find("look_every"), std::string::npos);
+}
+
+// A change here refuses the checkpoints of earlier versions.
+TEST(ConfigHash, IsThatOfEarlierVersions) {
+  RunConfig config;
+  for (const char* set : {"model.name=lenet5", "train_samples=512", "train.batch=32", "steps=12",
+                          "device=cpu", "threads=1", "activations.keep=coded"})
+    apply_override(config, set);
+  EXPECT_EQ(config_hash(resolved(config)), 0xa7721856685c070bu);
 }
 
 TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
@@ -121,8 +139,8 @@ TEST(Resolved, RefusesWhatOnlyTheControlLoopCanDoWhereThereIsNone) {
 
 TEST(Resolved, NamesTheFlagOfABatchThatIsSmallerThanTheSmallest) {
   RunConfig config;
-  config.control.smallest_batch = 16;
-  config.control.largest_batch = 8;
+  config.control.batch_rules.smallest = 16;
+  config.control.batch_rules.largest = 8;
   try {
     resolved(config);
     FAIL();
@@ -138,7 +156,7 @@ TEST(Resolved, RefusesALargestBatchBelowTheFirst) {
     config.train.batch = batch;
     config.train.accumulate = 2;
     config.control.batch = mode;
-    config.control.largest_batch = largest;
+    config.control.batch_rules.largest = largest;
     try {
       resolved(config);
       return std::string();
@@ -262,11 +280,9 @@ TEST(Resolved, RefusesTwoHundredBrokenConfigurations) {
     }
   }
   // Misspelt keys and syntax errors, each with its line.
-  RunConfig sound;
   std::vector<std::string> keys;
-  visit_config(sound, [&](const ConfigField& field, auto&) {
-    keys.push_back(std::string("[") + field.table + "]\n" + field.key);
-  });
+  for (const Option& option : all_options())
+    keys.push_back(text("[", option.table, "]\n", option.key));
   for (std::size_t i = 0; refused < 200; ++i) {
     const std::string key = keys[i % keys.size()];
     const std::string toml = i < keys.size()       ? key + "x = 1\n"

@@ -1,4 +1,4 @@
-#include "triaccel/trainer/int8/int8_run.h"
+#include "triaccel/trainer/int8/int8_engine.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,9 @@
 #include "triaccel/int8/training/step_memory.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/config/int8_options.h"
-#include "triaccel/trainer/int8/int8_training.h"
 #include "triaccel/trainer/int8/int8_weights.h"
 #include "triaccel/trainer/loop/run_directory.h"
-#include "triaccel/trainer/loop/training_loop.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {
@@ -34,10 +33,8 @@ RunConfig patches_run(std::int64_t bp_layers) {
 }
 
 RunSummary trained(const RunConfig& config, const std::filesystem::path& folder,
-                   TrainingHooks hooks = {}) {
-  std::filesystem::create_directories(folder);
-  if (!holds_run(folder)) write_run_config(folder, config);
-  return train_int8_in(folder, config, hooks);
+                   const TrainingHooks& hooks = {}) {
+  return holds_run(folder) ? resume_run(folder, hooks) : start_run(config, folder, hooks);
 }
 
 int8::State first_state(const RunConfig& config) {
@@ -137,7 +134,7 @@ TEST(Int8Run, EndsTheSameWhenItWasInterrupted) {
   EXPECT_EQ(trained(config, cut.path).status, "finished");
   EXPECT_EQ(final_state(config, cut.path), final_state(config, whole.path));
   EXPECT_EQ(read_slopes(cut.path), read_slopes(whole.path));
-  EXPECT_EQ(evaluate_int8_run(cut.path, config).accuracy,
+  EXPECT_EQ(evaluate_run(cut.path).accuracy,
             read_summary(whole.path / kSummaryFile).accuracy / 100);
 }
 
@@ -146,7 +143,7 @@ TEST(Int8Run, StartsFromWeightsOfAnotherRun) {
   RunConfig config = patches_run(/*bp_layers=*/5);
   const RunSummary summary = trained(config, folder.path);
   config.model.init_from = (folder.path / kInt8WeightsFile).string();
-  EXPECT_EQ(100 * evaluate_int8_weights(config).accuracy, summary.accuracy);
+  EXPECT_EQ(100 * evaluate_weights(config).accuracy, summary.accuracy);
 }
 
 TEST(Int8Run, RefusesWeightsWithoutExponents) {
@@ -162,7 +159,7 @@ TEST(Int8Run, RefusesWeightsWithoutExponents) {
 TEST(Int8Run, RefusesNetworksWithoutAnIntegerForm) {
   RunConfig config = patches_run(/*bp_layers=*/1);
   config.model.name = "resnet18";
-  EXPECT_THROW(evaluate_int8_weights(config), UsageError);
+  EXPECT_THROW(evaluate_weights(config), UsageError);
 }
 
 }  // namespace

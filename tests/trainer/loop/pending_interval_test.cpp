@@ -1,4 +1,4 @@
-#include "triaccel/trainer/loop/pending_interval.h"
+#include "triaccel/trainer/loop/run_progress.h"
 
 #include <gtest/gtest.h>
 

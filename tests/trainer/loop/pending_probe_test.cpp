@@ -1,4 +1,4 @@
-#include "triaccel/trainer/loop/pending_probe.h"
+#include "triaccel/trainer/loop/curvature_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -120,7 +120,7 @@ TEST(Train, CallsBestWhatWasBestOnTheHeldOutSamplesUpToTheLastEpoch) {
 
 TEST(Train, TakesALargestBatchBelowTheUsualSmallest) {
   RunConfig config = digits_run();
-  config.train.batch = config.control.largest_batch = 4;
+  config.train.batch = config.control.batch_rules.largest = 4;
   config.train.steps = 3;
   EXPECT_EQ(train(make_model({.name = "lenet5", .input_channels = 1, .image_size = 28}), config)
                 .batch_largest,
@@ -278,14 +278,14 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   config.train.control_interval = 2;
   config.activations.keep = "coded";
   config.activations.ratio = 24;  // codes whose noise is answered
-  config.activations.look_every = 3;
+  config.activations.profile_every = 3;
   config.activations.prediction = "auto";
   config.device.threads = 1;
   const ScratchFolder scratch;
   Recorder whole;
   const RunSummary summary = start_run(config, scratch.path / "whole", {.sinks = {&whole}});
   EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
-  EXPECT_TRUE(whole.noticed("bits follow the noise of each layer"));
+  EXPECT_TRUE(whole.noticed("bit widths follow the noise of each layer"));
   EXPECT_GE(noise_of(whole).size(), 2u);
   EXPECT_EQ(summary.code_noise_by_layer, noise_of(whole).back().shares());
   for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet

@@ -38,16 +38,13 @@ TEST(GradientQuality, IsExactWhereNothingIsLost) {
   EXPECT_TRUE(std::isnan(judge.judge(kept("coded"), 1).bias)) << "one draw has no other beside it";
 }
 
-// At 12 times less, less than a quarter of the error of ActNN's codec, without bias. The cosine at
-// 10 times less is 0.998 once a network is trained (bench/records/*_fdsr_gradients); the gradient
-// of fresh weights is smaller beside its noise.
-TEST(GradientQuality, OfCodedActivationsIsFarBetterThanOfActnnsCodec) {
+// The cosine at 10 times less is 0.998 once a network is trained
+// (bench/records/*_fdsr_gradients); the gradient of initial weights is small relative to its noise.
+TEST(GradientQuality, OfCompressedActivationsIsCloseToExact) {
   constexpr std::int64_t kDraws = 4;
   GradientJudge judge(judged_run());
-  const GradientQuality actnn = judge.judge(kept("actnn"), kDraws);
   const GradientQuality twelve = judge.judge(kept("coded", 12), kDraws);
   EXPECT_GE(twelve.held_ratio, 12);
-  EXPECT_LT(twelve.error, actnn.error / 4);
   EXPECT_LT(std::abs(twelve.bias), 0.002);
   const GradientQuality ten = judge.judge(kept("coded", 10), kDraws);
   EXPECT_GE(ten.held_ratio, 10);

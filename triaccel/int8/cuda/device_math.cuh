@@ -46,7 +46,7 @@ __device__ inline std::uint32_t warp_largest(std::uint32_t value) {
 
 __device__ inline std::uint32_t larger(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
 
-/// Whether a minus stream takes the shift of its plus stream.
+/// Whether a minus stream shares the shift of its plus stream.
 __device__ inline bool takes_plus_shift(const StepArguments& step, std::int32_t stream) {
   return step.shared_shifts && stream == 1;
 }

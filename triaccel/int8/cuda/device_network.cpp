@@ -2,7 +2,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8::cuda {
 namespace {
@@ -60,9 +60,9 @@ Divider make_divider(std::int32_t by) {
 DeviceNetwork make_device_network(const Network& network, std::int32_t boundary,
                                   std::int32_t streams, bool backpropagates) {
   const std::int32_t features = network.feature_layers();
-  require(!backpropagates || boundary >= features, "make_device_network",
-          "on a CUDA device backpropagation ends at the first linear layer, number ", features,
-          "; got a boundary of ", boundary, ": use the CPU, or more zeroth-order layers");
+  require(!backpropagates || boundary >= features, "--bp-layers",
+          "on a CUDA device only linear layers support backpropagation, from layer ", features,
+          " on; got layer ", boundary, ": use --device cpu or fewer layers with backpropagation");
   DeviceNetwork out;
   out.count = network.layer_count();
   out.features = features;

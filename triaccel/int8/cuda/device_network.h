@@ -7,8 +7,8 @@
 
 namespace triaccel::int8::cuda {
 
-/// Division of numbers below 2^31 by one that the host knows (Granlund and Montgomery, 1994). The
-/// compiler would divide by an unknown number with the help of floating-point reciprocals.
+/// Division of numbers below 2^31 by a divisor known to the host (Granlund and Montgomery, 1994).
+/// For an unknown divisor the compiler would use floating-point reciprocals.
 struct Divider {
   std::uint32_t by = 1;
   std::uint32_t factor = 1;
@@ -39,10 +39,10 @@ struct DeviceLayer {
   std::int64_t weights = 0;    // offset among all weights
   std::int64_t weight_count = 0;
   std::int64_t panel = 0;       // offset of its first panel
-  std::int64_t panel_size = 0;  // from one stream's panel to the next; 0: all share one
+  std::int64_t panel_size = 0;  // stride between panels of streams; 0: shared
   Divider by_depth = {};
 
-  // Backpropagated layers: bytes a sample takes before this layer's, and sums before its gradient.
+  // Backpropagated layers: offsets of a sample's bytes and of the gradient sums.
   bool backpropagated = false;
   std::int64_t kept = 0;
   std::int64_t error = 0;
@@ -53,7 +53,7 @@ struct DeviceLayer {
   std::int32_t tiles_across = 0;
   Divider by_tiles_across = {};
 
-  // How the input lies in shared memory: rows of `row_run` values, an image in a border of zeros.
+  // Layout of the input in shared memory: rows of `row_run` values, images with a zero border.
   std::int32_t row_run = 0;
   std::int32_t placed_stride = 0;
   std::int32_t placed_start = 0;
@@ -61,7 +61,7 @@ struct DeviceLayer {
   Divider by_row_run = {};
 
   // Rows of a feature layer's product in shared memory.
-  std::int32_t patch_stride = 0;  // an odd number of 16 bytes, so that rows meet no bank twice
+  std::int32_t patch_stride = 0;  // an odd multiple of 16 bytes, to avoid bank conflicts
   Divider by_patch_words = {};
   Divider by_patch_vectors = {};
 
@@ -81,8 +81,8 @@ struct DeviceNetwork {
   std::int32_t boundary = 0;  // layers below are perturbed, the others backpropagated
   std::int32_t streams = 0;
   std::int64_t panel_bytes = 0;
-  std::int64_t kept_bytes = 0;   // a sample
-  std::int64_t error_bytes = 0;  // a sample
+  std::int64_t kept_bytes = 0;   // per sample
+  std::int64_t error_bytes = 0;  // per sample
   std::int64_t gradient_count = 0;
   std::int32_t gradient_tiles = 0;
 };
@@ -91,9 +91,8 @@ struct DeviceNetwork {
 inline constexpr std::int32_t kTileChannels = 16;
 inline constexpr std::int32_t kTileInputs = 64;
 
-/// `streams`: passes over the batch that run side by side, each with panels of its own where a
-/// layer is perturbed. Throws UsageError where backpropagation would reach a convolution or point
-/// layer.
+/// `streams`: concurrent passes over the batch, each with its own panels where a layer is
+/// perturbed. Throws UsageError if backpropagation would reach a convolution or point layer.
 DeviceNetwork make_device_network(const Network& network, std::int32_t boundary,
                                   std::int32_t streams, bool backpropagates);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
-/// Hands out one block of memory in order.
+/// Bump allocator over one block of memory.
 struct Cursor {
   std::int8_t* memory = nullptr;
   std::int64_t used = 0;
@@ -26,10 +26,11 @@ struct Cursor {
 };
 
 void check(const Network& network, std::int32_t batch_size, const StepOptions& options) {
-  const char* who = "DeviceSteps";
-  require(batch_size > 0 && batch_size <= 65535, who, "1 to 65535 samples, got ", batch_size);
+  const char* who = "--device cuda";
+  require(batch_size > 0 && batch_size <= 65535, who,
+          "the batch must have 1 to 65535 samples, got ", batch_size);
   require(options.exponents == Exponents::PerSample, who,
-          "a CUDA device has exponents per sample only; use the CPU for the paper's");
+          "CUDA supports only exponents per sample; use --device cpu for exponents per tensor");
   const std::int32_t most = most_backward_samples(network, boundary_of(network, options));
   require(batch_size <= most, who, "gradients of the last ", options.bp_layers,
           " layers fit int32 up to a batch of ", most, ", got ", batch_size);
@@ -41,7 +42,7 @@ std::int64_t shared_memory_limit() {
   check_cuda(cudaGetDevice(&device), "DeviceSteps");
   check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
              "DeviceSteps");
-  return bytes - 1024;  // for what kernels declare themselves
+  return bytes - 1024;  // for static shared memory of kernels
 }
 
 void copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind,
@@ -80,8 +81,8 @@ DeviceSteps::DeviceSteps(const Network& network, std::int32_t batch_size,
     if (step_.network.layers[l].kind == LayerKind::Points)
       point_bytes = std::max(point_bytes, point_layer_bytes(step_.network.layers[l]));
   }
-  require(point_bytes <= limit, "DeviceSteps", "a tile of points takes ", point_bytes,
-          " bytes of shared memory, a block of this device has ", limit, "; use the CPU");
+  require(point_bytes <= limit, "--device cuda", "a tile of points takes ", point_bytes,
+          " bytes of shared memory, but a block has only ", limit, "; use --device cpu");
   if (point_bytes > 0) reserve_point_memory(point_bytes);
   lay_out(nullptr);
 }
@@ -139,7 +140,7 @@ void DeviceSteps::upload(const State& state, cudaStream_t stream) {
   copy(step_.exponents, state.exponents.data(),
        static_cast<std::int64_t>(state.exponents.size() * sizeof(std::int32_t)),
        cudaMemcpyHostToDevice, stream);
-  // Steps write panels without their padding, which must be zeros.
+  // Steps do not write the padding of panels, which must be zero.
   check_cuda(
       cudaMemsetAsync(step_.panels, 0, static_cast<std::size_t>(step_.network.panel_bytes), stream),
       "DeviceSteps");
@@ -168,7 +169,7 @@ void DeviceSteps::enqueue(std::int32_t samples, cudaStream_t stream) const {
   require(samples > 0 && samples <= step_.batch, "DeviceSteps::enqueue", "1 to ", step_.batch,
           " samples, got ", samples);
   StepArguments step = step_;
-  step.batch = samples;  // fewer than memory was laid out for: every part of it is a prefix
+  step.batch = samples;  // may be fewer than the layout: every buffer is used as a prefix
   launch_prepare(step, stream);
   for (std::int32_t l = 0; l < step.network.features; ++l) {
     if (step.network.layers[l].kind == LayerKind::Points) launch_point_layer(step, l, stream);

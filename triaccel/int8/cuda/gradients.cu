@@ -36,7 +36,7 @@ __device__ std::int32_t byte_of(std::uint32_t word, int j) {
   return static_cast<std::int8_t>(word >> (8 * j));
 }
 
-/// Errors of one sample brought to the exponent that all samples' products share.
+/// Errors of one sample, rescaled to the common exponent of all samples' products.
 __device__ std::uint32_t aligned_errors(std::uint32_t errors, std::int32_t drop) {
   if (drop <= 0) return errors;
   std::uint32_t out = 0;

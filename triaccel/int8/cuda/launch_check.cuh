@@ -15,11 +15,11 @@ inline void check_cuda(cudaError_t status, std::string_view who) {
     throw std::runtime_error(text("[", who, "] CUDA: ", cudaGetErrorString(status)));
 }
 
-/// Reports a launch that was refused; what fails while running appears at a later call.
+/// Reports launch errors; asynchronous errors appear at a later call.
 inline void check_launch(std::string_view who) { check_cuda(cudaGetLastError(), who); }
 
-/// Lets blocks of a kernel take so much shared memory, or what others have asked for before:
-/// networks of several sizes may live side by side.
+/// Raises the shared-memory limit of a kernel; never lowers it, since networks of several sizes may
+/// coexist.
 template <typename Kernel>
 void raise_shared_memory(Kernel* kernel, std::int32_t bytes, std::string_view who) {
   cudaFuncAttributes now = {};

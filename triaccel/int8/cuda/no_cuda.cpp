@@ -1,13 +1,12 @@
 #include "triaccel/base/error.h"
 #include "triaccel/int8/cuda/device_steps.h"
 
-// Stands in for device_steps.cu where the build has no nvcc.
+// Replaces device_steps.cu in builds without CUDA.
 namespace triaccel::int8::cuda {
 namespace {
 
 [[noreturn]] void no_cuda() {
-  throw UsageError(
-      "[DeviceSteps] this build has no CUDA back end; configure with -DTRIACCEL_CUDA=ON");
+  throw UsageError("[--device] this build has no CUDA support; configure with -DTRIACCEL_CUDA=ON");
 }
 
 }  // namespace

@@ -8,15 +8,15 @@
 namespace triaccel::int8::cuda {
 namespace {
 
-// A block takes kPoints points of one sample and stream through a layer, kChannels at a time; a
-// thread 8 points by 4 channels of them.
+// A block processes kPoints points of one sample and stream, kChannels channels at a time; a thread
+// 8 points by 4 channels.
 constexpr int kThreads = 256;
 constexpr std::int32_t kPoints = 128;
 constexpr std::int32_t kChannels = 64;
 constexpr int kLines = 16;  // threads along either side of a tile
 constexpr std::int32_t kLowest = -2147483647 - 1;
 
-/// What a block works on.
+/// The work of a block.
 struct PointTile {
   std::int32_t sample;
   std::int32_t stream;

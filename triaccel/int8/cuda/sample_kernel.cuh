@@ -3,8 +3,8 @@
 #include "triaccel/int8/cuda/device_math.cuh"
 #include "triaccel/int8/cuda/launches.h"
 
-// Stages of the kernel that brings one sample through convolutions and linear layers, each done by
-// all threads of a block on shared memory. The caller synchronises between them.
+// Stages of the kernel that processes one sample through convolutions and linear layers, each
+// executed by all threads of a block in shared memory. The caller synchronizes between them.
 namespace triaccel::int8::cuda {
 
 inline constexpr int kSampleThreads = 512;
@@ -24,13 +24,13 @@ __device__ inline void clear_bytes(std::int8_t* bytes, std::int32_t count) {
     words[i] = make_int4(0, 0, 0, 0);
 }
 
-/// Where value i of a layer's input lies.
+/// Address of value i of a layer's input.
 __device__ inline std::int32_t placed_at(const DeviceLayer& layer, std::int32_t i) {
   const std::int32_t row = layer.by_row_run(i);
   return layer.placed_start + row * layer.placed_stride + i - row * layer.row_run;
 }
 
-/// The largest |sum| of each stream a thread has seen, joined over the block.
+/// Block-wide maximum |sum| of each stream.
 __device__ inline void join_largest(const std::uint32_t (&seen)[kMostStreams],
                                     std::uint32_t* largest) {
 #pragma unroll
@@ -47,8 +47,8 @@ __device__ inline void note_largest(std::uint32_t (&seen)[kMostStreams], std::in
     if (s == stream) seen[s] = larger(seen[s], value);
 }
 
-/// How far from a patch's first value its k-th lies in the image. Beyond the kernel any value will
-/// do: the weights there are zeros.
+/// Offset of the k-th value of a patch in the image. Values beyond the kernel are irrelevant, since
+/// their weights are zero.
 __device__ inline void fill_offsets(const DeviceLayer& layer, std::uint16_t* offsets) {
   for (std::int32_t k = static_cast<std::int32_t>(threadIdx.x); k < layer.panel_stride;
        k += kSampleThreads) {
@@ -168,7 +168,7 @@ __device__ inline void convolve(const StepArguments& step, const SampleLayout& l
   join_largest(seen, memory.largest);
 }
 
-/// Sums of a linear layer for all streams; a warp takes four outputs at a time.
+/// Sums of a linear layer for all streams; a warp computes four outputs at a time.
 __device__ inline void multiply(const StepArguments& step, const SampleLayout& layout,
                                 std::int32_t l, const SampleMemory& memory) {
   const DeviceLayer& layer = step.network.layers[l];

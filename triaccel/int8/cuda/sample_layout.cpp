@@ -2,7 +2,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/int8/cuda/launches.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8::cuda {
 namespace {
@@ -32,8 +32,8 @@ SampleLayout sample_layout(const DeviceNetwork& network, std::int64_t limit) {
     sums = std::max(sums, padded_depth(network.streams * layer.outputs * 4));
     if (layer.kind == LayerKind::Convolution) offsets = std::max(offsets, 2 * layer.panel_stride);
   }
-  require(layout.placed_stride < 65536, "sample_layout", "an input of ", layout.placed_stride,
-          " bytes is too large for one block of a CUDA device; use the CPU");
+  require(layout.placed_stride < 65536, "--device cuda", "an input of ", layout.placed_stride,
+          " bytes is too large for one block of a CUDA device; use --device cpu");
   layout.sums = network.streams * layout.placed_stride;
   layout.offsets = layout.sums + sums;
   layout.errors = layout.offsets + offsets;
@@ -41,8 +41,8 @@ SampleLayout sample_layout(const DeviceNetwork& network, std::int64_t limit) {
   for (layout.streams_together = network.streams;; --layout.streams_together) {
     layout.bytes = layout.patches + patch_bytes(network, layout.streams_together);
     if (layout.bytes <= limit) return layout;
-    require(layout.streams_together > 1, "sample_layout", "a sample takes ", layout.bytes,
-            " bytes of shared memory, a block of this device has ", limit, "; use the CPU");
+    require(layout.streams_together > 1, "--device cuda", "a sample takes ", layout.bytes,
+            " bytes of shared memory, but a block has only ", limit, "; use --device cpu");
   }
 }
 

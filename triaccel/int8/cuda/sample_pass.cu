@@ -9,7 +9,7 @@
 namespace triaccel::int8::cuda {
 namespace {
 
-/// What the threads of a block agree on.
+/// State shared by the threads of a block.
 struct SampleShared {
   std::uint32_t largest[kMostStreams];
   std::int32_t shift[kMostStreams];
@@ -18,7 +18,7 @@ struct SampleShared {
   std::int32_t error_exponent;
 };
 
-/// Chooses the shift of each stream from its largest |sum|, and moves its exponent.
+/// Chooses the shift of each stream from its largest |sum| and updates its exponent.
 __device__ void choose_shifts(const StepArguments& step, std::int32_t l,
                               const std::uint32_t* largest, SampleShared& shared) {
   const auto stream = static_cast<std::int32_t>(threadIdx.x);
@@ -41,7 +41,7 @@ __device__ void place_sums(const StepArguments& step, const SampleLayout& layout
   }
 }
 
-/// The sample itself as the first layer's input. Streams of a linear layer read one each.
+/// Copies the sample to the first layer's input; a linear layer has one copy per stream.
 __device__ void place_sample(const StepArguments& step, const SampleLayout& layout,
                              std::int8_t* placed) {
   const DeviceLayer& layer = step.network.layers[0];
@@ -54,7 +54,7 @@ __device__ void place_sample(const StepArguments& step, const SampleLayout& layo
   }
 }
 
-/// Where point layers have run: their sums as the first linear layer's input.
+/// After point layers: converts their sums to the first linear layer's input.
 __device__ void place_points(const StepArguments& step, const SampleLayout& layout,
                              const SampleMemory& memory, SampleShared& shared) {
   const auto sample = static_cast<std::int32_t>(blockIdx.x);
@@ -70,7 +70,7 @@ __device__ void place_points(const StepArguments& step, const SampleLayout& layo
              memory.placed);
 }
 
-/// Keeps the input of a backpropagated layer.
+/// Saves the input of a backpropagated layer.
 __device__ void keep_input(const StepArguments& step, const SampleLayout& layout, std::int32_t l,
                            const SampleMemory& memory, SampleShared& shared) {
   const DeviceLayer& layer = step.network.layers[l];
@@ -83,7 +83,7 @@ __device__ void keep_input(const StepArguments& step, const SampleLayout& layout
   if (threadIdx.x == 0) shared.kept_exponent[l] = shared.exponent[step.backprop];
 }
 
-/// Loss of each stream, by a warp each, and the error to propagate.
+/// Loss of each stream (one warp each) and the error to propagate.
 __device__ void take_losses(const StepArguments& step, const SampleMemory& memory,
                             SampleShared& shared, std::int8_t* error) {
   const auto stream = static_cast<std::int32_t>(threadIdx.x) / 32;
@@ -110,7 +110,7 @@ __device__ void take_losses(const StepArguments& step, const SampleMemory& memor
   if (lane == 0) shared.error_exponent = kLossErrorExponent;
 }
 
-/// Hands a layer's error to the gradient, with the exponent of error · input.
+/// Stores a layer's error for the gradient, with the exponent of error · input.
 __device__ void keep_error(const StepArguments& step, std::int32_t l, const std::int8_t* error,
                            const SampleShared& shared) {
   const DeviceLayer& layer = step.network.layers[l];
@@ -129,7 +129,7 @@ __device__ void keep_error(const StepArguments& step, std::int32_t l, const std:
     atomicMax(&step.common_exponent[l], exponent);
 }
 
-/// Sums of Wᵀ · error: a warp takes every kSampleWarps-th output, a lane four inputs at a time.
+/// Sums of Wᵀ · error: a warp processes every kSampleWarps-th output, a lane four inputs at a time.
 __device__ void sum_input_error(const StepArguments& step, std::int32_t l, const std::int8_t* error,
                                 std::int32_t* sums) {
   const DeviceLayer& layer = step.network.layers[l];
@@ -151,7 +151,7 @@ __device__ void sum_input_error(const StepArguments& step, std::int32_t l, const
   }
 }
 
-/// The error behind the ReLU of the layer before `l`.
+/// The error after the ReLU of the layer before `l`.
 __device__ void requantise_error(const StepArguments& step, std::int32_t l,
                                  const std::int32_t* sums, std::int32_t shift, std::int8_t* to) {
   const DeviceLayer& layer = step.network.layers[l];

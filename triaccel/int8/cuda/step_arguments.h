@@ -10,27 +10,27 @@ namespace triaccel::int8::cuda {
 
 inline constexpr std::int32_t kMostStreams = 3;
 
-/// What a step leaves in device memory.
+/// Result of a step in device memory.
 struct DeviceStepResult {
   std::int64_t loss[kMostStreams];  // of the plus, minus and clean pass over the batch, 2^-16 bit
   std::int32_t correct[kMostStreams];
   std::int32_t slope;  // of plus - minus, see loss_slope
 };
 
-/// What changes from step to step.
+/// Values that change between steps.
 struct DeviceProgress {
   std::uint64_t step;  // steps done
-  std::uint64_t now;   // the one that runs
+  std::uint64_t now;   // the current one
   std::int32_t rate_exponent;
   std::int32_t gradient_bits;
 };
 
-/// What the kernels of a step read and write; all pointers are to device memory.
+/// Arguments of the kernels of a step; all pointers are to device memory.
 struct StepArguments {
   DeviceNetwork network = {};
   std::int32_t batch = 0;
   std::int32_t input_exponent = 0;
-  std::int32_t backprop = -1;  // the stream whose activations are kept
+  std::int32_t backprop = -1;  // the stream whose activations are saved
   bool shared_shifts = true;
   bool updates_head = true;
   UpdateRounding rounding = UpdateRounding::Stochastic;
@@ -42,19 +42,19 @@ struct StepArguments {
 
   DeviceProgress* progress = nullptr;
   std::int8_t* weights = nullptr;
-  std::int32_t* exponents = nullptr;  // one a layer
+  std::int32_t* exponents = nullptr;  // one per layer
   std::int8_t* inputs = nullptr;
   std::int32_t* labels = nullptr;
 
   std::int8_t* panels = nullptr;
-  std::int32_t* point_sums[2] = {};         // [sample][stream][point][channel], by turns
+  std::int32_t* point_sums[2] = {};         // [sample][stream][point][channel], double-buffered
   std::int8_t* kept = nullptr;              // inputs of the backpropagated layers
   std::int8_t* errors = nullptr;            // of their outputs
   std::int32_t* error_exponents = nullptr;  // [layer][sample], of error · input
   std::int32_t* gradients = nullptr;
 
-  // Cleared when a step begins: first those that start from zero, then those that start from the
-  // lowest number.
+  // Reset at the start of a step: first those initialized to zero, then those initialized to the
+  // lowest value.
   DeviceStepResult* result = nullptr;
   std::uint32_t* largest = nullptr;           // [point layer][sample][stream]: |sum|
   std::uint32_t* gradient_largest = nullptr;  // [layer]: |sum|

@@ -14,8 +14,8 @@ __device__ inline std::uint64_t warp_sum(std::uint64_t value) {
   return value;
 }
 
-/// A sample's logits, a class a lane; each function is called by all lanes of a warp and gives what
-/// its namesake in cross_entropy.h does.
+/// A sample's logits, one class per lane; each function is called by all lanes of a warp and
+/// matches its namesake in cross_entropy.h.
 struct WarpLogits {
   const std::int32_t* values;
   std::int32_t classes;

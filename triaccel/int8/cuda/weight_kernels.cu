@@ -13,12 +13,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int32_t kLowest = -2147483647 - 1;
 
-/// Eight neighbouring weights of one layer, which share a block of random numbers.
+/// Eight adjacent weights of one layer that share a block of random numbers.
 struct WeightBlock {
   std::int64_t block;  // index / 8
   std::int32_t layer;  // -1: none, a gap between layers
   std::int64_t first;  // of the first weight in its layer
-  std::int32_t count;  // weights that are the layer's
+  std::int32_t count;  // weights belonging to the layer
   union {
     uint2 words;
     std::int8_t values[8];
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i == 0) step.progress->now = now;
   const std::int64_t all = std::int64_t{gridDim.x} * kThreads;
   auto* zeroed = reinterpret_cast<std::uint32_t*>(step.result);
-  // Unrolling would divide to know how often.
+  // Unrolling would need a division for the trip count.
 #pragma unroll 1
   for (std::int64_t word = i; word < step.zeroed_words; word += all) zeroed[word] = 0;
 #pragma unroll 1
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     pack_block(step, weights, random_key(step.seed, RandomStream::Perturbation, now));
 }
 
-/// What a step takes off a zeroth-order layer's weight; `z` times the slope.
+/// Update of a zeroth-order layer's weight: `z` times the slope.
 __device__ std::int32_t noise_step(const StepArguments& step, std::int32_t z,
                                    std::uint32_t random) {
   const std::int32_t shift = step.progress->rate_exponent;
@@ -104,7 +104,7 @@ __device__ std::int32_t noise_step(const StepArguments& step, std::int32_t z,
                                                            : round_stochastic(z, shift, random);
 }
 
-/// What a step takes off a backpropagated layer's weight.
+/// Update of a backpropagated layer's weight.
 __device__ std::int32_t gradient_step(const StepArguments& step, std::int32_t gradient,
                                       std::int32_t shift, std::uint32_t random) {
   if (step.rounding == UpdateRounding::PseudoStochastic || shift == 0)
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kThreads)
     atomicAdd(&step.saturated[weights.layer], saturated);
 }
 
-/// Halves the layers whose weights outgrow their grid.
+/// Halves the mantissas of layers with too many saturated weights.
 __global__ void __launch_bounds__(kThreads)
     widen_kernel(const __grid_constant__ StepArguments step) {
   const std::int64_t i = thread_index();

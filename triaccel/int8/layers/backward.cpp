@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/layers/layer_gradient.h"
 #include "triaccel/int8/layers/layer_sums.h"
 #include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/training/cross_entropy.h"
@@ -12,8 +11,8 @@
 namespace triaccel::int8 {
 namespace {
 
-/// Gradients up to this size are summed once and held; larger ones are summed twice, row by row,
-/// first for their largest value and then for the update.
+/// Gradients up to this size are computed once and stored; larger ones are computed twice, row by
+/// row: for their maximum and for the update.
 constexpr std::int64_t kHeldGradientBytes = 65536;
 
 std::int64_t gradient_rows(const Layer& layer, std::int32_t workers) {
@@ -21,7 +20,7 @@ std::int64_t gradient_rows(const Layer& layer, std::int32_t workers) {
   return held ? layer.out_channels : workers;
 }
 
-/// One layer's turn.
+/// State of one layer's backward pass.
 struct LayerTurn {
   State& state;
   const Backward& job;
@@ -43,7 +42,7 @@ struct LayerTurn {
   }
 };
 
-/// The error of the layer's input, that is of the layer before, behind its ReLU.
+/// The error of the layer's input, i.e. of the previous layer after its ReLU.
 void pass_error_on(const LayerTurn& turn, const BackwardMemory& memory, Arena& arena,
                    std::int8_t* to, std::int32_t* to_exponents) {
   const ArenaScope scope(arena);
@@ -82,8 +81,8 @@ void pass_error_on(const LayerTurn& turn, const BackwardMemory& memory, Arena& a
   });
 }
 
-/// Brings the samples' products error · input to the largest exponent among them, by rounding the
-/// errors, so that they can be summed.
+/// Rescales the errors to the largest exponent of error · input over all samples, so that the
+/// products can be summed.
 void align_errors(const LayerTurn& turn) {
   const std::int64_t outputs = turn.layer.outputs();
   const auto exponent_of = [&](std::int32_t b) {
@@ -114,20 +113,20 @@ void sum_gradient_row(const LayerTurn& turn, std::int32_t channel, std::int32_t*
       add_gradient_row(layer, channel, turn.sample(b), row);
     return;
   }
-  std::int32_t waiting = -1;  // samples in pairs: half the passes over the row
+  std::int32_t pending = -1;  // process samples in pairs: half the passes over the row
   for (std::int32_t b = 0; b < turn.job.samples; ++b) {
     const SampleError sample = turn.sample(b);
     if (sample.error[channel] == 0) continue;
-    if (waiting < 0) {
-      waiting = b;
+    if (pending < 0) {
+      pending = b;
       continue;
     }
-    const SampleError before = turn.sample(waiting);
+    const SampleError before = turn.sample(pending);
     add_two_scaled(before.input, before.error[channel], sample.input, sample.error[channel],
                    layer.depth(), row);
-    waiting = -1;
+    pending = -1;
   }
-  if (waiting >= 0) add_gradient_row(layer, channel, turn.sample(waiting), row);
+  if (pending >= 0) add_gradient_row(layer, channel, turn.sample(pending), row);
 }
 
 void update_by_gradient(const LayerTurn& turn, const BackwardMemory& memory, Arena& arena) {

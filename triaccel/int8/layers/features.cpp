@@ -5,7 +5,7 @@
 #include "triaccel/int8/layers/forward_pass.h"
 #include "triaccel/int8/layers/layer_input.h"
 #include "triaccel/int8/layers/layer_sums.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {
 namespace {
@@ -29,7 +29,7 @@ struct Features {
   const Layer& layer(std::int32_t l) const {
     return job.state->network.layers[static_cast<std::size_t>(l)];
   }
-  /// Where the output of layer l for a sample goes.
+  /// Output buffer of layer l for a sample.
   std::int8_t* output(std::int32_t l, std::int32_t stream, std::int32_t slot,
                       std::int8_t* activations) const {
     if (l + 1 < count) return activations;
@@ -89,7 +89,7 @@ SumTarget target_of(const Features& features, std::int32_t l, std::int32_t strea
           .choices = chosen && bytes > 0 ? job.kept.choices[l] + sample * bytes : nullptr};
 }
 
-/// One sample through all feature layers, with exponents of its own.
+/// Processes one sample through all feature layers, with its own exponents.
 void run_sample(const Features& features, std::int32_t slot, const Bench& bench) {
   const Forward& job = features.job;
   const std::int32_t sample = features.micro.first + slot;
@@ -105,7 +105,7 @@ void run_sample(const Features& features, std::int32_t slot, const Bench& bench)
     SumTarget targets[kMostStreams];
     for (std::int32_t s = 0; s < streams; ++s) {
       keep_input(job, layer, l, s, sample, bench.activations[s], exponents[s]);
-      // All streams share the first layer's input; later each has its own, and one set of sums.
+      // All streams share the first layer's input; later each has its own input and sums.
       targets[s] = target_of(features, l, s, sample,
                              bench.sums + (l == 0 ? std::int64_t{s} * layer.outputs() : 0));
     }
@@ -125,7 +125,7 @@ void run_sample(const Features& features, std::int32_t slot, const Bench& bench)
     features.micro.exponents[s * features.micro.count + slot] = exponents[s];
 }
 
-/// All samples through one layer after the other, each stream with one exponent.
+/// Processes all samples layer by layer, with one exponent per stream.
 void run_per_tensor(const Features& features, const ForwardMemory& memory, const Bench* benches,
                     Arena& arena) {
   const Forward& job = features.job;

@@ -10,7 +10,7 @@
 
 namespace triaccel::int8 {
 
-/// Samples one after the other, as Network::inputs() mantissas each (channel last).
+/// Contiguous samples of Network::inputs() mantissas each (channels last).
 struct Batch {
   const std::int8_t* inputs = nullptr;
   const std::int32_t* labels = nullptr;
@@ -18,22 +18,22 @@ struct Batch {
   std::int32_t exponent = kPixelExponent;
 };
 
-/// What shares an exponent.
+/// Granularity of exponents.
 enum class Exponents {
-  PerSample,  // each sample has its own: no sample's result depends on another
-  PerTensor,  // the whole batch, as in NITI and ElasticZO
+  PerSample,  // one per sample: samples are independent
+  PerTensor,  // one for the whole batch, as in NITI and ElasticZO
 };
 
-/// The passes over a batch that run side by side.
+/// The concurrent passes over a batch.
 struct Streams {
   std::int32_t count = 1;
   std::int32_t signs[3] = {0, 0, 0};  // of the perturbation; +1 comes before -1
-  std::int32_t backprop = -1;         // whose activations are kept
+  std::int32_t backprop = -1;         // whose activations are saved
 
   bool perturbed() const { return signs[0] != 0; }
 };
 
-/// What backpropagation needs of the whole batch; entries below the boundary are unused.
+/// Data saved for backpropagation; entries below the boundary are unused.
 struct Kept {
   const std::int8_t* first_input = nullptr;   // of layer 0: the caller's batch
   std::int8_t* inputs[kMostLayers] = {};      // [sample][Layer::inputs()], not of layer 0

@@ -5,7 +5,7 @@
 #include "triaccel/int8/layers/layer_input.h"
 #include "triaccel/int8/layers/layer_sums.h"
 #include "triaccel/int8/layers/patches.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {
 namespace {

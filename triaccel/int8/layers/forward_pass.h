@@ -7,7 +7,7 @@
 
 namespace triaccel::int8 {
 
-/// One micro-batch on its way through the network.
+/// State of one micro-batch in the forward pass.
 struct MicroBatch {
   std::int32_t first = 0;  // sample of the batch
   std::int32_t count = 0;
@@ -15,19 +15,19 @@ struct MicroBatch {
   std::int32_t* exponents = nullptr;  // [stream][count], of `rows`
 };
 
-/// Shift of a stream whose largest |sum| is given; a minus stream takes its plus stream's where
-/// they share, so that no shift flips between the two passes.
+/// Shift of a stream from its largest |sum|; a minus stream may share that of its plus stream, so
+/// that shifts do not differ between the two passes.
 std::int32_t stream_shift(const Forward& job, std::int32_t stream, std::uint32_t largest,
                           std::int32_t plus_shift);
 
-/// Whether the input of `layer` is kept for backpropagation.
+/// Whether the input of `layer` is saved for backpropagation.
 bool keeps(const Forward& job, std::int32_t layer);
 
-/// Brings the batch's samples through the convolutions or point layers into micro.rows.
+/// Runs convolutions or point layers and writes the result to micro.rows.
 void run_features(const Forward& job, const ForwardMemory& memory, const MicroBatch& micro,
                   Arena& arena);
 
-/// From micro.rows through the linear layers to losses, which are added to `result`.
+/// Runs the linear layers on micro.rows and adds the losses to `result`.
 void run_linear_layers(const Forward& job, const ForwardMemory& memory, const MicroBatch& micro,
                        Arena& arena, ForwardResult& result);
 

@@ -1,4 +1,4 @@
-#include "triaccel/int8/layers/layer_gradient.h"
+#include "triaccel/int8/layers/backward.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace triaccel::int8 {
 namespace {
 
-/// The position of the product that a pooled output came from.
+/// The position of the maximum of a pooled output.
 std::int32_t source_position(const Layer& layer, std::int32_t pooled, std::int32_t channel,
                              const std::uint8_t* choices) {
   switch (layer.pooling) {
@@ -45,8 +45,8 @@ void for_each_run(const Layer& layer, std::int32_t position, Body body) {
          (ky * layer.kernel + first_x) * layer.in_channels, (end_x - first_x) * layer.in_channels);
 }
 
-/// Calls body(channel, error, next channel, its error) for the non-zero errors of one position in
-/// pairs; the last may lack a partner, whose error is then 0.
+/// Calls body(channel, error, next channel, its error) for pairs of non-zero errors of one
+/// position; the last may be paired with an error of 0.
 template <typename Body>
 void for_error_pairs(const std::int8_t* errors, std::int32_t channels, Body body) {
   std::int32_t waiting = -1;

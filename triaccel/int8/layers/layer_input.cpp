@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "triaccel/int8/layers/sums.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {
 namespace {

@@ -6,30 +6,28 @@
 
 namespace triaccel::int8 {
 
-/// Copies of up to this many bytes may run over the end of what they copy.
+/// Copies may read or write up to this many bytes beyond the end.
 inline constexpr std::int32_t kCopySlack = 16;
 
-/// How a layer's input of one sample lies in working memory: `rows` runs of `run` values, `stride`
-/// apart, with zeros between. Convolutions have their border around the image, products their rows
-/// padded.
+/// Layout of a layer's input of one sample in working memory: `rows` runs of `run` values, `stride`
+/// apart, with zeros between: the border of an image, or the padding of rows.
 struct InputPlacement {
   std::int32_t rows = 0;
   std::int32_t run = 0;
   std::int32_t stride = 0;
   std::int32_t start = 0;
-  std::int32_t bytes = 0;  // of the whole
+  std::int32_t bytes = 0;  // in total
 };
 
 InputPlacement input_placement(const Layer& layer);
 
-/// From values one after the other to the placement.
+/// Copies contiguous values to this layout.
 void place_input(const InputPlacement& placement, const std::int8_t* values, std::int8_t* placed);
 
-/// And back.
+/// Copies back to contiguous values.
 void compact_input(const InputPlacement& placement, const std::int8_t* placed, std::int8_t* values);
 
-/// Sums of the layer before, which fill the input, as mantissas after `shift`. `placed` is cleared
-/// where nothing else lies.
+/// Converts the sums of the previous layer to mantissas with `shift`. Clears the rest of `placed`.
 void requantise_input(const InputPlacement& placement, const std::int32_t* sums, std::int32_t shift,
                       bool relu, std::int8_t* placed);
 

@@ -5,7 +5,7 @@
 
 #include "triaccel/int8/layers/patches.h"
 #include "triaccel/int8/layers/sums.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 #include "triaccel/int8/shadow.h"
 
 namespace triaccel::int8 {

@@ -5,7 +5,7 @@
 #include "triaccel/int8/layers/forward_pass.h"
 #include "triaccel/int8/layers/layer_input.h"
 #include "triaccel/int8/layers/sums.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 #include "triaccel/int8/shadow.h"
 #include "triaccel/int8/training/cross_entropy.h"
 
@@ -46,7 +46,8 @@ void multiply_block(const LinearPass& pass, std::int32_t l, std::int32_t block,
   };
   if (panel_count(job, l) == 1) {
     shape.rows = pass.rows();
-    if (depth == layer.depth()) return multiply(0, from.weights);  // lies as a panel would
+    if (depth == layer.depth())
+      return multiply(0, from.weights);  // already has the layout of a panel
     pack_rows(from, panel);
     return multiply(0, panel);
   }

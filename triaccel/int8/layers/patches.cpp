@@ -5,17 +5,17 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/layers/layer_input.h"
-#include "triaccel/int8/products/padded_depth.h"
+#include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {
 namespace {
 
-/// Gathered patches, or the sums of a point layer's part, take about this many bytes.
+/// Approximate size in bytes of gathered patches, or of the sums of a part of a point layer.
 constexpr std::int32_t kPatchPartBytes = 16384;
 constexpr std::int32_t kPointPartBytes = 65536;
 
-/// One patch: runs of `run` values, `stride` apart. Copies are of a fixed size and run over; what
-/// follows is written later, the padding last. kRuns = 0: as many as `runs` says.
+/// Copies one patch: runs of `run` values, `stride` apart. Copies have a fixed size and may
+/// overrun, since the following data is written later. kRuns = 0: `runs` runs.
 template <std::int32_t kCopies, std::int32_t kRuns>
 void gather_patch(const std::int8_t* from, std::int32_t runs, std::int32_t run, std::int32_t stride,
                   std::int8_t* to) {
@@ -75,7 +75,7 @@ void gather_part(const Layer& layer, const RowParts& parts, std::int32_t part,
   }
 }
 
-/// `units` in parts of about the same size, each of at most `most` or one.
+/// Splits `units` into parts of similar size, each at most `most` (or one unit).
 RowParts even_parts(std::int32_t units, std::int32_t rows_per_unit, std::int32_t most) {
   const std::int32_t parts = most < 1 ? units : divide_up(units, most);
   return {
@@ -109,7 +109,7 @@ const std::int8_t* part_rows(const Layer& layer, const RowParts& parts, std::int
                              const std::int8_t* placed, std::int8_t* patches) {
   if (layer.kind != LayerKind::Convolution)
     return placed + std::int64_t{part} * parts.units_per_part * padded_depth(layer.in_channels);
-  // 5 x 5 windows of one and of few channels are what LeNet-5 has.
+  // Specializations for the 5 x 5 kernels of LeNet-5.
   const std::int32_t run = layer.kernel * layer.in_channels;
   if (layer.kernel == 5 && run <= 8)
     gather_part<1, 5>(layer, parts, part, placed, patches);

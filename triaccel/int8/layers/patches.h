@@ -7,9 +7,9 @@
 
 namespace triaccel::int8 {
 
-/// How the rows of a feature layer's product are taken in parts that stay in the cache. A part of a
-/// pooled convolution holds whole rows of the pooled image, as four groups: top left, top right,
-/// bottom left and bottom right of each 2x2 window, so that pooling is a maximum of four arrays.
+/// Splits the rows of a feature layer's product into parts that fit the cache. A part of a pooled
+/// convolution holds whole rows of the pooled image in four groups (top left, top right, bottom
+/// left, bottom right of each 2x2 window), so that pooling is a maximum of four arrays.
 struct RowParts {
   std::int32_t units = 0;          // rows of the (pooled) image, or points
   std::int32_t rows_per_unit = 0;  // of the product
@@ -25,11 +25,11 @@ struct RowParts {
 
 RowParts row_parts(const Layer& layer);
 
-/// Bytes that part_rows needs to gather a part; 0 where rows need not be gathered.
+/// Bytes needed by part_rows to gather a part; 0 if gathering is not needed.
 std::int64_t patch_bytes(const Layer& layer);
 
-/// The rows of a part as the product reads them: gathered into `patches` for a convolution, where
-/// they lie for point layers. `placed`: the input in its placement.
+/// The rows of a part: gathered into `patches` for a convolution, in place for point layers.
+/// `placed`: the input in its layout.
 const std::int8_t* part_rows(const Layer& layer, const RowParts& parts, std::int32_t part,
                              const std::int8_t* placed, std::int8_t* patches);
 

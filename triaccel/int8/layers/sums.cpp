@@ -1,8 +1,8 @@
 #include "triaccel/int8/layers/sums.h"
 
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/products/wide_loop.h"
 #include "triaccel/int8/shadow.h"
+#include "triaccel/int8/threads.h"
 
 namespace triaccel::int8 {
 namespace {
@@ -10,8 +10,7 @@ namespace {
 std::int32_t larger(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
 std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 
-/// |sum| of the extremes of a set is the largest of the set; two minima and maxima vectorise better
-/// than magnitudes.
+/// Uses minimum and maximum, which vectorize better than magnitudes.
 std::uint32_t outer_magnitude(std::int32_t low, std::int32_t high) {
   const std::uint32_t below = magnitude(low < 0 ? low : 0);
   const std::uint32_t above = magnitude(high > 0 ? high : 0);
@@ -34,7 +33,7 @@ TRIACCEL_WIDE_LOOP void requantise_sums(const std::int32_t* __restrict sums, std
                                         std::int32_t shift, bool relu,
                                         std::int8_t* __restrict mantissas) {
   if (relu) {
-    // Negative sums are cut to zero first; what is left and the half fit 32 bits without a sign.
+    // Negative sums are clamped to zero first; the rest plus one half fits unsigned 32 bits.
     const std::uint32_t half = shift == 0 ? 0u : 1u << (shift - 1);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint32_t size = static_cast<std::uint32_t>(larger(sums[i], 0));

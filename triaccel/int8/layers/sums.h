@@ -11,18 +11,17 @@ std::uint32_t largest_magnitude(const std::int32_t* sums, std::int64_t count);
 void requantise_sums(const std::int32_t* sums, std::int64_t count, std::int32_t shift, bool relu,
                      std::int8_t* mantissas);
 
-/// Elementwise maximum of four arrays of `count` that lie one after the other, and the largest
-/// |sum| among them all. ReLU, pooling and rounding are monotone, so they may change places; only
-/// the shift must come from all sums.
+/// Elementwise maximum of four contiguous arrays of `count`, and the largest |sum| of all. ReLU,
+/// pooling and rounding are monotone and therefore commute; only the shift depends on all sums.
 std::uint32_t pool_four(const std::int32_t* sums, std::int32_t count, std::int32_t* pooled);
 
-/// The same, and which of the four it was (the first of equals), two bits each: element i of this
-/// call is number first + i of `choices`, which starts as zeros.
+/// The same, and the index of the maximum (the first of equals), two bits each: element i is number
+/// first + i of `choices`, which must be initialized to zero.
 std::uint32_t pool_four(const std::int32_t* sums, std::int32_t count, std::int32_t* pooled,
                         std::int64_t first, std::uint8_t* choices);
 
-/// Maximum over rows (points) of each column, joined with what `pooled` holds unless `row` (of the
-/// first here) is 0. `choices`, if not null: the row it came from, the first of equals.
+/// Maximum over rows (points) of each column, combined with `pooled` unless `row` (the index of the
+/// first row) is 0. `choices`, if not null: the row of the maximum, the first of equals.
 std::uint32_t pool_points(const std::int32_t* sums, std::int32_t rows, std::int32_t columns,
                           std::int32_t row, std::int32_t* pooled, std::uint16_t* choices);
 

@@ -15,12 +15,12 @@ bool always() { return true; }
 
 #if defined(__aarch64__) && defined(__ARM_NEON)
 
-// Linux's numbers for what the CPU reports; older headers lack some of the names.
+// Linux hardware-capability bits; older headers lack some of the names.
 #if defined(__linux__)
 bool has_dot_product() { return (getauxval(AT_HWCAP) >> 20 & 1) != 0; }
 bool has_matrix_product() { return (getauxval(AT_HWCAP2) >> 13 & 1) != 0; }
 #else
-// Without a kernel to ask, what the whole build was compiled for decides.
+// On other systems, the compilation flags decide.
 bool has_dot_product() {
 #if defined(__ARM_FEATURE_DOTPROD)
   return true;
@@ -41,13 +41,13 @@ bool can_smmla() { return has_dot_product() && has_matrix_product(); }
 
 #elif defined(__x86_64__) && defined(__SSE2__)
 
-// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+// __builtin_cpu_supports also checks operating-system support for wide registers.
 bool can_avx2() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
 }
 
-bool can_avx_vnni() {  // clang 14 does not know its name
+bool can_avx_vnni() {  // clang 14 does not support its name
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return can_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
 }

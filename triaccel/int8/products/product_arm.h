@@ -4,10 +4,9 @@
 
 #include "triaccel/int8/products/product_variants.h"
 
-// How the Arm kernels cover a result with tiles of up to four by four dot products, both operands
-// along the depth as they lie in memory: a vector of a meets four of b and the other way round.
-// Included once by each source and, since their flags differ, unnamed in each (see
-// product_variants.h).
+// Tiling of the Arm kernels: tiles of up to four by four dot products, both operands along the
+// depth as stored. Included once by each source, in an unnamed namespace because their flags differ
+// (see product_variants.h).
 namespace triaccel::int8 {
 namespace {
 

@@ -5,9 +5,9 @@
 namespace triaccel::int8 {
 namespace {
 
-/// AVX2: vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits that saturate.
-/// With the factor's magnitude on one side and its sign moved to the other, a pair is at most
-/// 2 · 127 · 127 = 32,258: exact.
+/// AVX2: vpmaddubsw multiplies unsigned by signed bytes and adds pairs in saturating 16 bits. With
+/// the factor's magnitude in one operand and its sign applied to the other, a pair is at most 2 ·
+/// 127 · 127 = 32,258: exact.
 struct Avx2 : Wide256 {
   static constexpr int kRowsOfOnePanel = 4;
   static constexpr int kRowsOfTwoPanels = 4;

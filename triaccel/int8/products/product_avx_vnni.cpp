@@ -5,7 +5,7 @@
 namespace triaccel::int8 {
 namespace {
 
-/// AVX-VNNI: as product_vnni.cpp, for CPUs that have vpdpbusd without AVX-512.
+/// AVX-VNNI: like product_vnni.cpp, for CPUs with vpdpbusd but without AVX-512.
 struct AvxVnni : Wide256 {
   static constexpr int kRowsOfOnePanel = 8;
   static constexpr int kRowsOfTwoPanels = 6;
@@ -16,7 +16,7 @@ struct AvxVnni : Wide256 {
     return kSigned ? _mm256_xor_si256(values, _mm256_set1_epi8(-128)) : values;
   }
   static Vector dot(Vector sum, Vector unsigned_factor, Vector values) {
-    // The instruction itself: around its intrinsic GCC 12 copies every sum to and fro.
+    // Inline assembly: with the intrinsic, GCC 12 adds copies of every sum.
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(unsigned_factor), "x"(values));
     return sum;
   }

@@ -5,7 +5,7 @@
 namespace triaccel::int8 {
 namespace {
 
-/// What every 64-bit Arm CPU has. Two products fit 16 bits: 2 · 127 · 127 = 32,258.
+/// Baseline of 64-bit Arm. Two products fit 16 bits: 2 · 127 · 127 = 32,258.
 struct Neon {
   static int32x4_t add(int32x4_t sum, int8x16_t a, int8x16_t b) {
     const int16x8_t pairs = vmlal_high_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), a, b);

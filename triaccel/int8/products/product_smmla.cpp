@@ -7,7 +7,7 @@
 namespace triaccel::int8 {
 namespace {
 
-/// Two rows, 16 depths: their first eight side by side, then their last eight, as smmla wants them.
+/// Two rows of 16 values: the first eight of both, then the last eight, as smmla expects.
 struct RowPair {
   int8x16_t first, last;
 
@@ -21,7 +21,7 @@ struct RowPair {
 };
 
 /// 2·kRowPairs x 2·kColumnPairs dot products; smmla adds eight depths of two rows by two columns.
-/// With `odd` the last pair of columns is one column taken twice and stored once.
+/// With `odd` the last pair of columns is one column, duplicated and stored once.
 template <int kRowPairs, int kColumnPairs>
 void tile(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b, bool odd,
           std::int32_t* c) {
@@ -86,7 +86,7 @@ void product_smmla(const ProductShape& shape, const std::int8_t* a, const std::i
           columns % 2 != 0, c + i * std::int64_t{shape.c_stride} + j);
     }
   }
-  if (paired_rows < shape.rows) {  // half of a pair would be wasted: sdot is as fast
+  if (paired_rows < shape.rows) {  // a single row would waste half a pair: sdot is as fast
     ProductShape rest = shape;
     rest.rows = 1;
     product_sdot(rest, a + paired_rows * std::int64_t{shape.depth}, b,

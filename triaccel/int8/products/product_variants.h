@@ -4,14 +4,14 @@
 
 namespace triaccel::int8 {
 
-// What product.cpp chooses from. Each of the others needs instructions not every CPU has, so
-// its source is compiled with flags of its own and nothing in it may be shared with the rest of
-// the program: no inline function of a header, or the linker may keep the copy that only the
-// newest CPU can run.
+// The implementations product.cpp selects from. All but the scalar one need instructions not
+// available on every CPU, so their sources are compiled with their own flags and must not use
+// inline functions of shared headers: the linker might keep the copy that only the newest CPU can
+// run.
 void product_scalar(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
                     std::int32_t* c);
 
-// Where vector registers are forbidden (-mgeneral-regs-only), the plain kernel is the only one.
+// Without vector registers (-mgeneral-regs-only) only the scalar kernel exists.
 #if defined(__aarch64__) && defined(__ARM_NEON)
 void product_neon(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
                   std::int32_t* c);

@@ -5,9 +5,9 @@
 namespace triaccel::int8 {
 namespace {
 
-/// AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes. A signed factor is moved up by 128,
-/// and 128 times the sum of what it meets is taken off again. Sums wrap, so the detour cannot
-/// overflow where the result does not.
+/// AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes. A signed factor is offset by 128,
+/// and 128 times the sum of the other operand is subtracted. Sums wrap around, so intermediate
+/// overflow is harmless.
 struct Avx512Vnni {
   using Vector = __m512i;
   static constexpr std::int32_t kLanes = 16;
@@ -29,7 +29,7 @@ struct Avx512Vnni {
     return kSigned ? _mm512_xor_si512(values, _mm512_set1_epi8(-128)) : values;
   }
   static Vector dot(Vector sum, Vector unsigned_factor, Vector values) {
-    // The instruction itself: around its intrinsic GCC 12 copies every sum to and fro.
+    // Inline assembly: with the intrinsic, GCC 12 adds copies of every sum.
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_factor), "v"(values));
     return sum;
   }
@@ -48,7 +48,7 @@ struct Avx512Vnni {
   static void store_lanes(std::int32_t* to, Vector values, std::int32_t lanes) {
     _mm512_mask_storeu_epi32(to, first(lanes), values);
   }
-  /// The masked forms: GCC 12 takes the plain ones for a use of something uninitialised.
+  /// Masked forms, since GCC 12 warns about uninitialized values for the plain ones.
   static __m256i halves(Vector v) {
     return _mm256_add_epi32(_mm512_maskz_extracti64x4_epi64(0xff, v, 0),
                             _mm512_maskz_extracti64x4_epi64(0xff, v, 1));

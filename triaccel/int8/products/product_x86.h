@@ -4,14 +4,14 @@
 
 #include "triaccel/int8/products/product_variants.h"
 
-// The two ways to compute a product shared by the x86 kernels, each of which brings its
-// instructions as `Isa`. Included once by each of their sources and, since their flags differ,
-// unnamed in each (see product_variants.h).
+// Two algorithms shared by the x86 kernels, each of which provides its instructions as `Isa`.
+// Included once by each source, in an unnamed namespace because their flags differ (see
+// product_variants.h).
 //
 //   panels  b is rearranged so that a vector holds four depths of as many columns as it has
-//           32-bit lanes; four depths of a row of a, broadcast, then meet all of them at once, and
-//           no sum is ever taken across lanes. Pays when there are rows to share the rearranging.
-//   dots    both operands along the depth, as they lie in memory.
+//           32-bit lanes; four depths of a row of a are broadcast, so that no sum crosses lanes.
+//           Pays off when several rows share the rearranged panel.
+//   dots    both operands along the depth, as stored.
 namespace triaccel::int8 {
 namespace {
 
@@ -26,7 +26,7 @@ inline __m128i load16(const std::int8_t* from) {
 }
 
 /// panel[k / 4][column][k % 4] <- b[column][k] for `width` columns, a multiple of four. Columns
-/// from `columns` on repeat the last.
+/// beyond `columns` repeat the last.
 inline void fill_panel(const std::int8_t* b, std::int32_t stride, std::int32_t columns,
                        std::int32_t depth, std::int32_t width, std::int8_t* panel) {
   for (std::int32_t column = 0; column < width; column += 4) {
@@ -52,7 +52,7 @@ inline void fill_panel(const std::int8_t* b, std::int32_t stride, std::int32_t c
   }
 }
 
-/// Minus what each sum gains where the other factor was moved up by 128: for instructions that
+/// Correction of each sum for the offset of 128 in the other operand, for instructions that
 /// multiply unsigned by signed bytes.
 template <typename Isa>
 inline typename Isa::Vector less_excess(const std::int8_t* panel, std::int32_t count,
@@ -86,16 +86,16 @@ inline std::int32_t four_bytes(const std::int8_t* from) {
   return word;
 }
 
-/// What a block of rows meets in the panels.
+/// A chunk of the panels.
 struct PanelWork {
   const std::int8_t* panel;
   std::int32_t depth;    // of this chunk
-  bool adds;             // to what c holds from the chunks before
+  bool adds;             // accumulate to the sums of earlier chunks
   std::int32_t columns;  // valid ones
   std::int32_t c_stride;
 };
 
-/// kRows rows, or where the block is not kFull the `rows` that are left.
+/// kRows rows, or the remaining `rows` if not kFull.
 template <typename Isa, bool kSigned, int kRows, int kPanels, bool kFull>
 inline void row_block(const PanelWork& work, const typename Isa::Vector* start,
                       const std::int8_t* a, std::int32_t a_stride, std::int32_t rows,
@@ -182,7 +182,7 @@ inline void panels(const ProductShape& shape, const std::int8_t* a, const std::i
   }
 }
 
-/// Four columns of `kRows` rows; those from `columns` on repeat the last and are not stored.
+/// Four columns of `kRows` rows; those beyond `columns` repeat the last and are not stored.
 template <typename Isa, int kRows>
 inline void dots_block(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
                        std::int32_t columns, std::int32_t* c) {

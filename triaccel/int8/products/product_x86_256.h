@@ -5,7 +5,7 @@
 namespace triaccel::int8 {
 namespace {
 
-/// What the two kernels on 256-bit registers have in common.
+/// Common parts of the two kernels with 256-bit registers.
 struct Wide256 {
   using Vector = __m256i;
   static constexpr std::int32_t kLanes = 8;
@@ -14,7 +14,7 @@ struct Wide256 {
   static Vector load(const std::int8_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   }
-  /// Half a vector is the only part a depth of whole steps leaves.
+  /// The only possible remainder of a padded depth is half a vector.
   static Vector load_part(const std::int8_t* from, std::int32_t) {
     return _mm256_zextsi128_si256(load16(from));
   }

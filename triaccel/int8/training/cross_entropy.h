@@ -7,21 +7,19 @@
 #include "triaccel/int8/training/loss_tables.h"
 #include "triaccel/int8/training/random_stream.h"
 
-// Cross-entropy of integer logits a_j · 2^exponent, in bits and in units of 2^-16 ("Q16"), by two
-// tables: no division, no float. Both exponents of the two passes fold into the same unit, so
-// losses of different passes can be compared and summed.
+// Cross-entropy of integer logits a_j · 2^exponent, in units of 2^-16 bit ("Q16"), from two tables:
+// no division, no float. All passes use the same unit, so their losses can be compared and summed.
 
 namespace triaccel::int8 {
 
-/// What one loss may differ from the exact one, in units of 2^-16 bit (up to 4096 classes): logits
-/// rounded to Q16 contribute 2 · 1/2, the final rounding 1/2, the tables 0.3, dropped bits of the
-/// exponentials 0.4. To this comes 2^-32 of the loss, the error of log2(e). Two passes over a batch
-/// of B whose exact losses differ by more than B times twice this therefore differ here with the
-/// same sign.
+/// Maximum error of one loss, in units of 2^-16 bit (up to 4096 classes): logits rounded to Q16
+/// contribute 2 · 1/2, the final rounding 1/2, the tables 0.3, dropped bits of the exponentials
+/// 0.4; plus 2^-32 of the loss, the error of log2(e). If the exact losses of two passes over a
+/// batch of B differ by more than 2 B times this, the computed difference has the same sign.
 inline constexpr std::int64_t kLossError = 3;
 
-/// Logits beyond this many Q16 bits count as this many; losses are cut at kLargestLoss, so that
-/// 2^27 of them sum in int64.
+/// Logits are clamped to this many Q16 bits and losses to kLargestLoss, so that 2^27 of them sum in
+/// int64.
 inline constexpr std::int64_t kLargestLogit = std::int64_t{1} << 46;
 inline constexpr std::int64_t kLargestLoss = std::int64_t{1} << 36;
 
@@ -45,7 +43,7 @@ TRIACCEL_HOST_DEVICE inline std::int64_t logit_bits(std::int32_t a, std::int32_t
   return bits < -kLargestLogit ? -kLargestLogit : bits;
 }
 
-/// 2^30 · 2^(-drop / 2^16), not rising in `drop` >= 0.
+/// 2^30 · 2^(-drop / 2^16), non-increasing in `drop` >= 0.
 TRIACCEL_HOST_DEVICE inline std::uint32_t exp2_falling(const LossTables& tables,
                                                        std::int64_t drop) {
   if (drop >= (std::int64_t{31} << 16)) return 0;
@@ -56,7 +54,7 @@ TRIACCEL_HOST_DEVICE inline std::uint32_t exp2_falling(const LossTables& tables,
   return (upper - step) >> (d >> 16);
 }
 
-/// log2(sum) in Q16, not falling; exact at powers of two. sum > 0.
+/// log2(sum) in Q16, non-decreasing; exact at powers of two. sum > 0.
 TRIACCEL_HOST_DEVICE inline std::int64_t log2_bits(const LossTables& tables, std::uint64_t sum) {
 #ifdef __CUDA_ARCH__
   const std::int32_t top = 63 - __clzll(static_cast<long long>(sum));
@@ -71,7 +69,7 @@ TRIACCEL_HOST_DEVICE inline std::int64_t log2_bits(const LossTables& tables, std
   return (std::int64_t{top} << 16) + ((fraction + 128) >> 8);
 }
 
-/// What the loss and its error share.
+/// Shared by the loss and its error.
 struct LogitSummary {
   std::int64_t largest = 0;  // Q16
   std::int64_t log_sum = 0;  // log2 Σ_j 2^(t_j - largest), Q16, >= 0
@@ -117,20 +115,20 @@ TRIACCEL_HOST_DEVICE inline std::int32_t class_probability(const LossTables& tab
   return static_cast<std::int32_t>(exp2_falling(tables, drop > 0 ? drop : 0) >> 19);
 }
 
-/// Error of one class; `wanted` is the sum of all probabilities for the label, 0 for the others.
+/// Error of one class; `wanted` is the sum of all probabilities for the label, otherwise 0.
 TRIACCEL_HOST_DEVICE inline std::int8_t class_error(std::int32_t probability, std::int32_t wanted,
                                                     std::uint32_t random) {
   return saturate8(round_stochastic(probability - wanted, 4, random));
 }
 
-/// Where a sample's random bits begin: with a block of their own.
+/// Index of a sample's first random bits, at the start of a block.
 TRIACCEL_HOST_DEVICE inline std::int64_t first_error_index(std::int64_t sample,
                                                            std::int32_t classes) {
   return sample * ((classes + 7) / 8 * 8);
 }
 
 /// softmax - onehot as mantissas. Before the stochastic rounding the errors sum to exactly zero.
-/// `key` and `sample` name the random bits.
+/// `key` and `sample` select the random bits.
 TRIACCEL_HOST_DEVICE inline void loss_error(const LossTables& tables, const LogitSummary& summary,
                                             const std::int32_t* logits, std::int32_t classes,
                                             std::int32_t exponent, std::int32_t label,

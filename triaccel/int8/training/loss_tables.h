@@ -4,7 +4,7 @@
 
 namespace triaccel::int8 {
 
-/// Constants of the integer cross-entropy. A value, so that device code can hold a copy.
+/// Constants of the integer cross-entropy. A value, so that device code can have a copy.
 struct LossTables {
   std::uint32_t exp2[257];  // 2^30 · 2^(-i/256), rounded
   std::int32_t log2[257];   // 2^24 · log2(1 + i/256), rounded

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/products/padded_depth.h"
-#include "triaccel/int8/products/wide_loop.h"
-#include "triaccel/int8/training/random_runs.h"
+#include "triaccel/int8/network.h"
+#include "triaccel/int8/threads.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {
 namespace {

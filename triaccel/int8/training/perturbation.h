@@ -9,15 +9,15 @@ namespace triaccel::int8 {
 inline constexpr std::int32_t kMostReach = 63;
 inline constexpr std::uint32_t kMostZeroShare = 61440;
 
-/// How weights are perturbed: zero with probability zero_share / 2^16, else uniform over
-/// [-reach, reach], in units of the weight's last bit.
+/// Distribution of weight perturbations: zero with probability zero_share / 2^16, otherwise uniform
+/// over [-reach, reach], in units of the last bit.
 struct NoiseShape {
   std::int32_t reach = 15;       // 0 to kMostReach
   std::uint32_t zero_share = 0;  // at most kMostZeroShare
 };
 
-/// The same as constants of the draw: no division afterwards, and 16-bit arithmetic, which vectors
-/// have most of.
+/// Precomputed constants of the distribution: avoids divisions and uses 16-bit arithmetic, which
+/// vectorizes best.
 struct Noise {
   std::uint16_t zero_below = 0;
   std::uint16_t scale = 0;
@@ -33,7 +33,7 @@ inline Noise make_noise(const NoiseShape& shape) {
           .reach = static_cast<std::int16_t>(shape.reach)};
 }
 
-/// The perturbation that 16 random bits stand for.
+/// The perturbation for 16 random bits.
 TRIACCEL_HOST_DEVICE inline std::int16_t noise_value(const Noise& noise, std::uint16_t random) {
   const auto above = static_cast<std::uint16_t>(random - noise.zero_below);
   const auto level = static_cast<std::uint16_t>((std::uint32_t{above} * noise.scale) >> 16);
@@ -42,7 +42,7 @@ TRIACCEL_HOST_DEVICE inline std::int16_t noise_value(const Noise& noise, std::ui
   return random < noise.zero_below ? std::int16_t{0} : value;
 }
 
-/// A layer's rows as the weights lie in memory.
+/// Rows of a layer's weights in memory.
 struct WeightRows {
   const std::int8_t* weights = nullptr;  // of the first row
   std::int64_t index = 0;                // of the first weight among all of the network
@@ -50,11 +50,11 @@ struct WeightRows {
   std::int32_t depth = 0;
 };
 
-/// Copies rows to a stride of padded_depth(depth), filled with zeros.
+/// Copies rows to a stride of padded_depth(depth), padded with zeros.
 void pack_rows(const WeightRows& from, std::int8_t* panel);
 
-/// Rows of w + z and of w - z, saturated, in two panels laid out like pack_rows'. z of a weight
-/// depends on (key, its index) alone; the weights themselves are only read.
+/// Writes rows of w + z and w - z, saturated, to two panels with the layout of pack_rows. z depends
+/// only on (key, index); the weights are only read.
 void pack_perturbed_rows(const WeightRows& from, std::uint64_t key, const Noise& noise,
                          std::int8_t* plus, std::int8_t* minus);
 

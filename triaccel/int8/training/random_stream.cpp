@@ -3,11 +3,11 @@
 #include <bit>
 #include <cstring>
 
-#include "triaccel/int8/products/wide_loop.h"
+#include "triaccel/int8/threads.h"
 
 namespace triaccel::int8 {
 
-// random_words for many blocks, lane by lane, so that the compiler keeps a vector of them.
+// random_words for many blocks, lane by lane, so that the compiler vectorizes.
 TRIACCEL_WIDE_LOOP void draw_half_words(std::uint64_t key, std::uint64_t first,
                                         std::uint16_t* out) {
   constexpr std::uint32_t kBlocks = kDrawnTogether / 8;
@@ -35,7 +35,7 @@ TRIACCEL_WIDE_LOOP void draw_half_words(std::uint64_t key, std::uint64_t first,
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  // Two half words lie in a word, the lower first.
+  // A word holds two half words, the lower first.
   static_assert(std::endian::native == std::endian::little);
   std::uint32_t words[4 * kBlocks];
   for (std::uint32_t i = 0; i < kBlocks; ++i) {

@@ -2,9 +2,9 @@
 
 namespace triaccel::int8 {
 
-// Zeroth order moves the features early in a run, then cools down so far that the
-// backpropagated layers settle on features that hardly move.
-// A slope counts its unit, a 32nd of a bit, about three times.
+// Zeroth-order updates change the features early in a run, then decay so far that the
+// backpropagated layers converge on almost constant features. A typical slope is about three units
+// of 1/32 bit.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only) {
   const std::int32_t unit = sign_only ? kSignOnly : 11;
   if (bp_layers == 0)

@@ -6,7 +6,7 @@
 
 namespace triaccel::int8 {
 
-/// Whole numbers from `first` to `last`, each for an equal part of a run.
+/// Integer schedule from `first` to `last`, each for an equal part of a run.
 struct Staircase {
   std::int32_t first = 0;
   std::int32_t last = 0;
@@ -19,7 +19,7 @@ struct Staircase {
   }
 };
 
-/// What trains a small network without tuning.
+/// Default hyperparameters for small networks.
 struct Recipe {
   NoiseShape noise = {};
   std::int32_t slope_exponent = kSignOnly;
@@ -28,11 +28,11 @@ struct Recipe {
   std::uint32_t saturated_share = 65536;
 };
 
-/// Found for LeNet-5 on MNIST at batch 32, on samples held out from training.
-/// `sign_only`: steps are by the sign of the slope.
+/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples. `sign_only`: steps use only the
+/// sign of the slope.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
 
-/// `options` with the recipe's values for a step of a run.
+/// `options` with the values of the recipe for a step of a run.
 StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,
                         std::int64_t total_steps);
 

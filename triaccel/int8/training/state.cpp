@@ -77,7 +77,7 @@ void import_weights(State& state, std::span<const NamedWeights> weights) {
     require(found->shape == shape_of(layer) &&
                 found->data.size() == static_cast<std::size_t>(layer.weight_count()),
             "import_weights", "weights of layer '", layer.name,
-            "' have another shape: ", found->data.size(), " values, expected ",
+            "' have the wrong shape: ", found->data.size(), " values, expected ",
             layer.weight_count());
     require(
         std::find(found->data.begin(), found->data.end(), std::int8_t{-128}) == found->data.end(),

@@ -9,16 +9,16 @@
 
 namespace triaccel::int8 {
 
-/// Everything a run carries from step to step.
+/// Training state of a run.
 struct State {
   Network network = {};
   std::vector<std::int8_t> weights = {};     // mantissas, network.weight_bytes of them
-  std::vector<std::int32_t> exponents = {};  // one a layer: weight = mantissa · 2^exponent
+  std::vector<std::int32_t> exponents = {};  // one per layer: weight = mantissa · 2^exponent
   std::uint64_t step = 0;                    // steps done; keys the random numbers
   bool operator==(const State&) const = default;
 };
 
-/// Xavier-uniform weights on the grid that just holds them.
+/// Xavier-uniform weights with the smallest sufficient exponent.
 State initial_state(Network network, std::uint64_t seed);
 
 /// The largest mantissa and the exponent of Xavier-uniform weights.
@@ -28,7 +28,7 @@ struct WeightGrid {
 };
 WeightGrid xavier_grid(std::int64_t fan_in, std::int64_t fan_out);
 
-/// A layer's weights as files carry them.
+/// A layer's weights in files.
 struct NamedWeights {
   std::string name = {};
   std::vector<std::int64_t> shape = {};  // [out, kernel, kernel, in] or [out, in]
@@ -38,7 +38,7 @@ struct NamedWeights {
 
 std::vector<NamedWeights> export_weights(const State& state);
 
-/// Takes the weights by name; every layer must be there, in its shape, without -128.
+/// Imports weights by name; every layer must be present with its shape and without -128.
 void import_weights(State& state, std::span<const NamedWeights> weights);
 
 /// A hash of weights, exponents and step: equal runs have equal hashes on every machine.

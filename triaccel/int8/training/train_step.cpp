@@ -13,8 +13,8 @@ void check(const char* who, const State& state, const Batch& batch, const StepOp
   require(state.network.layer_count() > 0 && !state.weights.empty(), who,
           "the state has no network; start from initial_state");
   require(batch.size > 0, who, "the batch is empty");
-  require(options.threads.count >= 1 && options.threads.count <= kMostWorkers, who, "1 to ",
-          kMostWorkers, " threads, got ", options.threads.count);
+  require(options.threads.count >= 1 && options.threads.count <= kMostWorkers, who,
+          "the number of threads must be 1 to ", kMostWorkers, ", got ", options.threads.count);
   for (std::int32_t b = 0; b < batch.size; ++b)
     require(batch.labels[b] >= 0 && batch.labels[b] < state.network.classes(), who, "label ",
             batch.labels[b], " of sample ", b, " is not one of ", state.network.classes(),
@@ -39,13 +39,14 @@ void check_training(const char* who, const State& state, std::int32_t batch_size
   const std::int32_t most = most_backward_samples(network, boundary_of(network, options));
   require(batch_size <= most, who, "gradients of the last ", options.bp_layers,
           " layers fit int32 up to a batch of ", most, ", got ", batch_size,
-          "; take a smaller batch or fewer bp_layers");
+          "; use a smaller --batch or fewer --bp-layers");
 }
 
 Product kernel_of(const char* who, const StepOptions& options) {
   const ProductKernel* kernel = find_product_kernel(options.kernel);
-  require(kernel != nullptr, who, "unknown kernel '", options.kernel, "'; try auto or scalar");
-  require(kernel->available(), who, "this CPU cannot run kernel '", options.kernel, "'; try auto");
+  require(kernel != nullptr, who, "unknown kernel '", options.kernel, "'; use auto or scalar");
+  require(kernel->available(), who, "this CPU does not support kernel '", options.kernel,
+          "'; use auto");
   return kernel->product;
 }
 

@@ -11,21 +11,21 @@
 
 namespace triaccel::int8 {
 
-/// Which pass gives backpropagation its activations.
+/// Which pass provides the activations for backpropagation.
 enum class BackpropPass {
-  Minus,  // the second perturbed one: free
-  Clean,  // a third one with the weights as stored
+  Minus,  // the second perturbed pass: no extra cost
+  Clean,  // a third pass with unperturbed weights
 };
 
-/// What the layers below the boundary do.
+/// Training of the layers below the boundary.
 enum class Head {
   ZerothOrder,
-  Frozen,  // keep their weights: the control that shows what zeroth order adds
+  Frozen,  // fixed weights: baseline for zeroth-order training
 };
 
 struct StepOptions {
   std::uint64_t seed = 0;
-  std::int32_t bp_layers = 0;  // the last layers, by backpropagation
+  std::int32_t bp_layers = 0;  // last layers trained with backpropagation
   Head head = Head::ZerothOrder;
 
   NoiseShape noise = {};
@@ -36,32 +36,34 @@ struct StepOptions {
   BackpropPass backprop_pass = BackpropPass::Minus;
   bool shared_shifts = true;
   Exponents exponents = Exponents::PerSample;
-  /// Share (in 2^-16) of a backpropagated layer's weights that may be saturated before its grid is
-  /// widened; 65536: never. Zeroth-order layers keep their grid: their noise is counted in it.
+  /// Fraction (in 2^-16) of a backpropagated layer's weights that may be saturated before its
+  /// exponent is increased; 65536: never. Zeroth-order layers keep their exponent, since it defines
+  /// the unit of their noise.
   std::uint32_t saturated_share = 65536;
 
-  std::int32_t micro_batch = 32;  // samples that run together; 0: all
+  std::int32_t micro_batch = 32;  // samples processed together; 0: all
   const char* kernel = "auto";
   Threads threads = {};
 };
 
-/// The paper's conventions: one exponent a tensor, pseudo-stochastic rounding, shifts of their own
-/// in each pass, steps by the sign of the slope alone.
+/// The paper's conventions: one exponent per tensor, pseudo-stochastic rounding, separate shifts
+/// per pass, steps by the sign of the slope.
 StepOptions paper_conventions(StepOptions options);
 
 struct StepReport {
-  std::int64_t loss[2] = {0, 0};  // of the plus and minus pass, 2^-16 bit; both equal without them
-  std::int32_t slope = 0;         // from one to the other, see loss_slope
-  std::int32_t correct = 0;       // samples the first pass classified rightly
+  std::int64_t loss[2] = {0,
+                          0};  // of the plus and minus pass, 2^-16 bit; equal without perturbation
+  std::int32_t slope = 0;      // from one to the other, see loss_slope
+  std::int32_t correct = 0;    // samples classified correctly in the first pass
 };
 
-/// One step of training. Everything it needs lies in `arena`, which it makes as large as
-/// step_memory predicts. The result depends on state, batch and options alone, never on kernel,
-/// threads or (with exponents per sample) micro-batches.
+/// One training step. All memory comes from `arena`, resized to the prediction of step_memory. The
+/// result depends only on state, batch and options, not on kernel, threads or (with exponents per
+/// sample) micro-batches.
 StepReport train_step(State& state, const Batch& batch, const StepOptions& options, Arena& arena);
 
-/// Repeats what a recorded step did to the layers below the boundary: a run of them is its first
-/// weights, its options and the slopes.
+/// Replays a recorded step on the layers below the boundary, given the initial weights, options and
+/// slopes.
 void replay_step(State& state, std::int32_t slope, const StepOptions& options);
 
 struct Evaluation {

@@ -4,15 +4,15 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/products/wide_loop.h"
-#include "triaccel/int8/training/random_runs.h"
+#include "triaccel/int8/threads.h"
+#include "triaccel/int8/training/random_stream.h"
 
 namespace triaccel::int8 {
 namespace {
 
 constexpr std::int64_t kWeightsAnItem = 8192;
 
-/// round_stochastic and saturate8 in 16 bits, which hold every value here.
+/// round_stochastic and saturate8 in 16 bits, sufficient for all values here.
 TRIACCEL_WIDE_LOOP void step_against_noise(const std::uint16_t* __restrict noise_bits,
                                            const std::uint16_t* __restrict rounding_bits,
                                            std::int32_t count, const SlopeUpdate& given,
@@ -48,7 +48,7 @@ void update_run(const SlopeUpdate& update, std::int64_t index, std::int64_t coun
           }
           return;
         }
-        // Both streams are cut into runs alike: they start at the same index.
+        // Both streams are split into the same runs, since they start at the same index.
         std::uint16_t rounding_bits[kDrawnTogether];
         const std::int64_t first = index + done;
         draw_half_words(update.rounding_key, static_cast<std::uint64_t>(first & ~std::int64_t{7}),

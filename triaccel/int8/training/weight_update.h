@@ -9,7 +9,7 @@
 
 namespace triaccel::int8 {
 
-/// How an update is rounded to whole mantissa units.
+/// Rounding of updates to whole mantissa units.
 enum class UpdateRounding {
   Stochastic,        // unbiased, from Philox bits
   PseudoStochastic,  // NITI's, from the value's own lower bits
@@ -17,13 +17,13 @@ enum class UpdateRounding {
 
 inline constexpr std::int32_t kMostRateExponent = 15;
 
-/// How steep the loss is along the noise, as loss_slope counts it.
+/// Slope of the loss along the perturbation; see loss_slope.
 inline constexpr std::int32_t kMostSlope = 15;
 inline constexpr std::int32_t kSignOnly = -1;
 
-/// The difference of two losses summed over `samples`, in whole units of 2^exponent a sample (of
-/// 2^-16 bit each), to the nearest, at most kMostSlope of them; with kSignOnly its sign. Counts
-/// instead of dividing, which a GPU does by floating-point reciprocals.
+/// The difference of two losses summed over `samples`, rounded to whole units of 2^exponent per
+/// sample (each 2^-16 bit), at most kMostSlope; with kSignOnly its sign. Avoids division, which a
+/// GPU implements with floating-point reciprocals.
 TRIACCEL_HOST_DEVICE inline std::int32_t loss_slope(std::int64_t difference, std::int32_t samples,
                                                     std::int32_t exponent) {
   const std::int64_t size = difference < 0 ? -difference : difference;
@@ -40,7 +40,7 @@ TRIACCEL_HOST_DEVICE inline std::int32_t loss_slope(std::int64_t difference, std
 /// The zeroth-order update of the layers below a boundary: w <- w - round(slope · z /
 /// 2^rate_exponent).
 struct SlopeUpdate {
-  std::int32_t slope = 0;  // within kMostSlope; 0 does nothing
+  std::int32_t slope = 0;  // within kMostSlope; 0: no update
   std::int32_t boundary = 0;
   std::int32_t rate_exponent = 0;  // at most kMostRateExponent
   UpdateRounding rounding = UpdateRounding::Stochastic;
@@ -57,9 +57,8 @@ void apply_gradient(State& state, std::int64_t index, std::int64_t count,
                     const std::int32_t* gradient, std::int32_t shift, UpdateRounding rounding,
                     std::uint64_t rounding_key);
 
-/// Halves a layer's mantissas, with stochastic rounding, and doubles their unit when more than
-/// share / 2^16 of them are saturated: a layer that has outgrown its grid gets a wider one.
-/// Returns whether it did.
+/// Halves a layer's mantissas with stochastic rounding and increments the exponent if more than
+/// share / 2^16 of them are saturated. Returns whether it did.
 bool widen_saturated_layer(State& state, std::int32_t layer, std::uint32_t share,
                            std::uint64_t key);
 

@@ -10,8 +10,6 @@
 #include "triaccel/layers/convolution/gemm_convolution.h"
 #include "triaccel/layers/convolution/live_taps.h"
 #include "triaccel/layers/execution/rounding.h"
-#include "triaccel/layers/execution/weight_operand.h"
-#include "triaccel/layers/execution/whole_map_product.h"
 #include "triaccel/ops/conv/depthwise.h"
 #include "triaccel/ops/conv/stem_convolution.h"
 #include "triaccel/ops/tensors/even_pixels.h"
@@ -25,14 +23,14 @@ struct Cropped {
   WeightPart part;  // of the weight that is left
 };
 
-/// Below this many weights left out, cutting them out takes longer than multiplying by them: the
+/// Below this many skipped weights, cutting them out takes longer than multiplying by them: the
 /// small kernels of depthwise convolutions above all.
-constexpr std::int64_t kLeastLeftOut = 1 << 14;
+constexpr std::int64_t kLeastSkipped = 1 << 14;
 
 Cropped crop(const at::Tensor& input, const at::Tensor& weight,
              const ConvolutionGeometry& geometry) {
   Cropped cropped{.geometry = geometry, .part = {}};
-  if (input.dim() != 4 || geometry.transposed || weight.numel() < kLeastLeftOut) return cropped;
+  if (input.dim() != 4 || geometry.transposed || weight.numel() < kLeastSkipped) return cropped;
   Cropped all = cropped;
   std::int64_t live_weights = weight.size(0) * weight.size(1);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -47,7 +45,7 @@ Cropped crop(const at::Tensor& input, const at::Tensor& weight,
     cropped.part.first_tap[i] = live.first;
     cropped.part.last_tap[i] = live.last;
   }
-  return weight.numel() - live_weights < kLeastLeftOut ? all : cropped;
+  return weight.numel() - live_weights < kLeastSkipped ? all : cropped;
 }
 
 /// Whether every sample has one pixel of output, which the kernel covers the whole map for.
@@ -61,8 +59,8 @@ bool is_one_product(const at::Tensor& input, const at::Tensor& weight,
 }
 
 /// On a GPU a convolution that is one plain product is taken from cuDNN where it has one pixel of
-/// output a sample, for which cuDNN has no fast kernel, and in FP32, where cuDNN only takes longer
-/// to choose one.
+/// output per sample, for which cuDNN has no fast kernel, and in FP32, where cuDNN only takes
+/// longer to choose one.
 bool runs_as_gemm(const at::Tensor& input, const at::Tensor& weight,
                   const ConvolutionGeometry& geometry, ConvolutionKernel kernel) {
   if (input.is_cpu())
@@ -120,7 +118,7 @@ at::Tensor sparse_product(const at::Tensor& x, const at::Tensor& w, const Convol
   return pixels_times(read, w.reshape({w.size(0), -1}).t());
 }
 
-/// The weight's gradient by libtorch, which looks at the weight's shape and type alone.
+/// The weight's gradient by libtorch, which reads the weight's shape and type alone.
 at::Tensor stock_weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
                                  const ConvolutionGeometry& g) {
   return std::get<1>(at::convolution_backward(dy, x, w, c10::nullopt, g.stride, g.padding,
@@ -130,10 +128,9 @@ at::Tensor stock_weight_gradient(const at::Tensor& dy, const at::Tensor& x, cons
 
 /// The gradients of a convolution that reads even pixels. The input's is a product and zeros;
 /// cuDNN would write the zeros, too.
-ConvolutionGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor& x,
-                                          const at::Tensor& w, const ConvolutionGeometry& g,
-                                          const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients even_pixels_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                    const ConvolutionGeometry& g, const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input) {
     gradients.input = pixels_times(dy, w.reshape({w.size(0), -1})).to(types.input);
     if (!types.even_pixels) gradients.input = scatter_even_pixels(gradients.input, x.sizes());
@@ -147,9 +144,8 @@ bool has_plain_windows(const at::Tensor& x, const ConvolutionGeometry& g) {
          g.dilation[1] == 1;
 }
 
-/// While it lives, cuDNN measures its kernels for a convolution that it has not met yet and keeps
-/// the fastest: for large maps 2 % of a whole step on an H200. Small ones take what it chooses
-/// unmeasured; searches there came out slower.
+/// While it lives, cuDNN benchmarks its kernels for a convolution that it has not met yet and keeps
+/// the fastest. Only for large maps: on small ones the heuristic's choice is the faster one.
 class [[nodiscard]] KernelSearch {
  public:
   KernelSearch(const at::Tensor& x, const at::Tensor& weight) {
@@ -167,14 +163,13 @@ class [[nodiscard]] KernelSearch {
 };
 
 /// Whether, and by which part of its weight, a convolution of small maps is multiplied as one
-/// product: for 1024 samples three times as fast on an H200 as what cuDNN has for it. For 96 it is
-/// twice as fast, but a step then waits for updates beside it, and the matrix takes memory. The
-/// bound lies somewhere between the two.
+/// product, which is faster than what cuDNN has for it. Only for large batches: with small ones the
+/// step waits for concurrent updates instead, and the matrix takes memory (docs/fast_path.md).
 std::optional<WeightPart> product_part(const at::Tensor& x, const at::Tensor& weight,
                                        const ConvolutionGeometry& g) {
   constexpr std::int64_t large_batch = 256;
   if (!x.is_cuda() || x.element_size() != 2 || x.size(0) < large_batch ||
-      weight.numel() < kLeastLeftOut || !weight.is_non_overlapping_and_dense())
+      weight.numel() < kLeastSkipped || !weight.is_non_overlapping_and_dense())
     return {};
   return whole_map_part(x, weight, g);
 }
@@ -187,10 +182,10 @@ at::Tensor in_the_shape_of(const at::Tensor& weight, const at::Tensor& matrix) {
              : at::empty_strided(weight.sizes(), weight.strides(), matrix.options());
 }
 
-ConvolutionGradients product_backward(const at::Tensor& dy, const at::Tensor& x,
-                                      const at::Tensor& matrix, const at::Tensor& weight,
-                                      const ConvolutionGeometry& g, const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients product_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& matrix,
+                                const at::Tensor& weight, const ConvolutionGeometry& g,
+                                const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input) gradients.input = whole_map_input_gradient(dy, x, matrix).to(types.input);
   if (types.want_weight)
     gradients.weight =
@@ -205,10 +200,10 @@ at::Tensor own_weight_gradient(const at::Tensor& gradient, const GradientTypes& 
 }
 
 /// The gradients of a depthwise convolution by our own kernels.
-ConvolutionGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
-                                        const at::Tensor& weight, const WindowPlacement& g,
-                                        const GradientTypes& types) {
-  ConvolutionGradients gradients;
+LayerGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
+                                  const at::Tensor& weight, const WindowPlacement& g,
+                                  const GradientTypes& types) {
+  LayerGradients gradients;
   if (types.want_input)
     gradients.input = depthwise_input_gradient(dy, x, weight, g).to(types.input);
   if (types.want_weight)
@@ -225,9 +220,9 @@ bool is_stem_convolution(const at::Tensor& input, const at::Tensor& weight,
          computes_stem_convolution(input, weight, windows_of(g));
 }
 
-at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
-                               const ConvolutionGeometry& geometry, Precision precision,
-                               ConvolutionKernel kernel, at::ScalarType output) {
+at::Tensor convolution_forward(const at::Tensor& input, const LayerConvolution& layer,
+                               at::ScalarType output) {
+  const auto& [weight, geometry, precision, kernel] = layer;
   const at::NoGradGuard no_grad;
   if (is_stem_convolution(input, weight.master, geometry, precision))
     return stem_convolution(input, weight.master, windows_of(geometry), scalar_type_of(precision))
@@ -249,10 +244,9 @@ at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weigh
       .to(output);
 }
 
-ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
-                                          const at::Tensor& input, const LayerWeight& weight,
-                                          const ConvolutionGeometry& geometry, Precision precision,
-                                          ConvolutionKernel kernel, const GradientTypes& types) {
+LayerGradients convolution_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                                    const LayerConvolution& layer, const GradientTypes& types) {
+  const auto& [weight, geometry, precision, kernel] = layer;
   const at::NoGradGuard no_grad;
   const at::Tensor dy = operand(output_gradient, precision, kernel.arithmetic);
   if (!types.want_input && is_stem_convolution(input, weight.master, geometry, precision))
@@ -269,7 +263,7 @@ ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
   const Cropped cropped = crop(input, weight.master, geometry);
   const ConvolutionGeometry& g = cropped.geometry;
   const at::Tensor w = weight_operand(weight, cropped.part, precision, kernel.arithmetic);
-  ConvolutionGradients gradients;
+  LayerGradients gradients;
   if (reads_even_pixels(x, w, g)) {
     gradients = even_pixels_backward(dy, x, w, g, types);
   } else if (runs_as_gemm(x, w, g, kernel)) {

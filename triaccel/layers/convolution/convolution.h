@@ -47,21 +47,26 @@ struct LayerWeight {
 bool is_stem_convolution(const at::Tensor& input, const at::Tensor& weight,
                          const ConvolutionGeometry& geometry, Precision precision);
 
-/// The output of a convolution without bias. `input` may be of any floating type; it and
-/// the weight are rounded to `precision`, the result to `output`. Taps of the kernel that only
-/// ever meet padding are left out. No autograd.
-at::Tensor convolution_forward(const at::Tensor& input, const LayerWeight& weight,
-                               const ConvolutionGeometry& geometry, Precision precision,
-                               ConvolutionKernel kernel, at::ScalarType output);
+/// A convolution without bias as its layer computes it.
+struct LayerConvolution {
+  LayerWeight weight;
+  const ConvolutionGeometry& geometry;
+  Precision precision;
+  ConvolutionKernel kernel;
+};
 
-struct ConvolutionGradients {
+/// Its output. `input` may be of any floating type; it and the weight are rounded to the layer's
+/// precision, the result to `output`. Taps of the kernel that only ever meet padding are skipped.
+/// No autograd.
+at::Tensor convolution_forward(const at::Tensor& input, const LayerConvolution& layer,
+                               at::ScalarType output);
+
+struct LayerGradients {
   at::Tensor input = {};   // undefined when not asked for
   at::Tensor weight = {};  // likewise
 };
 
-/// The gradients of convolution_forward, each rounded to the type asked for (the weight's with
-/// exact zeros for taps that only meet padding). `output_gradient` is rounded to `precision`
-/// first.
+/// Which gradients are asked for, and in which types.
 struct GradientTypes {
   bool want_input = true;
   bool want_weight = true;
@@ -71,9 +76,11 @@ struct GradientTypes {
   /// others are zero.
   bool even_pixels = false;
 };
-ConvolutionGradients convolution_backward(const at::Tensor& output_gradient,
-                                          const at::Tensor& input, const LayerWeight& weight,
-                                          const ConvolutionGeometry& geometry, Precision precision,
-                                          ConvolutionKernel kernel, const GradientTypes& types);
+
+/// The gradients of convolution_forward, each rounded to the type asked for (the weight's with
+/// exact zeros for taps that only meet padding). `output_gradient` is rounded to the layer's
+/// precision first.
+LayerGradients convolution_backward(const at::Tensor& output_gradient, const at::Tensor& input,
+                                    const LayerConvolution& layer, const GradientTypes& types);
 
 }  // namespace triaccel

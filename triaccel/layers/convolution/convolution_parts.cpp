@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kPartBytes = 8 << 20;  // of the larger of input and output
 constexpr std::int64_t kFloatBytes = 4;
 
-std::int64_t outputs_a_sample(const at::Tensor& input, const at::Tensor& weight,
-                              const ConvolutionGeometry& g) {
+std::int64_t outputs_per_sample(const at::Tensor& input, const at::Tensor& weight,
+                                const ConvolutionGeometry& g) {
   std::int64_t outputs = weight.size(0);
   for (std::size_t i = 0; i < g.stride.size(); ++i) {
     const auto dimension = static_cast<std::int64_t>(i) + 2;
@@ -50,48 +50,40 @@ void put(at::Tensor& whole, const at::Tensor& part, std::int64_t first, std::int
 
 }  // namespace
 
-std::int64_t samples_at_a_time(const at::Tensor& input, const at::Tensor& weight,
-                               const ConvolutionGeometry& geometry, Precision precision) {
+std::int64_t samples_at_a_time(const at::Tensor& input, const LayerConvolution& layer) {
+  const auto& [weight, geometry, precision, kernel] = layer;
   const std::int64_t samples = input.size(0);
   if (!input.is_cuda() || precision != Precision::Fp32 || geometry.transposed || samples == 0)
     return samples;
   const std::int64_t elements =
-      std::max(input.numel(), samples * outputs_a_sample(input, weight, geometry));
+      std::max(input.numel(), samples * outputs_per_sample(input, weight.master, geometry));
   const std::int64_t parts = divide_up(kFloatBytes * elements, kPartBytes);
   return parts <= 1 ? samples : std::max<std::int64_t>(1, divide_up(samples, parts));
 }
 
-at::Tensor convolution_forward_in_parts(const at::Tensor& input, const LayerWeight& weight,
-                                        const ConvolutionGeometry& geometry, Precision precision,
-                                        ConvolutionKernel kernel, at::ScalarType output,
-                                        std::int64_t samples) {
-  if (samples >= input.size(0))
-    return convolution_forward(input, weight, geometry, precision, kernel, output);
+at::Tensor convolution_forward_in_parts(const at::Tensor& input, const LayerConvolution& layer,
+                                        at::ScalarType output, std::int64_t samples) {
+  if (samples >= input.size(0)) return convolution_forward(input, layer, output);
   const at::NoGradGuard no_grad;
   at::Tensor whole;
   for_parts(input.size(0), samples, [&](std::int64_t first, std::int64_t count) {
-    put(whole,
-        convolution_forward(input.narrow(0, first, count), weight, geometry, precision, kernel,
-                            at::kFloat),
-        first, input.size(0), output);
+    put(whole, convolution_forward(input.narrow(0, first, count), layer, at::kFloat), first,
+        input.size(0), output);
   });
   return whole;
 }
 
-ConvolutionGradients convolution_backward_in_parts(
-    const at::Tensor& output_gradient, const at::Tensor& input, const LayerWeight& weight,
-    const ConvolutionGeometry& geometry, Precision precision, ConvolutionKernel kernel,
-    const GradientTypes& types, std::int64_t samples) {
-  if (samples >= input.size(0))
-    return convolution_backward(output_gradient, input, weight, geometry, precision, kernel, types);
+LayerGradients convolution_backward_in_parts(const at::Tensor& output_gradient,
+                                             const at::Tensor& input, const LayerConvolution& layer,
+                                             const GradientTypes& types, std::int64_t samples) {
+  if (samples >= input.size(0)) return convolution_backward(output_gradient, input, layer, types);
   const at::NoGradGuard no_grad;
   GradientTypes of_part = types;
   of_part.input = of_part.weight = at::kFloat;
-  ConvolutionGradients whole;
+  LayerGradients whole;
   for_parts(input.size(0), samples, [&](std::int64_t first, std::int64_t count) {
-    const ConvolutionGradients part =
-        convolution_backward(output_gradient.narrow(0, first, count), input.narrow(0, first, count),
-                             weight, geometry, precision, kernel, of_part);
+    const LayerGradients part = convolution_backward(output_gradient.narrow(0, first, count),
+                                                     input.narrow(0, first, count), layer, of_part);
     if (types.want_input) put(whole.input, part.input, first, input.size(0), types.input);
     if (types.want_weight)
       whole.weight = whole.weight.defined() ? whole.weight.add_(part.weight) : part.weight;

@@ -23,7 +23,7 @@ struct LayerKernels {
   const ConvolutionKernel& of(Precision precision) const;
 };
 
-/// How every layer computes in every precision. Chosen once a run, by measurement or by rule, and
+/// How every layer computes in every precision. Chosen once per run, by measurement or by rule, and
 /// stored with it: the choice decides how results are rounded.
 struct KernelChoices {
   std::vector<LayerKernels> layers = {};  // index = LayerId

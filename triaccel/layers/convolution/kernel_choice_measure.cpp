@@ -82,9 +82,9 @@ class Trial {
         .want_input = shape_.want_input_gradient, .input = type, .weight = type};
     if (shape_.kind == LayerKind::Convolution) {
       const at::Tensor output =
-          convolution_forward(input, weight_, shape_.geometry, precision_, kernel, type);
+          convolution_forward(input, {weight_, shape_.geometry, precision_, kernel}, type);
       if (watch.seconds() < patience)
-        convolution_backward(output, input, weight_, shape_.geometry, precision_, kernel, types);
+        convolution_backward(output, input, {weight_, shape_.geometry, precision_, kernel}, types);
     } else {
       const at::Tensor output =
           linear_forward(input, weight_, /*bias=*/{}, precision_, kernel.arithmetic, type);

@@ -27,7 +27,7 @@ struct MeasureOptions {
 
 /// Runs forward and backward of every candidate on layers of these shapes and takes the fastest, or
 /// the fixed choice where that is nearly as fast; layers of equal shape are run once. A candidate
-/// that fails or is far slower than the others on one sample is left out early. Never throws for
+/// that fails or is far slower than the others on one sample is skipped early. Never throws for
 /// what a candidate does: where none can be run, the choice is the fixed one, as it always is on a
 /// GPU. Draws no number from libtorch's generators.
 KernelChoices measure_kernels(std::span<const LayerShape> layers, c10::Device device,

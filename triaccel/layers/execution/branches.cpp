@@ -31,11 +31,12 @@ void Branches::begin_pass(SideStreams* side) {
   side_ = side;
   readers_.clear();
   made_.clear();
+  moved_.clear();
 }
 
 void Branches::end_pass() {
   for (const Made& made : made_) made.branch->join();
-  forget_all();
+  clear();
 }
 
 bool Branches::may_part_behind(const at::Tensor& input) const {
@@ -64,9 +65,18 @@ void Branches::note_made(std::shared_ptr<Branch> branch, const at::Tensor& input
   made_.push_back({.branch = std::move(branch), .input = input, .output = output});
 }
 
-void Branches::note_written(const Branch& branch, const at::Tensor& written) {
-  for (Made& made : made_)
-    if (made.branch.get() == &branch) made.written.push_back(written);
+bool Branches::moves_first(const BatchNormCall& call) {
+  if (side_ == nullptr || !call.running_mean || !call.running_mean->defined()) return true;
+  return moved_.insert(call.running_mean->const_data_ptr()).second;
+}
+
+std::shared_ptr<Branch> Branches::branch_for(const BatchNormCall& call) {
+  std::shared_ptr<Branch> branch = maker_of(call.input);
+  if (!branch || !moves_first(call)) return nullptr;
+  const auto made = std::ranges::find(made_, branch, &Made::branch);
+  for (const auto& statistics : {call.running_mean, call.running_var})
+    if (statistics && statistics->defined()) made->written.push_back(*statistics);
+  return branch;
 }
 
 std::shared_ptr<Branch> Branches::maker_of(const at::Tensor& map) const {
@@ -76,7 +86,7 @@ std::shared_ptr<Branch> Branches::maker_of(const at::Tensor& map) const {
   return found == made_.end() ? nullptr : found->branch;
 }
 
-bool Branches::waits() const {
+bool Branches::has_pending() const {
   return !readers_.empty() ||
          std::ranges::any_of(made_, [](const Made& made) { return !made.branch->is_joined(); });
 }

@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
 #include <vector>
 
+#include "triaccel/layers/execution/gradient_delivery.h"
 #include "triaccel/ops/tensors/bias.h"
 
 namespace triaccel {
@@ -32,6 +34,15 @@ at::Tensor bias_gradient_along(const at::Tensor& output_gradient, std::int64_t c
     if (d != channel) others.push_back(d);
   if (others.empty()) return output_gradient.to(at::kFloat);
   return output_gradient.sum(others, false, at::kFloat);
+}
+
+at::Tensor LayerBias::gradient(const at::Tensor& output_gradient, SideStream* side) const {
+  if (side == nullptr || !values.is_leaf()) return bias_gradient_along(output_gradient, channel);
+  std::vector<at::Tensor> reads = {output_gradient};
+  if (values.grad().defined()) reads.push_back(values.grad());  // of another use
+  side->run([&] { add_to_grad(values, bias_gradient_along(output_gradient, channel)); },
+            std::move(reads));
+  return {};
 }
 
 }  // namespace triaccel

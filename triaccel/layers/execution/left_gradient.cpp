@@ -2,10 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include "triaccel/layers/scope/gradient_hooks.h"
 
 namespace triaccel {
 namespace {
@@ -38,6 +37,16 @@ class DeliverLeftGradient final : public autograd::FunctionPreHook {
 };
 
 }  // namespace
+
+bool has_gradient_hooks(const at::Tensor& tensor) {
+  return tensor.requires_grad() &&
+         (tensor.retains_grad() || !torch::autograd::impl::hooks(tensor).empty());
+}
+
+bool has_gradient_hooks(torch::autograd::Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||
+         node.tensor_post_acc_grad_hooks() != nullptr;
+}
 
 std::shared_ptr<TakesGradient> TakesGradient::behind(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.grad_fn() || has_gradient_hooks(tensor)) return nullptr;

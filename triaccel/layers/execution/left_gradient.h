@@ -10,6 +10,12 @@
 
 namespace triaccel {
 
+/// True if the tensor has gradient hooks or retain_grad.
+bool has_gradient_hooks(const at::Tensor& tensor);
+
+/// The same of a tensor that is a node's output, or that a node gives its gradient to.
+bool has_gradient_hooks(torch::autograd::Node& node);
+
 /// A gradient that one node leaves with another instead of sending it through the graph.
 struct LeftGradient {
   at::Tensor values = {};       // undefined: none
@@ -28,8 +34,8 @@ class TakesGradient : public torch::autograd::Node {
     return true;
   }
 
-  /// The node that made `tensor`, if it takes gradients and nobody listens to this tensor's; else
-  /// null.
+  /// The node that made `tensor`, if it takes gradients and the tensor has no gradient hooks;
+  /// else null.
   static std::shared_ptr<TakesGradient> behind(const at::Tensor& tensor);
 
  protected:

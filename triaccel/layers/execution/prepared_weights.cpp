@@ -19,19 +19,19 @@ void PreparedWeights::make(SideStream* side) {
   made_ = wanted_;
   if (specs.empty()) return;
   copies_.emplace(std::move(specs));
-  beside_ = side;
+  side_ = side;
   if (side == nullptr) return copies_->refresh();
   side->run([&] { copies_->refresh(); }, {});
 }
 
-void PreparedWeights::materialize() {
-  if (beside_ != nullptr) std::exchange(beside_, nullptr)->join();
+void PreparedWeights::join() {
+  if (side_ != nullptr) std::exchange(side_, nullptr)->join();
 }
 
 void PreparedWeights::drop() {
   copies_.reset();
   made_.clear();
-  beside_ = nullptr;
+  side_ = nullptr;
 }
 
 void PreparedWeights::drop(std::int64_t layer) {
@@ -52,7 +52,7 @@ std::optional<at::Tensor> PreparedWeights::ask(std::int64_t layer, const WeightP
   const Wanted wanted{.part = part, .type = type};
   wanted_[i] = wanted;
   if (!copies_ || made_[i] != wanted) return {};
-  materialize();
+  join();
   return copies_->copy(index_[i]);
 }
 

@@ -11,17 +11,17 @@
 
 namespace triaccel {
 
-/// 16-bit copies of all weights that a pass will ask for, made in one go at its start instead of
-/// one by one: what passes have asked for since the plan changed.
+/// 16-bit copies of all weights that a pass will ask for, made by one launch at its start instead
+/// of one by one: what passes have asked for since the plan changed.
 class PreparedWeights {
  public:
   explicit PreparedWeights(std::vector<at::Tensor> weights);
 
   /// Copies of what was asked for since `expect_nothing()`, as the weights are now. With `side`,
-  /// they are made there, beside what comes before the first of them is asked for.
+  /// they are made there, concurrently with what comes before the first of them is asked for.
   void make(SideStream* side);
-  /// Makes the current stream wait for copies that are made beside.
-  void materialize();
+  /// The current stream comes after copies that are made on a side stream.
+  void join();
   /// Frees them: after the step, whose update changes the weights.
   void drop();
   /// Frees one layer's, which has been read for the last time in this step.
@@ -45,7 +45,7 @@ class PreparedWeights {
   std::vector<std::optional<Wanted>> made_;    // what copies_ holds
   std::vector<std::size_t> index_;             // of a layer's copy in copies_
   std::optional<WeightCopies> copies_;
-  SideStream* beside_ = nullptr;  // where copies are being made that nobody has waited for
+  SideStream* side_ = nullptr;  // where copies are made that were not waited for yet
 };
 
 }  // namespace triaccel

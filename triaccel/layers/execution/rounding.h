@@ -14,4 +14,10 @@ at::ScalarType scalar_type_of(Precision precision);
 /// widened again.
 at::Tensor operand(const at::Tensor& tensor, Precision precision, Arithmetic arithmetic);
 
+/// The part of a weight that a product reads, rounded to `precision` as operand() rounds: the copy
+/// that lies ready, or one made now. In its own memory: libtorch's kernels would otherwise copy it
+/// each in their own way.
+at::Tensor weight_operand(const LayerWeight& weight, const WeightPart& part, Precision precision,
+                          Arithmetic arithmetic);
+
 }  // namespace triaccel

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "triaccel/layers/convolution/kept_map.h"
+#include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/ops/norm/channel_gate.h"
+#include "triaccel/ops/tensors/even_pixels.h"
 
 namespace triaccel {
 namespace {
@@ -111,6 +113,39 @@ bool is_gate_of(const at::Tensor& gates, const at::Tensor& map) {
          gates.scalar_type() == map.scalar_type() && gates_channels(map, gates);
 }
 
+class PoolNode final : public TakesGradient {
+ public:
+  PoolNode(at::Tensor taps, std::vector<std::int64_t> sizes, const PoolGeometry& geometry)
+      : taps_(std::move(taps)), sizes_(std::move(sizes)), geometry_(geometry) {}
+
+  autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    const at::NoGradGuard no_grad;
+    at::Tensor gradient = std::move(gradients[0]);
+    auto [added, maker] = std::exchange(left_, {});
+    if (!gradient.defined() && !added.defined()) return {{}};
+    maker.wait();
+    if (added.defined() && added.sizes() != taps_.sizes())
+      added = scatter_even_pixels(added, taps_.sizes());
+    if (!gradient.defined()) std::swap(gradient, added);
+    return {
+        max_pool_gradient(channels_last(gradient), taps_, sizes_, geometry_, channels_last(added))};
+  }
+  void release_variables() override {
+    taps_.reset();
+    left_ = {};
+  }
+  std::string name() const override { return "triaccel::PooledMaxima"; }
+
+ private:
+  static at::Tensor channels_last(const at::Tensor& gradient) {
+    return gradient.defined() ? gradient.contiguous(at::MemoryFormat::ChannelsLast) : gradient;
+  }
+
+  at::Tensor taps_;
+  std::vector<std::int64_t> sizes_;
+  PoolGeometry geometry_;
+};
+
 }  // namespace
 
 std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) {
@@ -143,6 +178,20 @@ std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tenso
   node->set_next_edges(autograd::collect_next_edges(map, gates));
   autograd::set_history(product, node);
   return product;
+}
+
+std::optional<at::Tensor> pooled_maxima(const at::Tensor& map, const PoolGeometry& geometry) {
+  if (!map.is_cuda() || !pools_maxima(map, geometry)) return {};
+  Maxima maxima;
+  {
+    const at::NoGradGuard no_grad;
+    maxima = max_pool(map, geometry);
+  }
+  if (!at::GradMode::is_enabled() || !map.requires_grad()) return maxima.values;
+  const auto node = std::make_shared<PoolNode>(maxima.taps, map.sizes().vec(), geometry);
+  node->set_next_edges(autograd::collect_next_edges(map));
+  autograd::set_history(maxima.values, node);
+  return maxima.values;
 }
 
 }  // namespace triaccel

@@ -6,12 +6,12 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/layer_nodes.h"
-#include "triaccel/layers/scope/gradient_hooks.h"
+#include "triaccel/layers/execution/left_gradient.h"
+#include "triaccel/layers/execution/weight_uses.h"
 #include "triaccel/ops/norm/squeeze_excite.h"
 
 namespace triaccel {
@@ -19,14 +19,14 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-bool is_pixel_a_sample(const at::Tensor& map) {
+bool is_one_pixel(const at::Tensor& map) {
   return map.dim() == 4 && map.size(0) > 0 && map.size(2) == 1 && map.size(3) == 1;
 }
 
 /// A product of single pixels with a matrix, plus a bias.
 bool is_biased_product(const ConvolutionCall& call) {
   const ConvolutionGeometry& g = call.geometry;
-  return is_pixel_a_sample(call.input) && is_pixel_a_sample(call.weight) &&
+  return is_one_pixel(call.input) && is_one_pixel(call.weight) &&
          call.weight.size(1) == call.input.size(1) && call.bias && call.bias->defined() &&
          !g.transposed && g.groups == 1 && g.padding[0] == 0 && g.padding[1] == 0;
 }
@@ -44,32 +44,31 @@ bool pays_as_one_kernel(const at::Tensor& means, const at::Tensor& squeeze) {
 
 }  // namespace
 
-struct ExcitationFusion::Layer {
-  at::Tensor weight;  // the FP32 master
-  at::Tensor called;  // the call's own, which may be a detached view of it
+struct ExcitationFusion::LayerCall {
+  Layer layer;
+  at::Tensor called;  // the call's own weight, which may be a detached view of the layer's
   at::Tensor bias;
   ConvolutionGeometry geometry;
-  LayerArithmetic how;
 
   bool wants_gradient() const { return called.requires_grad() || bias.requires_grad(); }
   bool reads(const at::Tensor& tensor) const {
-    return tensor.is_alias_of(weight) || tensor.is_alias_of(bias);
+    return tensor.is_alias_of(layer.weight) || tensor.is_alias_of(bias);
   }
 };
 
 struct ExcitationFusion::Squeezed {
   at::Tensor means;
-  Layer layer;
+  LayerCall call;
   bool recorded = at::GradMode::is_enabled();
   at::Tensor values = {};     // of the layer's output; undefined: not computed by itself
   at::Tensor activated = {};  // likewise
 
   bool wants_gradient() const {
-    return recorded && (means.requires_grad() || layer.wants_gradient());
+    return recorded && (means.requires_grad() || call.wants_gradient());
   }
   bool reads(const at::Tensor& tensor) const {
     const auto is = [&](const at::Tensor& own) { return own.defined() && tensor.is_alias_of(own); };
-    return is(means) || layer.reads(tensor) || is(values) || is(activated);
+    return is(means) || call.reads(tensor) || is(values) || is(activated);
   }
 };
 
@@ -81,12 +80,16 @@ class ExcitationFusion::Place final : public autograd::Node {
   std::string name() const override { return "triaccel::ExcitationPlace"; }
 };
 
+ExcitationLayers ExcitationFusion::weights_of(const LayerCall& squeeze, const LayerCall& excite) {
+  return {squeeze.layer.weight, squeeze.bias, excite.layer.weight, excite.bias};
+}
+
 class ExcitationFusion::Node final : public autograd::Node {
  public:
-  Node(const Squeezed& squeezed, const Layer& excite, at::Tensor hidden)
-      : means_(squeezed.means, squeezed.layer.how.recompute_norms),
+  Node(const Squeezed& squeezed, const LayerCall& excite, at::Tensor hidden)
+      : means_(squeezed.means, squeezed.call.layer.arithmetic.recompute_norms),
         hidden_(std::move(hidden)),
-        squeeze_(squeezed.layer),
+        squeeze_(squeezed.call),
         excite_(excite) {}
 
   /// Once they have this node behind them.
@@ -99,8 +102,8 @@ class ExcitationFusion::Node final : public autograd::Node {
     if (!gradients[0].defined()) return {{}, {}, {}};
     const at::Tensor gradient = gradients[0].contiguous();
     const Excitation forward = {gates_.unpack(shared_from_this()), hidden_};
-    ExcitationGradient backward = excitation_gradient(
-        gradient, forward, {squeeze_.weight, squeeze_.bias, excite_.weight, excite_.bias});
+    ExcitationGradient backward =
+        excitation_gradient(gradient, forward, weights_of(squeeze_, excite_));
     auto [of_squeeze_bias, of_excite_bias] = give_parameters(gradient, forward, backward);
     if (!task_should_compute_output(0)) backward.means.reset();
     return {std::move(backward.means), std::move(of_squeeze_bias), std::move(of_excite_bias)};
@@ -114,8 +117,8 @@ class ExcitationFusion::Node final : public autograd::Node {
   std::string name() const override { return "triaccel::Excitation"; }
 
  private:
-  /// Gives the weights their gradients and, where that may be done beside the main stream, the
-  /// biases; otherwise the biases' are returned. Nothing but the update waits for them.
+  /// Gives the weights their gradients and, where that may be done on the side stream, the biases;
+  /// otherwise the biases' are returned. Nothing but the update waits for them.
   std::pair<at::Tensor, at::Tensor> give_parameters(const at::Tensor& gradient,
                                                     const Excitation& forward,
                                                     const ExcitationGradient& backward) {
@@ -127,78 +130,87 @@ class ExcitationFusion::Node final : public autograd::Node {
     ExcitationLayers found;
     const auto find = [&] {
       found = excitation_parameter_gradients(gradient, means, forward, backward,
-                                             gradient_type(squeeze_.how.precision),
-                                             gradient_type(excite_.how.precision));
+                                             gradient_type(squeeze_.layer.arithmetic.precision),
+                                             gradient_type(excite_.layer.arithmetic.precision));
     };
-    SideStream* side = squeeze_.how.side;
-    const bool beside = side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
-    if (!beside) {
+    SideStream* const side = squeeze_.layer.gradients.side;
+    const bool on_side_stream =
+        side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
+    if (!on_side_stream) {
       if (side != nullptr) side->join();  // gradients of other uses may come from there
       find();
-      if (excite) give(excite_, found.excite, beside);
-      if (squeeze) give(squeeze_, found.squeeze, beside);
-      return {squeeze_bias ? found.squeeze_bias : at::Tensor(),
-              excite_bias ? found.excite_bias : at::Tensor()};
+    } else {
+      std::vector<at::Tensor> reads = {gradient, means, forward.gates, forward.hidden,
+                                       backward.hidden};
+      for (const at::Tensor& bias : {squeeze_.bias, excite_.bias})
+        if (bias.grad().defined()) reads.push_back(bias.grad());  // of another use
+      side->run(
+          [&] {
+            find();
+            if (squeeze_bias) add_to_grad(squeeze_.bias, found.squeeze_bias);
+            if (excite_bias) add_to_grad(excite_.bias, found.excite_bias);
+          },
+          std::move(reads));
     }
-    std::vector<at::Tensor> reads = {gradient, means, forward.gates, forward.hidden,
-                                     backward.hidden};
-    for (const at::Tensor& bias : {squeeze_.bias, excite_.bias})
-      if (bias.grad().defined()) reads.push_back(bias.grad());  // of another use
-    const auto add = [](const at::Tensor& bias, const at::Tensor& one) {
-      at::Tensor& held = bias.mutable_grad();
-      held = held.defined() ? held + one : one;
-    };
-    side->run(
-        [&] {
-          find();
-          if (squeeze_bias) add(squeeze_.bias, found.squeeze_bias);
-          if (excite_bias) add(excite_.bias, found.excite_bias);
-        },
-        std::move(reads));
-    if (excite) give(excite_, found.excite, beside);
-    if (squeeze) give(squeeze_, found.squeeze, beside);
-    return {};
+    if (excite) give(excite_.layer, found.excite, on_side_stream);
+    if (squeeze) give(squeeze_.layer, found.squeeze, on_side_stream);
+    if (on_side_stream) return {};
+    return {squeeze_bias ? found.squeeze_bias : at::Tensor(),
+            excite_bias ? found.excite_bias : at::Tensor()};
   }
 
   /// One weight after the other: whoever is told of the first may take all that is there.
-  static void give(const Layer& layer, const at::Tensor& gradient, bool beside) {
-    const auto now = [&] { give_gradient(layer.weight, gradient, layer.how); };
-    std::vector<at::Tensor> reads;
-    if (layer.weight.grad().defined()) reads.push_back(layer.weight.grad());  // of another use
-    if (beside)
-      layer.how.side->run(now, std::move(reads));
+  static void give(const Layer& layer, const at::Tensor& gradient, bool on_side_stream) {
+    if (on_side_stream)
+      layer.gradients.give_on_side_stream(layer.weight, [&] { return gradient; }, {});
     else
-      now();
-    if (layer.how.listener != nullptr) layer.how.listener->gradient_ready(layer.weight, beside);
+      layer.gradients.give(layer.weight, gradient);
+    layer.gradients.announce(layer.weight, on_side_stream);
   }
 
   KeptMap means_;
   at::Tensor hidden_;
   autograd::SavedVariable gates_;
-  Layer squeeze_, excite_;
+  LayerCall squeeze_, excite_;
 };
 
-void ExcitationFusion::forget_expired() {
-  std::erase_if(waiting_, [](const Waiting& waiting) { return waiting.output.expired(); });
+class ExcitationFusion::Operation final : public DeferredOperation {
+ public:
+  Operation(const ExcitationFusion& fusion, Chain own, std::shared_ptr<Place> place)
+      : chain(std::move(own)), fusion_(fusion), place_(std::move(place)) {}
+
+  Chain chain;
+  bool wants_gradient() const { return place_ != nullptr; }
+
+  bool must_precede(const at::Tensor& tensor, bool writes) const override {
+    return writes &&
+           (chain.squeezed->reads(tensor) || (chain.excite && chain.excite->reads(tensor)));
+  }
+
+  void materialize(const at::Tensor& output) override {
+    const at::AutoGradMode as_called(chain.squeezed->recorded);
+    const at::Tensor values = fusion_.values_of(chain);
+    if (place_) place_->set_next_edges({autograd::impl::gradient_edge(values)});
+    output.set_data(values.variable_data());
+    // Who writes to the one writes to the other.
+    autograd::impl::set_version_counter(output, autograd::impl::version_counter(values));
+  }
+
+ private:
+  const ExcitationFusion& fusion_;
+  std::shared_ptr<Place> place_;  // null: no gradient is wanted
+};
+
+std::shared_ptr<ExcitationFusion::Operation> ExcitationFusion::fusable(
+    const at::Tensor& tensor) const {
+  const std::shared_ptr<Operation> found = deferred_.find<Operation>(tensor);
+  const bool may = found && !has_gradient_hooks(tensor) &&
+                   found->chain.squeezed->recorded == at::GradMode::is_enabled();
+  return may ? found : nullptr;
 }
 
-ExcitationFusion::Position ExcitationFusion::find(const at::Tensor& tensor) {
-  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return !waiting.output.expired() &&
-           waiting.output._unsafe_get_target() == tensor.unsafeGetTensorImpl();
-  });
-}
-
-ExcitationFusion::Position ExcitationFusion::joinable(const at::Tensor& tensor) {
-  const Position position = find(tensor);
-  const bool may = position != waiting_.end() && !has_gradient_hooks(tensor) &&
-                   position->chain.squeezed->recorded == at::GradMode::is_enabled();
-  return may ? position : waiting_.end();
-}
-
-at::Tensor ExcitationFusion::wait(const Chain& chain, at::IntArrayRef sizes,
-                                  const at::TensorOptions& options) {
-  forget_expired();
+at::Tensor ExcitationFusion::defer(const Chain& chain, at::IntArrayRef sizes,
+                                   const at::TensorOptions& options) {
   at::Tensor output;
   {
     const at::NoGradGuard no_grad;
@@ -210,61 +222,57 @@ at::Tensor ExcitationFusion::wait(const Chain& chain, at::IntArrayRef sizes,
     place = std::make_shared<Place>();
     autograd::set_history(output, place);
   }
-  waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
-                      .chain = chain,
-                      .place = std::move(place)});
+  deferred_.add(output, std::make_shared<Operation>(*this, chain, std::move(place)));
   return output;
 }
 
 std::optional<at::Tensor> ExcitationFusion::convolution(const ConvolutionCall& call,
-                                                        const at::Tensor& weight,
-                                                        const LayerArithmetic& how) {
-  if (!join_ || !is_biased_product(call) || call.input.scalar_type() != how.carrier) return {};
-  const Layer layer = {.weight = weight,
-                       .called = call.weight,
-                       .bias = *call.bias,
-                       .geometry = call.geometry,
-                       .how = how};
+                                                        const Layer& layer) {
+  if (!fuse_ || !is_biased_product(call) || call.input.scalar_type() != layer.arithmetic.carrier)
+    return {};
+  const LayerCall now = {
+      .layer = layer, .called = call.weight, .bias = *call.bias, .geometry = call.geometry};
   Chain chain;
-  if (find(call.input) == waiting_.end()) {
-    chain.squeezed = std::make_shared<Squeezed>(Squeezed{.means = call.input, .layer = layer});
+  if (!deferred_.find<Operation>(call.input)) {
+    deferred_.touch(call.input, /*writes=*/false);
+    chain.squeezed = std::make_shared<Squeezed>(Squeezed{.means = call.input, .call = now});
   } else {
-    const Position position = joinable(call.input);
-    if (position == waiting_.end()) return {};
-    chain = position->chain;
-    if (!chain.activated || chain.excite || chain.squeezed->layer.how.layer == how.layer) return {};
-    chain.excite = std::make_shared<Layer>(layer);
+    const std::shared_ptr<Operation> hidden = fusable(call.input);
+    if (!hidden) return {};
+    chain = hidden->chain;
+    if (!chain.activated || chain.excite || chain.squeezed->call.layer.number == layer.number)
+      return {};
+    chain.excite = std::make_shared<LayerCall>(now);
   }
-  return wait(chain, {call.input.size(0), weight.size(0), 1, 1}, call.input.options());
+  return defer(chain, {call.input.size(0), layer.weight.size(0), 1, 1}, call.input.options());
 }
 
 std::optional<at::Tensor> ExcitationFusion::activated(const at::Tensor& input,
                                                       Activation activation, bool in_place) {
-  const Position position = joinable(input);
-  if (position == waiting_.end() || position->chain.activated || activation != Activation::Silu)
-    return {};
+  const std::shared_ptr<Operation> squeezed = fusable(input);
+  if (!squeezed || squeezed->chain.activated || activation != Activation::Silu) return {};
   if (in_place) {
-    position->chain.activated = true;
+    squeezed->chain.activated = true;
     return input;
   }
-  Chain chain = position->chain;
+  Chain chain = squeezed->chain;
   chain.activated = true;
-  return wait(chain, input.sizes(), input.options());
+  return defer(chain, input.sizes(), input.options());
 }
 
 std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
-  const Position position = joinable(input);
-  if (position == waiting_.end() || !position->chain.excite) return {};
-  const Squeezed& squeezed = *position->chain.squeezed;
-  const Layer& squeeze = squeezed.layer;
-  const Layer& excite = *position->chain.excite;
-  const ExcitationLayers layers = {squeeze.weight, squeeze.bias, excite.weight, excite.bias};
+  const std::shared_ptr<Operation> excited = fusable(input);
+  if (!excited || !excited->chain.excite) return {};
+  const Squeezed& squeezed = *excited->chain.squeezed;
+  const LayerCall& squeeze = squeezed.call;
+  const LayerCall& excite = *excited->chain.excite;
+  const ExcitationLayers layers = weights_of(squeeze, excite);
   if (!computes_excitation(squeezed.means, layers) ||
-      !pays_as_one_kernel(squeezed.means, squeeze.weight))
+      !pays_as_one_kernel(squeezed.means, squeeze.layer.weight))
     return {};
   const Excitation forward = excitation(squeezed.means, layers);
-  for (const Layer* layer : {&squeeze, &excite}) note_use_(layer->how.layer, layer->bias);
-  if (!position->place) return forward.gates;
+  for (const LayerCall* call : {&squeeze, &excite}) uses_.note(call->layer.number, call->bias);
+  if (!excited->wants_gradient()) return forward.gates;
   const auto node = std::make_shared<Node>(squeezed, excite, forward.hidden);
   node->set_next_edges(autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias));
   autograd::set_history(forward.gates, node);
@@ -272,50 +280,18 @@ std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
   return forward.gates;
 }
 
-at::Tensor ExcitationFusion::computed(const Layer& layer, const at::Tensor& input) const {
-  const std::optional<at::Tensor> bias = layer.bias;
-  note_use_(layer.how.layer, bias);
-  return convolution_layer({input, layer.called, bias, layer.geometry}, layer.weight, layer.how);
+at::Tensor ExcitationFusion::computed(const LayerCall& call, const at::Tensor& input) const {
+  const std::optional<at::Tensor> bias = call.bias;
+  uses_.note(call.layer.number, bias);
+  return convolution_layer({input, call.called, bias, call.geometry}, call.layer);
 }
 
 at::Tensor ExcitationFusion::values_of(const Chain& chain) const {
   Squeezed& squeezed = *chain.squeezed;
-  if (!squeezed.values.defined()) squeezed.values = computed(squeezed.layer, squeezed.means);
+  if (!squeezed.values.defined()) squeezed.values = computed(squeezed.call, squeezed.means);
   if (!chain.activated) return squeezed.values;
   if (!squeezed.activated.defined()) squeezed.activated = at::silu(squeezed.values);
   return chain.excite ? computed(*chain.excite, squeezed.activated) : squeezed.activated;
-}
-
-void ExcitationFusion::materialize(Position position) {
-  const Waiting now = std::move(*position);
-  waiting_.erase(position);
-  const auto held = now.output.lock();
-  if (!held) return;
-  const at::AutoGradMode as_called(now.chain.squeezed->recorded);
-  const at::Tensor output(held), values = values_of(now.chain);
-  if (now.place) now.place->set_next_edges({autograd::impl::gradient_edge(values)});
-  output.set_data(values.variable_data());
-  // Who writes to the one writes to the other.
-  autograd::impl::set_version_counter(output, autograd::impl::version_counter(values));
-}
-
-void ExcitationFusion::touch(const at::Tensor& tensor, bool writes) {
-  forget_expired();
-  if (waiting_.empty() || !tensor.defined()) return;
-  if (const Position position = find(tensor); position != waiting_.end()) materialize(position);
-  if (!writes) return;
-  // Whoever writes to what others will still read makes them be computed first.
-  const auto concerns = [&](const Waiting& waiting) {
-    const Chain& chain = waiting.chain;
-    return chain.squeezed->reads(tensor) || (chain.excite && chain.excite->reads(tensor));
-  };
-  for (Position position = std::ranges::find_if(waiting_, concerns); position != waiting_.end();
-       position = std::ranges::find_if(waiting_, concerns))
-    materialize(position);
-}
-
-void ExcitationFusion::materialize_all() {
-  while (!waiting_.empty()) materialize(waiting_.begin());
 }
 
 }  // namespace triaccel

@@ -11,7 +11,6 @@
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/left_gradient.h"
-#include "triaccel/layers/scope/gradient_hooks.h"
 #include "triaccel/ops/norm/norm_history.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 
@@ -52,7 +51,7 @@ bool alias(const at::Tensor& a, const at::Tensor& b) {
 
 struct NormFusion::Norm {
   at::Tensor input;
-  NormParameters how;
+  NormParameters parameters;
   bool training;
   bool wants_gradient;
   std::shared_ptr<Branch> branch = nullptr;  // that the input was made on; null: the main stream
@@ -60,7 +59,8 @@ struct NormFusion::Norm {
   NormStatistics statistics = {};
 
   bool reads(const at::Tensor& tensor) const {
-    return alias(tensor, input) || alias(tensor, how.weight) || alias(tensor, how.bias);
+    return alias(tensor, input) || alias(tensor, parameters.weight) ||
+           alias(tensor, parameters.bias);
   }
 
   at::Tensor empty_output() const {
@@ -68,57 +68,48 @@ struct NormFusion::Norm {
     return at::empty_like(input);
   }
 
-  /// Statistics alone, for whoever finds the output on its way.
+  /// Statistics alone, for whoever computes the output on its way.
   void find_statistics() {
-    if (!ran) batch_norm_statistics(statistics, input, how);
+    if (!ran) batch_norm_statistics(statistics, input, parameters);
     ran = true;
   }
 
-  NormedResidual as_residual() const { return {statistics, how.weight, how.bias}; }
+  NormedResidual as_residual() const { return {statistics, parameters.weight, parameters.bias}; }
+};
 
-  void compute(const at::Tensor& output, const Joined& joined, Activation activation,
-               const at::Tensor& gates) {
-    if (branch) branch->join();
-    if (!training) return batch_norm_infer(output, input, how, joined.residual, activation);
-    NormParameters once = how;
-    if (ran) {
-      once.running_mean.reset();
-      once.running_variance.reset();
-    }
-    Norm* const other = joined.residual_norm.get();
-    if (other != nullptr && other->branch) other->branch->join();
-    if (other != nullptr) other->find_statistics();
-    batch_norm_train(output, statistics, input, once,
-                     other != nullptr ? other->input : joined.residual, activation, gates,
-                     other != nullptr ? other->as_residual() : NormedResidual(), joined.factor);
-    ran = true;
-  }
+struct NormFusion::Epilogue {
+  at::Tensor factor = {};    // undefined: none
+  at::Tensor residual = {};  // undefined: none
+  /// Of a residual that is deferred, too: it is computed on the way. Null: it has values.
+  std::shared_ptr<Norm> residual_norm = nullptr;
+
+  bool empty() const { return !factor.defined() && !residual.defined(); }
 };
 
 class NormFusion::Node final : public TakesGradient,
                                public HasNormHistory,
                                public RecomputesOutput {
  public:
-  Node(const Norm& norm, const Joined& joined)
+  Node(const Norm& norm, const Epilogue& epilogue)
       : statistics_(norm.statistics),
-        how_(norm.how),
-        has_factor_(joined.factor.defined()),
-        has_residual_(joined.residual.defined()),
-        behind_residual_(behind(joined.residual)),
+        parameters_(norm.parameters),
+        has_factor_(epilogue.factor.defined()),
+        has_residual_(epilogue.residual.defined()),
+        behind_residual_(behind(epilogue.residual)),
         side_(norm.branch ? &norm.branch->side() : nullptr) {
-    if (norm.branch && !joined.any())
+    if (norm.branch && epilogue.empty())
       branch_ = std::dynamic_pointer_cast<OnBranch>(norm.input.grad_fn());
   }
 
-  /// What the output became; `gates` may be undefined where backward finds them from the input.
+  /// What the output became; `relu_mask` may be undefined where backward recomputes it.
   /// Only now is anything saved: a node whose place another one takes saves nothing.
   void computed(const at::Tensor& input, const at::Tensor& factor, Activation activation,
-                const at::Tensor& gates) {
+                const at::Tensor& relu_mask) {
     input_ = autograd::SavedVariable(input, /*is_output=*/false);
     if (has_factor_) factor_ = autograd::SavedVariable(factor, /*is_output=*/false);
     activation_ = activation;
-    has_gates_ = gates.defined();
-    if (has_gates_) gates_ = autograd::SavedVariable(gates, /*is_output=*/false);
+    has_relu_mask_ = relu_mask.defined();
+    if (has_relu_mask_) relu_mask_ = autograd::SavedVariable(relu_mask, /*is_output=*/false);
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
@@ -133,14 +124,22 @@ class NormFusion::Node final : public TakesGradient,
       if (gradient.sizes() != input.sizes())
         gradient = scatter_even_pixels(gradient, input.sizes());
     }
-    const at::Tensor gates = has_gates_ ? gates_.unpack() : at::Tensor();
+    const at::Tensor relu_mask = has_relu_mask_ ? relu_mask_.unpack() : at::Tensor();
     const at::Tensor factor = has_factor_ ? factor_.unpack() : at::Tensor();
     const auto differentiate = [&] {
-      return batch_norm_backward(gradient, added, input, gates, statistics_, how_, activation_,
-                                 has_residual_, task_should_compute_output(0), factor);
+      return batch_norm_backward({.output_gradient = gradient,
+                                  .added_gradient = added,
+                                  .input = input,
+                                  .relu_mask = relu_mask,
+                                  .saved = statistics_,
+                                  .parameters = parameters_,
+                                  .activation = activation_,
+                                  .has_residual = has_residual_,
+                                  .want_input = task_should_compute_output(0),
+                                  .factor = factor});
     };
     if (goes_on_on_branch())
-      return {run_on_branch(differentiate, {gradient, added, input, gates}), {}, {}};
+      return {run_on_branch(differentiate, {gradient, added, input, relu_mask}), {}, {}};
     NormGradients found = differentiate();
     autograd::variable_list all = {std::move(found.input), std::move(found.weight),
                                    std::move(found.bias)};
@@ -155,26 +154,27 @@ class NormFusion::Node final : public TakesGradient,
     const at::NoGradGuard no_grad;
     const at::Tensor input = input_.unpack();
     at::Tensor output = at::empty_like(input);
-    batch_norm_again(output, statistics_, input, how_, activation_);
+    batch_norm_again(output, statistics_, input, parameters_, activation_);
     return output;
   }
 
   void release_variables() override {
     input_.reset_data();
     factor_.reset_data();
-    gates_.reset_data();
+    relu_mask_.reset_data();
     left_ = {};
   }
   std::string name() const override { return "triaccel::NormFusion"; }
   NormHistory norm_history() const override {
-    return {statistics_, how_.weight, how_.bias, activation_, has_factor_, has_residual_};
+    return {statistics_, parameters_.weight, parameters_.bias,
+            activation_, has_factor_,        has_residual_};
   }
 
  private:
   /// Not where somebody would miss a gradient that does not go through the graph.
   bool goes_on_on_branch() {
     if (!branch_ || !task_should_compute_output(0)) return false;
-    for (const at::Tensor& parameter : {how_.weight, how_.bias})
+    for (const at::Tensor& parameter : {parameters_.weight, parameters_.bias})
       if (parameter.defined() && !parameter.is_leaf()) return false;
     return std::ranges::none_of(next_edges(), [](const autograd::Edge& edge) {
       return edge.is_valid() && has_gradient_hooks(*edge.function);
@@ -191,9 +191,9 @@ class NormFusion::Node final : public TakesGradient,
         side_->branches.run([&] { found = differentiate(); }, std::move(reads));
     side_->updates.come_after(work);
     if (task_should_compute_output(1))
-      leave_for_parameter(next_edge(1), how_.weight, {found.weight, work});
+      leave_for_parameter(next_edge(1), parameters_.weight, {found.weight, work});
     if (task_should_compute_output(2))
-      leave_for_parameter(next_edge(2), how_.bias, {found.bias, work});
+      leave_for_parameter(next_edge(2), parameters_.bias, {found.bias, work});
     if (branch_->leave_on_branch({found.input, work})) return {};
     work.wait();
     return found.input;
@@ -201,10 +201,10 @@ class NormFusion::Node final : public TakesGradient,
 
   autograd::SavedVariable input_;
   autograd::SavedVariable factor_;
-  autograd::SavedVariable gates_;  // of a ReLU
-  bool has_gates_ = false;
+  autograd::SavedVariable relu_mask_;
+  bool has_relu_mask_ = false;
   NormStatistics statistics_;
-  NormParameters how_;
+  NormParameters parameters_;
   bool has_factor_, has_residual_;
   std::shared_ptr<TakesGradient> behind_residual_;  // the norm whose output it is; null: none
   std::shared_ptr<OnBranch> branch_;                // the node that made the input, if on a branch
@@ -212,17 +212,103 @@ class NormFusion::Node final : public TakesGradient,
   Activation activation_ = Activation::None;
 };
 
+class NormFusion::Operation final : public DeferredOperation {
+ public:
+  Operation(const NormFusion& fusion, std::shared_ptr<Norm> norm, Epilogue epilogue,
+            std::shared_ptr<Node> node)
+      : fusion_(fusion),
+        norm_(std::move(norm)),
+        epilogue_(std::move(epilogue)),
+        node_(std::move(node)) {}
+
+  const std::shared_ptr<Norm>& norm() const { return norm_; }
+  const Epilogue& epilogue() const { return epilogue_; }
+
+  /// In place, where gradients are not recorded, on a tensor that has a history.
+  bool changes_history(bool in_place) const {
+    return in_place && node_ && !at::GradMode::is_enabled();
+  }
+
+  void materialize(const at::Tensor& output) override { compute(output, Activation::None); }
+  bool must_precede(const at::Tensor& tensor, bool writes) const override;
+  bool has_side_effects() const override { return norm_->training && !norm_->ran; }
+  void apply_side_effects() override { norm_->find_statistics(); }
+
+  void compute(const at::Tensor& output, Activation activation);
+
+ private:
+  void run(const at::Tensor& output, Activation activation, const at::Tensor& relu_mask);
+
+  const NormFusion& fusion_;
+  std::shared_ptr<Norm> norm_;
+  Epilogue epilogue_;
+  std::shared_ptr<Node> node_;  // null: no gradient is wanted
+};
+
+bool NormFusion::Operation::must_precede(const at::Tensor& tensor, bool writes) const {
+  const NormParameters& parameters = norm_->parameters;
+  if (alias(tensor, parameters.running_mean) || alias(tensor, parameters.running_variance))
+    return true;
+  if (!writes) return false;
+  return alias(tensor, epilogue_.factor) || alias(tensor, epilogue_.residual) ||
+         norm_->reads(tensor) ||
+         (epilogue_.residual_norm && epilogue_.residual_norm->reads(tensor));
+}
+
+void NormFusion::Operation::compute(const at::Tensor& output, Activation activation) {
+  const at::NoGradGuard no_grad;
+  const bool keeps_mask = node_ && activation == Activation::Relu &&
+                          (fusion_.options_.keep_relu_masks || !epilogue_.empty());
+  const at::Tensor relu_mask = keeps_mask ? empty_relu_mask(norm_->input) : at::Tensor();
+  run(output, activation, relu_mask);
+  if (node_) node_->computed(norm_->input, epilogue_.factor, activation, relu_mask);
+  if (!epilogue_.residual_norm) return;
+  const std::shared_ptr<Operation> other = fusion_.find(epilogue_.residual);
+  if (other && other->node_) other->node_->computed(other->norm_->input, {}, Activation::None, {});
+}
+
+void NormFusion::Operation::run(const at::Tensor& output, Activation activation,
+                                const at::Tensor& relu_mask) {
+  if (norm_->branch) norm_->branch->join();
+  if (!norm_->training)
+    return batch_norm_infer(output, norm_->input, norm_->parameters, epilogue_.residual,
+                            activation);
+  NormParameters once = norm_->parameters;
+  if (norm_->ran) {
+    once.running_mean.reset();
+    once.running_variance.reset();
+  }
+  Norm* const other = epilogue_.residual_norm.get();
+  if (other != nullptr && other->branch) other->branch->join();
+  if (other != nullptr) other->find_statistics();
+  batch_norm_train(output, norm_->statistics, norm_->input, once,
+                   {.residual = other != nullptr ? other->input : epilogue_.residual,
+                    .activation = activation,
+                    .relu_mask = relu_mask,
+                    .residual_norm = other != nullptr ? other->as_residual() : NormedResidual(),
+                    .factor = epilogue_.factor});
+  norm_->ran = true;
+}
+
+std::shared_ptr<NormFusion::Operation> NormFusion::find(const at::Tensor& tensor) const {
+  return deferred_.find<Operation>(tensor);
+}
+
+void NormFusion::materialize_unless_norm(const at::Tensor& operand) {
+  if (!find(operand)) deferred_.touch(operand, /*writes=*/false);
+}
+
 std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call,
                                            const std::shared_ptr<Branch>& branch) {
   if (!options_.fuse || !computes(call)) return {};
   const auto norm = std::make_shared<Norm>();
   norm->input = call.input;
-  norm->how = {.weight = value_or_none(call.weight),
-               .bias = value_or_none(call.bias),
-               .running_mean = value_or_none(call.running_mean),
-               .running_variance = value_or_none(call.running_var),
-               .momentum = call.momentum,
-               .eps = call.eps};
+  norm->parameters = {.weight = value_or_none(call.weight),
+                      .bias = value_or_none(call.bias),
+                      .running_mean = value_or_none(call.running_mean),
+                      .running_variance = value_or_none(call.running_var),
+                      .momentum = call.momentum,
+                      .eps = call.eps};
   norm->training = call.training;
   norm->wants_gradient = wants_gradient(call);
   norm->branch = branch;
@@ -232,103 +318,67 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call,
       norm->statistics = {.mean = at::empty({call.input.size(1)}, floats),
                           .inverse_deviation = at::empty({call.input.size(1)}, floats)};
     };
-    const auto find = [&] {
+    const auto compute_statistics = [&] {
       make_room();
       norm->find_statistics();
       branch->keep({norm->statistics.mean, norm->statistics.inverse_deviation});
     };
-    branch ? branch->run(find, {}) : make_room();
+    branch ? branch->run(compute_statistics, {}) : make_room();
   }
   const at::Tensor output = norm->empty_output();
-  wait(output, norm, {});
+  deferred_.add(output, operation_for(output, norm, {}));
   return output;
 }
 
-void NormFusion::wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm,
-                      const Joined& joined) {
-  forget_expired();
+std::shared_ptr<NormFusion::Operation> NormFusion::operation_for(const at::Tensor& output,
+                                                                 const std::shared_ptr<Norm>& norm,
+                                                                 const Epilogue& epilogue) {
   std::shared_ptr<Node> node;
-  const at::Tensor& residual = joined.residual;
+  const at::Tensor& residual = epilogue.residual;
   const bool through_residual = residual.defined() && residual.requires_grad();
   if (at::GradMode::is_enabled() && norm->training && (norm->wants_gradient || through_residual)) {
-    node = std::make_shared<Node>(*norm, joined);
+    node = std::make_shared<Node>(*norm, epilogue);
     autograd::edge_list edges(3);
     if (norm->wants_gradient)
-      edges = autograd::collect_next_edges(norm->input, norm->how.weight, norm->how.bias);
+      edges =
+          autograd::collect_next_edges(norm->input, norm->parameters.weight, norm->parameters.bias);
     if (residual.defined()) edges.push_back(autograd::impl::gradient_edge(residual));
     node->set_next_edges(std::move(edges));
     autograd::set_history(output, node);
   }
-  waiting_.push_back({.output = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
-                      .norm = norm,
-                      .node = std::move(node),
-                      .joined = joined});
-}
-
-bool NormFusion::changes_history(const Waiting& waiting, bool in_place) {
-  return in_place && waiting.node && !at::GradMode::is_enabled();
-}
-
-void NormFusion::forget_expired() {
-  std::erase_if(waiting_, [](const Waiting& waiting) {
-    return waiting.output.expired() && (waiting.norm->ran || !waiting.norm->training);
-  });
-}
-
-NormFusion::Place NormFusion::find(const at::Tensor& tensor) {
-  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return !waiting.output.expired() &&
-           waiting.output._unsafe_get_target() == tensor.unsafeGetTensorImpl();
-  });
-}
-
-void NormFusion::compute(Place place, const at::Tensor& output, Activation activation) {
-  const Waiting now = std::move(*place);
-  waiting_.erase(place);
-  const at::NoGradGuard no_grad;
-  const bool keeps_gates =
-      now.node && activation == Activation::Relu && (options_.gate_all_norms || now.joined.any());
-  const at::Tensor gates = keeps_gates ? empty_norm_gates(now.norm->input) : at::Tensor();
-  now.norm->compute(output, now.joined, activation, gates);
-  if (now.node) now.node->computed(now.norm->input, now.joined.factor, activation, gates);
-  if (!now.joined.residual_norm) return;
-  const Place other = find(now.joined.residual);
-  if (other != waiting_.end() && other->node)
-    other->node->computed(other->norm->input, {}, Activation::None, {});
+  return std::make_shared<Operation>(*this, norm, epilogue, std::move(node));
 }
 
 std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activation activation,
                                                 bool in_place) {
-  const Place place = find(input);
-  if (place == waiting_.end() || has_gradient_hooks(input) || changes_history(*place, in_place))
-    return {};
-  if (place->joined.any() && activation == Activation::Silu) return {};
+  const std::shared_ptr<Operation> normed = find(input);
+  if (!normed || has_gradient_hooks(input) || normed->changes_history(in_place)) return {};
+  if (!normed->epilogue().empty() && activation == Activation::Silu) return {};
   if (in_place) {
-    compute(place, input, activation);
+    deferred_.remove(input);
+    normed->compute(input, activation);
     return input;
   }
-  // The input may still be asked for by itself, so it goes on waiting.
-  const std::shared_ptr<Norm> norm = place->norm;
-  const at::Tensor output = norm->empty_output();
-  wait(output, norm, Joined(place->joined));
-  compute(std::prev(waiting_.end()), output, activation);
+  // The input may still be asked for by itself, so it stays deferred.
+  const at::Tensor output = normed->norm()->empty_output();
+  operation_for(output, normed->norm(), normed->epilogue())->compute(output, activation);
   return output;
 }
 
 std::optional<at::Tensor> NormFusion::multiplied(const at::Tensor& left, const at::Tensor& right) {
-  const bool left_waits = find(left) != waiting_.end();
-  const at::Tensor& normed = left_waits ? left : right;
-  const at::Tensor& factor = left_waits ? right : left;
-  // What is saved may come back changed where all gates are kept: a codec then sees the product.
-  if (options_.gate_all_norms || normed.is_same(factor) || has_gradient_hooks(normed) ||
+  const bool left_is_norm = find(left) != nullptr;
+  const at::Tensor& normed = left_is_norm ? left : right;
+  const at::Tensor& factor = left_is_norm ? right : left;
+  // Where all ReLU masks are kept, saved tensors may come back changed: a codec then sees the
+  // product.
+  if (options_.keep_relu_masks || normed.is_same(factor) || has_gradient_hooks(normed) ||
       !is_sample_factor(factor, normed) || (at::GradMode::is_enabled() && factor.requires_grad()))
     return {};
-  touch(factor, /*writes=*/false);
-  const Place place = find(normed);
-  if (place == waiting_.end() || place->joined.any() || !place->norm->training) return {};
-  const std::shared_ptr<Norm> norm = place->norm;
-  const at::Tensor product = norm->empty_output();
-  wait(product, norm, {.factor = factor});
+  deferred_.touch(factor, /*writes=*/false);
+  const std::shared_ptr<Operation> operation = find(normed);
+  if (!operation || !operation->epilogue().empty() || !operation->norm()->training) return {};
+  const at::Tensor product = operation->norm()->empty_output();
+  deferred_.add(product, operation_for(product, operation->norm(), {.factor = factor}));
   return product;
 }
 
@@ -337,68 +387,35 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   if (left.is_same(right) || left.sizes() != right.sizes() ||
       left.scalar_type() != right.scalar_type() || left.strides() != right.strides())
     return {};
-  const bool left_waits = find(left) != waiting_.end();
-  if (!left_waits && (in_place || find(right) == waiting_.end())) return {};
-  const at::Tensor& normed = left_waits ? left : right;
-  const at::Tensor& residual = left_waits ? right : left;
-  const std::shared_ptr<Norm> residual_norm = joined_residual(residual, *find(normed));
-  if (!residual_norm) touch(residual, /*writes=*/false);
-  const Place place = find(normed);
-  if (place == waiting_.end() || place->joined.residual.defined() || has_gradient_hooks(normed) ||
-      changes_history(*place, in_place))
+  for (const at::Tensor& operand : {left, right}) materialize_unless_norm(operand);
+  const bool left_is_norm = find(left) != nullptr;
+  if (!left_is_norm && (in_place || !find(right))) return {};
+  const at::Tensor& normed = left_is_norm ? left : right;
+  const at::Tensor& residual = left_is_norm ? right : left;
+  const std::shared_ptr<Norm> residual_norm = fusable_residual(residual, *find(normed));
+  if (!residual_norm) deferred_.touch(residual, /*writes=*/false);
+  const std::shared_ptr<Operation> operation = find(normed);
+  if (!operation || operation->epilogue().residual.defined() || has_gradient_hooks(normed) ||
+      operation->changes_history(in_place))
     return {};
+  const std::shared_ptr<Norm> norm = operation->norm();
   // Running statistics have no backward pass here, not even one for what is added.
-  if (!place->norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
-  const std::shared_ptr<Norm> norm = place->norm;
-  const Joined joined = {place->joined.factor, residual, residual_norm};
-  if (in_place) waiting_.erase(place);  // the tensor stays and gets a new place in the graph
+  if (!norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
+  if (in_place) deferred_.remove(left);  // the tensor stays and gets a new node in the graph
   const at::Tensor sum = in_place ? left : norm->empty_output();
-  wait(sum, norm, joined);
+  deferred_.add(sum,
+                operation_for(sum, norm, {operation->epilogue().factor, residual, residual_norm}));
   return sum;
 }
 
-std::shared_ptr<NormFusion::Norm> NormFusion::joined_residual(const at::Tensor& residual,
-                                                              const Waiting& normed) {
-  const Place place = find(residual);
-  if (place == waiting_.end() || has_gradient_hooks(residual) || place->joined.any() ||
-      place->norm == normed.norm || !place->norm->training || !normed.norm->training ||
-      normed.joined.factor.defined())
+std::shared_ptr<NormFusion::Norm> NormFusion::fusable_residual(const at::Tensor& residual,
+                                                               const Operation& normed) const {
+  const std::shared_ptr<Operation> other = find(residual);
+  if (!other || has_gradient_hooks(residual) || !other->epilogue().empty() ||
+      other->norm() == normed.norm() || !other->norm()->training || !normed.norm()->training ||
+      normed.epilogue().factor.defined())
     return nullptr;
-  return place->norm;
-}
-
-void NormFusion::touch(const at::Tensor& tensor, bool writes) {
-  forget_expired();
-  if (waiting_.empty() || !tensor.defined()) return;
-  // Whoever writes to what a waiting norm will read, or looks at what it will write, makes it be
-  // computed first.
-  const auto concerns = [&](const Waiting& waiting) {
-    const NormParameters& how = waiting.norm->how;
-    if (alias(tensor, how.running_mean) || alias(tensor, how.running_variance)) return true;
-    if (!writes) return false;
-    const Joined& joined = waiting.joined;
-    return alias(tensor, joined.factor) || alias(tensor, joined.residual) ||
-           waiting.norm->reads(tensor) ||
-           (joined.residual_norm && joined.residual_norm->reads(tensor));
-  };
-  for (Place place = std::ranges::find_if(waiting_, concerns); place != waiting_.end();
-       place = std::ranges::find_if(waiting_, concerns))
-    materialize(place);
-  const Place place = find(tensor);
-  if (place != waiting_.end()) compute(place, tensor, Activation::None);
-}
-
-void NormFusion::materialize(Place place) {
-  if (const auto output = place->output.lock())
-    return compute(place, at::Tensor(output), Activation::None);
-  // Nobody holds the output any more; the running statistics move all the same.
-  const std::shared_ptr<Norm> norm = std::move(place->norm);
-  waiting_.erase(place);
-  if (norm->training && !norm->ran) norm->find_statistics();
-}
-
-void NormFusion::materialize_all() {
-  while (!waiting_.empty()) materialize(waiting_.begin());
+  return other->norm();
 }
 
 }  // namespace triaccel

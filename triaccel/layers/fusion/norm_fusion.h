@@ -1,13 +1,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "triaccel/layers/execution/branches.h"
+#include "triaccel/layers/fusion/deferred_operations.h"
 #include "triaccel/layers/scope/operator_scope.h"
 #include "triaccel/ops/norm/batch_norm.h"
 
@@ -15,81 +14,54 @@ namespace triaccel {
 
 struct NormFusionOptions {
   bool fuse = false;  // false leaves every norm to libtorch
-  /// Keep the gates of every ReLU behind a norm, not only of those that backward cannot find from
-  /// the norm's input: for inputs that come back changed, as a lossy codec leaves them.
-  bool gate_all_norms = false;
+  /// Keep the mask of every ReLU behind a norm, not only of those that backward cannot recompute
+  /// from the norm's input: for inputs that a lossy codec changes.
+  bool keep_relu_masks = false;
 };
 
-/// Joins a batch norm with the product with a number a sample (stochastic depth), the addition and
-/// the activation that follow it, so that the map is read and written once, forward and backward,
-/// and no value between them is kept.
-///
-/// A norm's output has its shape and its place in autograd's graph at once, its values only when
-/// somebody needs them: an activation takes the norm along, anything else settles it first. So it
-/// works for modules that know nothing of it, as long as they touch tensors by operators.
+/// Evaluates batch norm lazily, so that it fuses with the per-sample factor (stochastic depth), the
+/// residual add and the activation that follow it: the map is read and written once, forward and
+/// backward, and nothing in between is saved.
 class NormFusion {
  public:
-  explicit NormFusion(const NormFusionOptions& options) : options_(options) {}
+  NormFusion(const NormFusionOptions& options, DeferredOperations& deferred)
+      : options_(options), deferred_(deferred) {}
 
-  /// The output of a norm; empty when libtorch has to compute it. With `branch`, on which its input
-  /// was made, the batch's statistics are found there, and its gradients; null: none.
+  /// The output of a norm, deferred; empty when libtorch has to compute it. With `branch`, on which
+  /// its input was made, the batch's statistics are computed there, and its gradients.
   std::optional<at::Tensor> norm(const BatchNormCall& call,
                                  const std::shared_ptr<Branch>& branch = nullptr);
 
-  /// activation(input), when the input is a norm's output that still waits. In place it is the
-  /// input itself.
+  /// activation(input), when the input is a deferred norm. In place it is the input itself.
   std::optional<at::Tensor> activated(const at::Tensor& input, Activation activation,
                                       bool in_place);
 
-  /// left * right, where one still waits and the other is a factor a sample without a gradient. The
-  /// product waits, too.
+  /// left * right, where one is deferred and the other a per-sample factor without a gradient. The
+  /// product is deferred, too.
   std::optional<at::Tensor> multiplied(const at::Tensor& left, const at::Tensor& right);
 
-  /// left + right, likewise; in place it is `left`. The sum waits, too.
+  /// left + right, likewise; in place it is `left`. The sum is deferred, too.
   std::optional<at::Tensor> added(const at::Tensor& left, const at::Tensor& right, bool in_place);
 
-  /// Somebody is about to read `tensor`, or to write it: what waits for it or with it is computed.
-  void touch(const at::Tensor& tensor, bool writes);
-
-  bool waits() const { return !waiting_.empty(); }
-  void materialize_all();
-
-  /// Forgets what waits, after a pass that failed.
-  void forget_all() { waiting_.clear(); }
-
  private:
-  struct Norm;                 // one call: what its outputs have in common
-  class Node;                  // its place in autograd's graph
-  struct Joined {              // what stands between a norm and its activation
-    at::Tensor factor = {};    // undefined: none
-    at::Tensor residual = {};  // undefined: none
-    /// Of a residual that waits, too: its values are found on the way. Null: they are there.
-    std::shared_ptr<Norm> residual_norm = nullptr;
+  struct Norm;      // one call: what its outputs have in common
+  struct Epilogue;  // what is fused between a norm and its activation
+  class Node;       // its node in autograd's graph
+  class Operation;  // a deferred output
 
-    bool any() const { return factor.defined() || residual.defined(); }
-  };
-  struct Waiting {  // an output without values
-    c10::weak_intrusive_ptr<c10::TensorImpl> output;
-    std::shared_ptr<Norm> norm;
-    std::shared_ptr<Node> node;  // null: no gradient is wanted
-    Joined joined;
-  };
-  using Place = std::vector<Waiting>::iterator;
-
-  /// In place, where gradients are not recorded, on a tensor that has a history.
-  static bool changes_history(const Waiting& waiting, bool in_place);
-  void forget_expired();  // outputs that nobody holds and whose norm has been computed
-  Place find(const at::Tensor& tensor);
-  void wait(const at::Tensor& output, const std::shared_ptr<Norm>& norm, const Joined& joined);
-  /// The norm of a waiting residual that is found on the way where `normed` is computed; null: it
-  /// must have values.
-  std::shared_ptr<Norm> joined_residual(const at::Tensor& residual, const Waiting& normed);
-  /// Computes what waits at `place`, into `output`.
-  void compute(Place place, const at::Tensor& output, Activation activation);
-  void materialize(Place place);
+  std::shared_ptr<Operation> find(const at::Tensor& tensor) const;
+  /// Values of an operand that is not a deferred norm itself.
+  void materialize_unless_norm(const at::Tensor& operand);
+  /// Gives `output` its node in the graph.
+  std::shared_ptr<Operation> operation_for(const at::Tensor& output,
+                                           const std::shared_ptr<Norm>& norm,
+                                           const Epilogue& epilogue);
+  /// The norm of a deferred residual that can be computed on the way where `normed` is; null: the
+  /// residual must have values.
+  std::shared_ptr<Norm> fusable_residual(const at::Tensor& residual, const Operation& normed) const;
 
   NormFusionOptions options_;
-  std::vector<Waiting> waiting_;
+  DeferredOperations& deferred_;
 };
 
 }  // namespace triaccel

@@ -7,13 +7,18 @@
 
 #include <utility>
 
-#include "triaccel/layers/execution/operand_types.h"
-
 namespace triaccel {
 namespace {
 
 using Optional = std::optional<at::Tensor>;
 using Symbols = c10::SymIntArrayRef;
+
+/// The type in which operands of two types meet.
+at::ScalarType wider(at::ScalarType a, at::ScalarType b) { return c10::promoteTypes(a, b); }
+
+Optional as_type(const Optional& tensor, at::ScalarType type) {
+  return tensor && tensor->defined() ? Optional(tensor->to(type)) : std::nullopt;
+}
 
 constexpr c10::DispatchKey kKey = c10::DispatchKey::AutocastPrivateUse1;
 
@@ -43,7 +48,7 @@ void touch(const Optional& tensor) {
 /// The operands' values are needed now.
 template <typename... Tensors>
 void materialize(const Tensors&... tensors) {
-  if (hooks().waits()) (touch(tensors), ...);
+  if (hooks().has_pending()) (touch(tensors), ...);
 }
 
 std::vector<std::int64_t> integers(Symbols symbols) {
@@ -52,7 +57,7 @@ std::vector<std::int64_t> integers(Symbols symbols) {
 }
 
 at::Tensor convolved(const ConvolutionCall& call) {
-  if (auto joined = hooks().joined_convolution(call)) return *joined;
+  if (auto fused = hooks().fused_convolution(call)) return *fused;
   materialize(call.input, call.weight, call.bias);
   return hooks().convolution(call);
 }
@@ -85,7 +90,7 @@ at::Tensor convolution_of(const at::Tensor& input, const at::Tensor& weight, con
                                .output_padding = std::vector<std::int64_t>(kDims, 0),
                                .groups = groups.expect_int()};
   if (input.dim() == kDims + 2) return convolved({input, weight, bias, std::move(geometry)});
-  materialize(input, weight, bias);  // what waits for others cannot be taken apart
+  materialize(input, weight, bias);  // views of placeholders have no values
   return hooks().convolution({input.unsqueeze(0), weight, bias, std::move(geometry)}).squeeze(0);
 }
 
@@ -139,7 +144,7 @@ at::Tensor batch_norm(const at::Tensor& input, const Optional& weight, const Opt
   const LibtorchAgain guard(kKey);
   const BatchNormCall call{input, weight, bias, mean, variance, training, momentum, eps};
   materialize(weight, bias, mean, variance);
-  if (auto joined = hooks().joined_norm(call)) return *joined;
+  if (auto fused = hooks().fused_norm(call)) return *fused;
   materialize(input);
   return hooks().batch_norm(call);
 }
@@ -184,10 +189,10 @@ at::Tensor group_norm(const at::Tensor& input, std::int64_t groups, const Option
   return at::group_norm(input, groups, as_type(weight, type), as_type(bias, type), eps, cudnn);
 }
 
-/// Settles whatever waits among the operands of any operator.
+/// Materializes what is deferred among the operands of any operator.
 void touch_operands(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   OperatorHooks& current = hooks();
-  if (!current.waits()) return;
+  if (!current.has_pending()) return;
   const bool writes = op.schema().is_mutable();
   for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
     if (value.isTensor()) {
@@ -259,7 +264,7 @@ at::Tensor& add_number_(at::Tensor& left, const at::Scalar& right, const at::Sca
 
 at::Tensor mul(const at::Tensor& left, const at::Tensor& right) {
   const LibtorchAgain guard(kKey);
-  if (auto fused = hooks().joined_product(left, right)) return *fused;
+  if (auto fused = hooks().fused_product(left, right)) return *fused;
   materialize(left, right);
   if (auto ours = hooks().product(left, right)) return *ours;
   return at::mul(left, right);
@@ -377,6 +382,51 @@ OperatorScope::~OperatorScope() {
   current_hooks = previous_;
   c10::impl::tls_set_dispatch_key_included(kKey, was_included_);
   c10::impl::tls_set_dispatch_key_excluded(kKey, was_excluded_);
+}
+
+// What libtorch does, operands of different types brought together.
+
+at::Tensor OperatorHooks::convolution(const ConvolutionCall& call) {
+  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  const ConvolutionGeometry& g = call.geometry;
+  return at::convolution(call.input.to(type), call.weight.to(type), as_type(call.bias, type),
+                         g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
+}
+
+at::Tensor OperatorHooks::linear(const LinearCall& call) {
+  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  return at::linear(call.input.to(type), call.weight.to(type), as_type(call.bias, type));
+}
+
+at::Tensor OperatorHooks::embedding(const at::Tensor& weight, const at::Tensor& indices,
+                                    std::int64_t padding_idx, bool scale_grad_by_freq,
+                                    bool sparse) {
+  return at::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse);
+}
+
+at::Tensor OperatorHooks::batch_norm(const BatchNormCall& call) {
+  return at::batch_norm(call.input, call.weight, call.bias, call.running_mean, call.running_var,
+                        call.training, call.momentum, call.eps,
+                        at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor OperatorHooks::dropout(const at::Tensor& input, double probability, bool training) {
+  return at::dropout(input, probability, training);
+}
+
+at::Tensor OperatorHooks::attention(const AttentionCall& call) {
+  const at::ScalarType type =
+      wider(call.query.scalar_type(), wider(call.key.scalar_type(), call.value.scalar_type()));
+  const bool adds = call.mask && call.mask->defined() && call.mask->is_floating_point();
+  return at::scaled_dot_product_attention(call.query.to(type), call.key.to(type),
+                                          call.value.to(type),
+                                          adds ? as_type(call.mask, type) : call.mask, call.dropout,
+                                          call.causal, call.scale, call.grouped_queries);
+}
+
+at::Tensor& OperatorHooks::bernoulli(at::Tensor& mask, double probability,
+                                     const std::optional<at::Generator>& generator) {
+  return mask.bernoulli_(probability, generator);
 }
 
 }  // namespace triaccel

@@ -77,8 +77,8 @@ class OperatorHooks {
   virtual at::Tensor& bernoulli(at::Tensor& mask, double probability,
                                 const std::optional<at::Generator>& generator);
 
-  /// Operators that may be joined with what their operand still waits for; empty: libtorch computes
-  /// them. In place the result is the first operand itself.
+  /// Operators that may fuse with the deferred operation behind their operand; empty: libtorch
+  /// computes them. In place the result is the first operand itself.
   virtual std::optional<at::Tensor> activation(const at::Tensor&, Activation, bool /*in_place*/) {
     return {};
   }
@@ -87,13 +87,13 @@ class OperatorHooks {
   }
   virtual std::optional<at::Tensor> sigmoid(const at::Tensor&) { return {}; }
   /// Asked before product(), whose operands have their values.
-  virtual std::optional<at::Tensor> joined_product(const at::Tensor&, const at::Tensor&) {
+  virtual std::optional<at::Tensor> fused_product(const at::Tensor&, const at::Tensor&) {
     return {};
   }
-  /// Asked before convolution(), whose operands have their values; what is not empty may wait, too.
-  virtual std::optional<at::Tensor> joined_convolution(const ConvolutionCall&) { return {}; }
+  /// Asked before convolution(), whose operands have their values; the result may be deferred, too.
+  virtual std::optional<at::Tensor> fused_convolution(const ConvolutionCall&) { return {}; }
   /// Asked before batch_norm(), whose input has its values.
-  virtual std::optional<at::Tensor> joined_norm(const BatchNormCall&) { return {}; }
+  virtual std::optional<at::Tensor> fused_norm(const BatchNormCall&) { return {}; }
   /// Operators around a convolution for which we may have better kernels; empty: libtorch's.
   virtual std::optional<at::Tensor> product(const at::Tensor&, const at::Tensor&) { return {}; }
   virtual std::optional<at::Tensor> mean_of_channels(const at::Tensor& /*map*/) { return {}; }
@@ -104,9 +104,9 @@ class OperatorHooks {
   /// counter += 1 for a norm's count of batches; false: libtorch adds.
   virtual bool count_up(const at::Tensor& /*counter*/) { return false; }
 
-  /// Whether any tensor has values that are still to be computed; touch() is told of each operand
-  /// of every other operator before it runs.
-  virtual bool waits() const { return false; }
+  /// Whether anything is deferred; touch() is then called for each operand of every other operator
+  /// before it runs.
+  virtual bool has_pending() const { return false; }
   virtual void touch(const at::Tensor&, bool /*writes*/) {}
 
   /// Whether a matrix is (a view of) a weight that linear() wants to see; other products stay

@@ -53,7 +53,8 @@ float* needed_row(std::string_view who, std::string_view name, const at::Tensor&
   return row_of(who, name, tensor, input);
 }
 
-/// As kernels that keep gates want a map: from a multiple of 16 bytes on, as allocators place it.
+/// As kernels that keep ReLU masks want a map: from a multiple of 16 bytes on, as allocators place
+/// it.
 at::Tensor placed(const at::Tensor& map) {
   constexpr std::uintptr_t wide = 16;
   if (!map.defined() || reinterpret_cast<std::uintptr_t>(map.const_data_ptr()) % wide == 0)
@@ -61,14 +62,14 @@ at::Tensor placed(const at::Tensor& map) {
   return map.clone();
 }
 
-std::uint8_t* gates_of(std::string_view who, const at::Tensor& gates, const at::Tensor& input,
-                       const kernels::NormMap& map, Activation activation) {
-  if (!gates.defined()) return nullptr;
-  require(activation == Activation::Relu, who, "gates come with ReLU alone");
+std::uint8_t* mask_of(std::string_view who, const at::Tensor& relu_mask, const at::Tensor& input,
+                      const kernels::NormMap& map, Activation activation) {
+  if (!relu_mask.defined()) return nullptr;
+  require(activation == Activation::Relu, who, "a ReLU mask comes with ReLU alone");
   const std::int64_t samples = input.size(0);
-  check_contiguous(who, "gates", gates, input.device(), at::kByte,
+  check_contiguous(who, "relu_mask", relu_mask, input.device(), at::kByte,
                    {samples, kernels::relu_mask_bytes(map) / samples});
-  return static_cast<std::uint8_t*>(gates.data_ptr());
+  return static_cast<std::uint8_t*>(relu_mask.data_ptr());
 }
 
 kernels::SampleFactors factors_of(std::string_view who, const at::Tensor& factor,
@@ -76,14 +77,14 @@ kernels::SampleFactors factors_of(std::string_view who, const at::Tensor& factor
   if (!factor.defined()) return {};
   require(
       is_sample_factor(factor, input), who,
-      "a factor must have one number a sample, contiguous, of the input's type and device; got ",
+      "a factor must have one number per sample, contiguous, of the input's type and device; got ",
       factor.sizes(), " of ", c10::toString(factor.scalar_type()), " for ", input.sizes());
   require(activation != Activation::Silu, who, "a factor comes with ReLU or no activation");
   return {.values = factor.const_data_ptr(), .rows = input.numel() / input.size(0) / input.size(1)};
 }
 
 kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
-                                const at::Tensor& input, const NormParameters& how,
+                                const at::Tensor& input, const NormParameters& parameters,
                                 const at::Tensor& residual, Activation activation) {
   const kernels::NormMap map = map_of(who, input);
   check_like(who, "output", output, input);
@@ -97,10 +98,10 @@ kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
           .output = output.data_ptr(),
           .input = input.const_data_ptr(),
           .residual = residual.defined() ? residual.const_data_ptr() : nullptr,
-          .weight = row_of(who, "weight", how.weight, input),
-          .bias = row_of(who, "bias", how.bias, input),
+          .weight = row_of(who, "weight", parameters.weight, input),
+          .bias = row_of(who, "bias", parameters.bias, input),
           .activation = activation,
-          .eps = static_cast<float>(how.eps)};
+          .eps = static_cast<float>(parameters.eps)};
 }
 
 /// A gradient in the input's type and order.
@@ -141,27 +142,28 @@ AddedGradient added_to(std::string_view who, const at::Tensor& added, const at::
 }
 
 kernels::NormBatchStatistics statistics_of(std::string_view who, const NormStatistics& saved,
-                                           const at::Tensor& input, const NormParameters& how) {
+                                           const at::Tensor& input,
+                                           const NormParameters& parameters) {
   require(input.numel() / input.size(1) > 1, who,
           "training needs two values per channel, got input ", input.sizes(),
           "; use a larger batch");
   return {.mean = needed_row(who, "saved.mean", saved.mean, input),
           .inverse_deviation =
               needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
-          .running_mean = row_of(who, "running_mean", how.running_mean, input),
-          .running_variance = row_of(who, "running_variance", how.running_variance, input),
-          .momentum = static_cast<float>(how.momentum)};
+          .running_mean = row_of(who, "running_mean", parameters.running_mean, input),
+          .running_variance = row_of(who, "running_variance", parameters.running_variance, input),
+          .momentum = static_cast<float>(parameters.momentum)};
 }
 
-kernels::ResidualNorm residual_norm_of(std::string_view who, const NormedResidual& by,
+kernels::ResidualNorm residual_norm_of(std::string_view who, const NormedResidual& norm,
                                        const at::Tensor& residual) {
-  if (!by.statistics.mean.defined()) return {};
+  if (!norm.statistics.mean.defined()) return {};
   require(residual.defined(), who, "a norm of the residual comes with one");
-  return {.mean = row_of(who, "by.statistics.mean", by.statistics.mean, residual),
-          .inverse_deviation = needed_row(who, "by.statistics.inverse_deviation",
-                                          by.statistics.inverse_deviation, residual),
-          .weight = row_of(who, "by.weight", by.weight, residual),
-          .bias = row_of(who, "by.bias", by.bias, residual)};
+  return {.mean = row_of(who, "residual_norm.statistics.mean", norm.statistics.mean, residual),
+          .inverse_deviation = needed_row(who, "residual_norm.statistics.inverse_deviation",
+                                          norm.statistics.inverse_deviation, residual),
+          .weight = row_of(who, "residual_norm.weight", norm.weight, residual),
+          .bias = row_of(who, "residual_norm.bias", norm.bias, residual)};
 }
 
 /// For the CUDA kernels; the allocator keeps it until the stream has passed.
@@ -174,7 +176,7 @@ void train(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormBatchStatistics& statistics, const at::Tensor& input) {
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_train(forward, statistics); },
-      [&](auto stream) {
+      [&](cudaStream_t stream) {
         const at::Tensor scratch = scratch_for(forward.map, input);
         kernels::cuda::batch_norm_train(forward, statistics, scratch.data_ptr(), stream);
       });
@@ -184,7 +186,7 @@ void infer(std::string_view who, const kernels::NormForward& forward,
            const kernels::NormKnownStatistics& statistics, c10::Device device) {
   dispatch(
       who, device, [&] { kernels::cpu::batch_norm_infer(forward, statistics); },
-      [&](auto stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
+      [&](cudaStream_t stream) { kernels::cuda::batch_norm_infer(forward, statistics, stream); });
 }
 
 }  // namespace
@@ -202,74 +204,76 @@ bool is_sample_factor(const at::Tensor& factor, const at::Tensor& map) {
          factor.device() == map.device();
 }
 
-at::Tensor empty_norm_gates(const at::Tensor& input) {
-  const kernels::NormMap map = map_of("empty_norm_gates", input);
+at::Tensor empty_relu_mask(const at::Tensor& input) {
+  const kernels::NormMap map = map_of("empty_relu_mask", input);
   return at::empty({input.size(0), kernels::relu_mask_bytes(map) / input.size(0)},
                    input.options().dtype(at::kByte));
 }
 
 void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
-                      const at::Tensor& given_input, const NormParameters& how,
-                      const at::Tensor& given_residual, Activation activation,
-                      const at::Tensor& gates, const NormedResidual& by, const at::Tensor& factor) {
+                      const at::Tensor& given_input, const NormParameters& parameters,
+                      const NormEpilogue& epilogue) {
   constexpr std::string_view who = "batch_norm_train";
   const at::NoGradGuard no_gradient;
-  const at::Tensor input = gates.defined() ? placed(given_input) : given_input;
-  const at::Tensor residual = gates.defined() ? placed(given_residual) : given_residual;
-  kernels::NormForward forward = forward_of(who, output, input, how, residual, activation);
-  forward.relu_mask = gates_of(who, gates, input, forward.map, activation);
-  forward.residual_norm = residual_norm_of(who, by, residual);
-  forward.factors = factors_of(who, factor, input, activation);
-  require(!factor.defined() || forward.residual_norm.mean == nullptr, who,
+  const bool keeps_mask = epilogue.relu_mask.defined();
+  const at::Tensor input = keeps_mask ? placed(given_input) : given_input;
+  const at::Tensor residual = keeps_mask ? placed(epilogue.residual) : epilogue.residual;
+  const Activation activation = epilogue.activation;
+  kernels::NormForward forward = forward_of(who, output, input, parameters, residual, activation);
+  forward.relu_mask = mask_of(who, epilogue.relu_mask, input, forward.map, activation);
+  forward.residual_norm = residual_norm_of(who, epilogue.residual_norm, residual);
+  forward.factors = factors_of(who, epilogue.factor, input, activation);
+  require(!epilogue.factor.defined() || forward.residual_norm.mean == nullptr, who,
           "a residual comes with a factor or with a norm of its own, not with both");
-  require(!gates.defined() || placed(output).is_same(output), who,
-          "an output with gates must start at a multiple of 16 bytes; allocate it by itself");
-  train(who, forward, statistics_of(who, saved, input, how), input);
+  require(!keeps_mask || placed(output).is_same(output), who,
+          "an output with a ReLU mask must start at a multiple of 16 bytes; allocate it by itself");
+  train(who, forward, statistics_of(who, saved, input, parameters), input);
 }
 
 void batch_norm_statistics(const NormStatistics& saved, const at::Tensor& input,
-                           const NormParameters& how) {
+                           const NormParameters& parameters) {
   constexpr std::string_view who = "batch_norm_statistics";
   const kernels::NormForward forward = {.map = map_of(who, input),
                                         .input = input.const_data_ptr(),
-                                        .eps = static_cast<float>(how.eps)};
-  train(who, forward, statistics_of(who, saved, input, how), input);
+                                        .eps = static_cast<float>(parameters.eps)};
+  train(who, forward, statistics_of(who, saved, input, parameters), input);
 }
 
-void batch_norm_infer(const at::Tensor& output, const at::Tensor& input, const NormParameters& how,
-                      const at::Tensor& residual, Activation activation) {
+void batch_norm_infer(const at::Tensor& output, const at::Tensor& input,
+                      const NormParameters& parameters, const at::Tensor& residual,
+                      Activation activation) {
   constexpr std::string_view who = "batch_norm_infer";
-  infer(who, forward_of(who, output, input, how, residual, activation),
-        {.mean = needed_row(who, "running_mean", how.running_mean, input),
-         .variance = needed_row(who, "running_variance", how.running_variance, input)},
+  infer(who, forward_of(who, output, input, parameters, residual, activation),
+        {.mean = needed_row(who, "running_mean", parameters.running_mean, input),
+         .variance = needed_row(who, "running_variance", parameters.running_variance, input)},
         input.device());
 }
 
 void batch_norm_again(const at::Tensor& output, const NormStatistics& saved,
-                      const at::Tensor& input, const NormParameters& how, Activation activation) {
+                      const at::Tensor& input, const NormParameters& parameters,
+                      Activation activation) {
   constexpr std::string_view who = "batch_norm_again";
-  infer(who, forward_of(who, output, input, how, /*residual=*/{}, activation),
+  infer(who, forward_of(who, output, input, parameters, /*residual=*/{}, activation),
         {.mean = needed_row(who, "saved.mean", saved.mean, input),
          .inverse_deviation =
              needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input)},
         input.device());
 }
 
-NormGradients batch_norm_backward(const at::Tensor& output_gradient,
-                                  const at::Tensor& added_gradient, const at::Tensor& given_input,
-                                  const at::Tensor& gates, const NormStatistics& saved,
-                                  const NormParameters& how, Activation activation,
-                                  bool has_residual, bool want_input, const at::Tensor& factor) {
+NormGradients batch_norm_backward(const NormBackwardInputs& inputs) {
   constexpr std::string_view who = "batch_norm_backward";
   const at::NoGradGuard no_gradient;
+  const auto& [output_gradient, added_gradient, given_input, relu_mask, saved, parameters,
+               activation, has_residual, want_input, factor] = inputs;
   const kernels::NormMap map = map_of(who, given_input);
-  const auto ready = [&](const at::Tensor& one) { return gates.defined() ? placed(one) : one; };
+  const bool has_mask = relu_mask.defined();
+  const auto ready = [has_mask](const at::Tensor& one) { return has_mask ? placed(one) : one; };
   const at::Tensor input = ready(given_input);
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   require(!has_residual || activation != Activation::Silu, who,
           "a residual comes with ReLU or no activation");
-  require(gates.defined() || !(has_residual || factor.defined()) || activation != Activation::Relu,
-          who, "ReLU after a factor or a residual needs the gates that batch_norm_train wrote");
+  require(has_mask || !(has_residual || factor.defined()) || activation != Activation::Relu, who,
+          "ReLU after a factor or a residual needs the mask that batch_norm_train wrote");
   const at::Tensor incoming = ready(gradient_like(who, "output_gradient", output_gradient, input));
   AddedGradient added = added_to(who, added_gradient, input);
   added.values = ready(added.values);
@@ -277,9 +281,9 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
   NormGradients gradients;
   const auto row = [&] { return at::empty({map.channels}, input.options().dtype(at::kFloat)); };
   if (want_input) gradients.input = at::empty_like(incoming);
-  if (how.weight.defined()) gradients.weight = row();
-  if (how.bias.defined()) gradients.bias = row();
-  const bool passes_on = has_residual && !gates.defined() && !added.values.defined();
+  if (parameters.weight.defined()) gradients.weight = row();
+  if (parameters.bias.defined()) gradients.bias = row();
+  const bool passes_on = has_residual && !has_mask && !added.values.defined();
   if (has_residual) gradients.residual = passes_on ? incoming : at::empty_like(incoming);
 
   const auto pointer = [](const at::Tensor& tensor) {
@@ -292,12 +296,12 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .added_pixels = added.pixels,
       .input = input.const_data_ptr(),
       .factors = factors_of(who, factor, input, activation),
-      .relu_mask = gates_of(who, gates, input, map, activation),
+      .relu_mask = mask_of(who, relu_mask, input, map, activation),
       .mean = needed_row(who, "saved.mean", saved.mean, input),
       .inverse_deviation =
           needed_row(who, "saved.inverse_deviation", saved.inverse_deviation, input),
-      .weight = row_of(who, "weight", how.weight, input),
-      .bias = row_of(who, "bias", how.bias, input),
+      .weight = row_of(who, "weight", parameters.weight, input),
+      .bias = row_of(who, "bias", parameters.bias, input),
       .activation = activation,
       .input_gradient = pointer(gradients.input),
       .residual_gradient = passes_on ? nullptr : pointer(gradients.residual),
@@ -305,7 +309,7 @@ NormGradients batch_norm_backward(const at::Tensor& output_gradient,
       .bias_gradient = static_cast<float*>(pointer(gradients.bias))};
   dispatch(
       who, input.device(), [&] { kernels::cpu::batch_norm_backward(backward); },
-      [&](auto stream) {
+      [&](cudaStream_t stream) {
         const at::Tensor scratch = scratch_for(map, input);
         kernels::cuda::batch_norm_backward(backward, scratch.data_ptr(), stream);
       });

@@ -7,21 +7,21 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/policies/batch/batch_paper.h"
-#include "triaccel/policies/batch/batch_rate.h"
+#include "triaccel/policies/batch/batch_rules.h"
 
 namespace triaccel {
 namespace {
 
-/// What memory depends on besides the batch: precisions, saved formats, gradient sources.
+/// Hash of everything memory depends on besides the batch: precisions, saved formats, gradient
+/// sources.
 std::uint64_t mix_of(StepPlan plan) {
   plan.batch_size = plan.micro_batch_size = 0;
   return shape_hash(plan);
 }
 
-/// Bytes that are there whatever the batch, as counted: the intercept of a fitted line would err by
-/// as much as the room they leave. Gradients are not among them: they come and go within a step,
-/// mostly when the activations are gone.
+/// Bytes that do not depend on the batch size, as counted: the intercept of a fitted line would be
+/// too inaccurate. Without gradients, which are allocated within a step mostly after the
+/// activations are freed.
 double fixed_bytes(const MemoryReport& memory) {
   double sum = 0;
   for (MemoryPurpose purpose :
@@ -30,7 +30,7 @@ double fixed_bytes(const MemoryReport& memory) {
   return sum;
 }
 
-/// The short last step of an epoch alone says nothing about the batch size.
+/// False if the interval holds only the short last step of an epoch.
 bool has_full_step(const StepReport& report, const StepPlan& ran) {
   return report.interval_samples >= ran.batch_size;
 }
@@ -71,10 +71,10 @@ void BatchPolicy::apply(const StepReport& report, const StepPlan& ran, const Gra
     else
       apply_robust(report, ran, noise, plan);
     if (plan.batch_size != ran.batch_size || plan.micro_batch_size != ran.micro_batch_size)
-      events.push_back(text("batch ", ran.batch_size, " (", ran.micro_batch_size, " a pass) -> ",
+      events.push_back(text("batch ", ran.batch_size, " (", ran.micro_batch_size, " per pass) -> ",
                             plan.batch_size, " (", plan.micro_batch_size, "): memory at ",
                             std::llround(100 * used_bytes(report) / limit), " % of the limit",
-                            report.memory_retries > 0 ? ", after an out of memory" : ""));
+                            report.memory_retries > 0 ? ", after running out of memory" : ""));
   }
   if (options_.mode == BatchMode::Elastic)
     plan.learning_rate_scale = static_cast<float>(
@@ -85,25 +85,25 @@ void BatchPolicy::apply_paper(const StepReport& report, const StepPlan& ran, Ste
                               PolicyEvents& events) const {
   const bool micro = options_.mode == BatchMode::Micro;
   const bool retried = report.memory_retries > 0;
-  if (retried && micro) return;  // the pass is smaller already
+  if (retried && micro) return;  // the pass was already reduced
   if (!retried && !has_full_step(report, ran)) return;
   const double limit = limit_bytes(report);
-  // A failed allocation leaves a peak below the limit; it means that the limit was passed.
+  // After a failed allocation the recorded peak is below the limit although more was needed.
   const double used = retried ? 2 * limit : used_bytes(report);
-  if (retried) events.push_back("guard: out of memory counts as memory above rho_high");
+  if (retried) events.push_back("guard: running out of memory counts as memory use above rho_high");
   const std::int64_t before = micro ? ran.micro_batch_size : ran.batch_size;
   std::int64_t after = paper_batch(before, used, limit, options_);
   if (guards_.batch_rounding && after != before && after % options_.bucket != 0) {
     const std::int64_t bucket = options_.bucket;
     const std::int64_t down = after / bucket * bucket;
     after = after > before ? std::max(down, (before / bucket + 1) * bucket) : down;
-    events.push_back(text("guard: the batch is rounded to ", after));
+    events.push_back(text("guard: batch size rounded to ", after));
   }
   const std::int64_t smallest = micro ? sizes_.smallest() : sizes_.smallest_batch();
   const std::int64_t largest = micro ? sizes_.largest() : sizes_.largest_batch();
   if (guards_.batch_bounds && (after < smallest || after > largest)) {
     after = std::clamp(after, smallest, largest);
-    if (after != before) events.push_back(text("guard: the batch is kept at its bound, ", after));
+    if (after != before) events.push_back(text("guard: batch size limited to ", after));
   }
   after = std::max<std::int64_t>(1, after);
   if (micro) {
@@ -116,24 +116,24 @@ void BatchPolicy::apply_paper(const StepReport& report, const StepPlan& ran, Ste
 
 void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
                                const GradientNoise& noise, StepPlan& plan) {
-  BatchSight sight{.mix = mix_of(ran),
+  BatchInput input{.mix = mix_of(ran),
                    .mix_changes = mix_of(ran) != mix_of(plan),
                    .pass = samples_per_pass(ran),
                    .limit_bytes = limit_bytes(report),
                    .fixed_bytes = fixed_bytes(report.memory),
                    .retried = report.memory_retries > 0,
                    .largest_pass = sizes_.largest()};
-  if (has_full_step(report, ran)) sight.used_bytes = used_bytes(report);
+  if (has_full_step(report, ran)) input.used_bytes = used_bytes(report);
   const bool elastic = options_.mode == BatchMode::Elastic;
   if (elastic) {
-    // The cap stops growth; it takes nothing back.
+    // The cap only limits growth; it never shrinks the batch.
     const double most = largest_useful_batch(report, noise) / static_cast<double>(sizes_.passes());
-    if (most < static_cast<double>(sight.largest_pass))
-      sight.largest_pass = static_cast<std::int64_t>(most);
+    if (most < static_cast<double>(input.largest_pass))
+      input.largest_pass = static_cast<std::int64_t>(most);
   }
-  const std::int64_t next = robust_.next_pass(sight, sizes_);
+  const std::int64_t next = robust_.next_pass(input, sizes_);
   const bool as_before =
-      next == sight.pass && (!elastic || passes_per_step(ran) == sizes_.passes());
+      next == input.pass && (!elastic || passes_per_step(ran) == sizes_.passes());
   if (!as_before) sizes_.set(plan, next);
 }
 
@@ -147,7 +147,7 @@ double BatchPolicy::largest_useful_batch(const StepReport& report,
   }
   if (options_.grow_as_rate_falls && report.learning_rate > 0)
     most = std::min(most, start * highest_rate_ / report.learning_rate);
-  return std::max(start, most);  // what the user began with stands
+  return std::max(start, most);  // never below the user's batch size
 }
 
 void BatchPolicy::grow_back(StepPlan& plan, PolicyEvents& events) {
@@ -155,13 +155,14 @@ void BatchPolicy::grow_back(StepPlan& plan, PolicyEvents& events) {
   plan.micro_batch_size = std::min(2 * plan.micro_batch_size, start_pass_);
   grown_back_to_ = plan.micro_batch_size;
   retry_in_ = retry_wait_;
-  events.push_back(text("forward passes of ", plan.micro_batch_size,
-                        " samples are tried again, long after an out of memory"));
+  events.push_back(text("trying forward passes of ", plan.micro_batch_size,
+                        " samples again after an earlier out-of-memory error"));
 }
 
 void BatchPolicy::out_of_memory(const StepPlan& failed) {
   if (options_.mode == BatchMode::Off) {
-    // One out-of-memory may halve the passes several times; only a return that failed waits longer.
+    // One out-of-memory error may halve the passes several times; only a failed retry doubles the
+    // delay.
     if (failed.micro_batch_size == grown_back_to_) retry_wait_ *= 2;
     grown_back_to_ = 0;
     retry_in_ = retry_wait_;

@@ -5,22 +5,21 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/batch/batch_robust.h"
+#include "triaccel/policies/batch/batch_rules.h"
 #include "triaccel/policies/compression/gradient_noise.h"
 #include "triaccel/policies/memory/pass_sizes.h"
-#include "triaccel/policies/policy_event.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
 
-/// Fits the samples of a step, or of its forward passes, to the memory, and the learning rate to
-/// the samples of a step. Off, it only returns to passes of the first size some while after an
-/// out-of-memory.
+/// Adapts the batch size, or the size of its forward passes, to the available memory, and the
+/// learning rate to the batch size. When off, it only restores the initial pass size some time
+/// after an out-of-memory error.
 class BatchPolicy {
  public:
   BatchPolicy(const ControlOptions& options, const StepPlan& start);
 
-  /// `ran` is the plan the report speaks of; `plan` what the other policies made of it.
+  /// `ran` is the plan of the report; `plan` the next plan as modified by the other policies.
   void apply(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
              StepPlan& plan, PolicyEvents& events);
 
@@ -30,14 +29,14 @@ class BatchPolicy {
   void restore(const StateMap& saved);
 
  private:
-  /// What may be used in all, in bytes; 0: not known, and nothing moves.
+  /// Memory limit in bytes; 0: unknown, the batch size stays fixed.
   double limit_bytes(const StepReport& report) const;
   double used_bytes(const StepReport& report) const;
   void apply_paper(const StepReport& report, const StepPlan& ran, StepPlan& plan,
                    PolicyEvents& events) const;
   void apply_robust(const StepReport& report, const StepPlan& ran, const GradientNoise& noise,
                     StepPlan& plan);
-  /// The largest batch that still trains as well as the first one would, as far as is known.
+  /// Estimate of the largest batch that trains as well per sample as the initial one.
   double largest_useful_batch(const StepReport& report, const GradientNoise& noise) const;
   void grow_back(StepPlan& plan, PolicyEvents& events);
 
@@ -50,10 +49,10 @@ class BatchPolicy {
   float start_scale_;
   RobustBatch robust_;
   double highest_rate_ = 0;  // learning rate before scales, over all reports
-  // Off, after an out-of-memory.
-  std::int64_t retry_wait_;         // ticks before the passes double again
-  std::int64_t retry_in_ = 0;       // ticks still to wait
-  std::int64_t grown_back_to_ = 0;  // the pass such a doubling led to; 0: none did
+  // Used when off, after an out-of-memory error.
+  std::int64_t retry_wait_;         // ticks until the pass size is doubled again
+  std::int64_t retry_in_ = 0;       // ticks left
+  std::int64_t grown_back_to_ = 0;  // pass size after the last doubling; 0: none
 };
 
 }  // namespace triaccel

@@ -14,11 +14,11 @@ namespace triaccel {
 constexpr std::size_t transform_index(std::uint8_t block) {
   for (std::size_t t = 0; t < kTransformBlocks.size(); ++t)
     if (kTransformBlocks[t] == block) return t;
-  ensure(false, "blocks are those of kTransformBlocks");
+  ensure(false, "block size is one of kTransformBlocks");
   return 0;
 }
 
-/// band_size() of every block and band, looked up.
+/// Lookup table of band_size() for every block and band.
 inline constexpr auto kBandSizes = [] {
   std::array<std::array<int, kFrequencyBands>, kTransformBlocks.size()> sizes = {};
   for (std::size_t t = 1; t < sizes.size(); ++t)
@@ -27,11 +27,11 @@ inline constexpr auto kBandSizes = [] {
   return sizes;
 }();
 
-/// How many of `size` coefficients have a bit more than the others in a band of so many eighths, as
-/// coefficient_bits gives them out.
+/// Number of the `size` coefficients of a band that get one extra bit at a width in eighths, as
+/// assigned by coefficient_bits.
 constexpr int longer_coefficients(int size, int eighths) { return (size * (eighths % 8) + 4) / 8; }
 
-/// Bits of all coefficients of a block, before what is left of a byte is filled up.
+/// Bits of all coefficients of a block, before padding to whole bytes.
 constexpr int asked_bits(const SavedPlan& plan) {
   const auto& sizes = kBandSizes[transform_index(plan.block)];
   int bits = 0;
@@ -43,7 +43,7 @@ constexpr int asked_bits(const SavedPlan& plan) {
   return bits;
 }
 
-/// The same with it: what coefficient_bits adds up to.
+/// The same with padding: the sum of coefficient_bits.
 constexpr int stored_bits(const SavedPlan& plan) {
   const int whole = 8 / blocks_of_chunk(plan.block);
   return round_up(asked_bits(plan), whole);

@@ -12,7 +12,7 @@ namespace {
 struct NextStep {
   double gain_per_byte = 0;
   std::size_t curve = 0;
-  std::size_t from = 0;  // index of the point it starts at
+  std::size_t from = 0;  // index of the starting point
 
   bool operator<(const NextStep& other) const {
     if (gain_per_byte != other.gain_per_byte) return gain_per_byte < other.gain_per_byte;
@@ -37,7 +37,7 @@ std::int64_t least_bytes(std::span<const RateCurve* const> curves) {
 
 BitAllocation allocate_bits(std::span<const RateCurve* const> curves,
                             std::span<const double> weights, std::int64_t budget) {
-  ensure(curves.size() == weights.size(), "there is a weight for every curve");
+  ensure(curves.size() == weights.size(), "one weight per curve");
   BitAllocation allocation{.bytes = least_bytes(curves)};
   std::vector<NextStep> first;
   for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -69,11 +69,11 @@ BitAllocation allocate_bits(std::span<const RateCurve* const> curves,
 
 BitAllocation allocate_errors(std::span<const RateCurve* const> curves,
                               std::span<const double> permitted_errors) {
-  ensure(curves.size() == permitted_errors.size(), "there is an error for every curve");
+  ensure(curves.size() == permitted_errors.size(), "one error per curve");
   BitAllocation allocation;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const std::vector<RatePoint>& points = curves[i]->points();
-    std::size_t at = 0;  // the last point, of no error, always does
+    std::size_t at = 0;  // the last point has no error and always qualifies
     while (at + 1 < points.size() && points[at].error > permitted_errors[i]) ++at;
     RatePoint chosen = points[at];
     if (at > 0) {

@@ -8,23 +8,23 @@
 
 namespace triaccel {
 
-/// Where every tensor stands on its curve.
+/// The chosen point on the rate curve of every tensor.
 struct BitAllocation {
-  std::vector<RatePoint> points = {};  // one a curve
+  std::vector<RatePoint> points = {};  // one per curve
   std::int64_t bytes = 0;
-  bool fits = true;  // false: even the cheapest ways take more than the budget; these are given
+  bool fits = true;  // false: even the cheapest points exceed the budget; these are returned
 };
 
-/// The fewest bytes that tensors can take.
+/// Minimum total bytes.
 std::int64_t least_bytes(std::span<const RateCurve* const> curves);
 
-/// Spends a budget where it lowers the sum of weight * error most per byte, step by step. A step
-/// that does not fit is taken in part, by eighths of a bit, or not at all, and others go on. More
-/// budget never gives a larger sum; the same question has the same answer.
+/// Greedy allocation: repeatedly takes the step that lowers the sum of weight * error most per
+/// byte. A step that does not fit is taken partially, in eighths of a bit, or skipped. Monotone in
+/// the budget and deterministic.
 BitAllocation allocate_bits(std::span<const RateCurve* const> curves,
                             std::span<const double> weights, std::int64_t budget);
 
-/// Each tensor on its own: the fewest bytes whose error is at most the permitted one.
+/// For each tensor independently: the fewest bytes within the permitted error.
 BitAllocation allocate_errors(std::span<const RateCurve* const> curves,
                               std::span<const double> permitted_errors);
 

@@ -10,14 +10,14 @@
 namespace triaccel {
 namespace {
 
-constexpr const char* kMeters = "compression/block_meters";  // six numbers a tensor
+constexpr const char* kMeters = "compression/block_meters";  // six numbers per tensor
 constexpr const char* kSketches = "compression/block_sketches";
 constexpr std::size_t kPerMeter = 6;
 constexpr std::size_t kPerSketch = std::tuple_size_v<decltype(SavedSketch::values)>;
 
 constexpr int kKindBits = 2;  // of every block
 
-/// Every change is another plan, for which steps are captured anew.
+/// Smaller changes are ignored, since every new plan requires capturing graphs again.
 constexpr int kLeastChange = 8;  // 256ths
 
 bool is_one_map(const SavedStatistics& tensor, const SavedPlan& plan) {
@@ -42,7 +42,7 @@ std::vector<std::size_t> BlockPrediction::due(std::span<const SavedStatistics> t
     if (!is_one_map(tensors[i], plans[i])) continue;
     Tensor& own = tensors_[i];
     const SavedSketch now = sketch_of(tensors[i]);
-    if (has_moved(own.looked, now)) own.meter = after_move(own.meter);
+    if (has_changed(own.looked, now)) own.meter = after_change(own.meter);
     own.looked = now;
     if (own.meter.reuse != BlockReuse::Off) due.push_back(i);
   }

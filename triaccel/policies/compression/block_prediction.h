@@ -9,29 +9,29 @@
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/core/state_view.h"
 #include "triaccel/policies/compression/similarity_meter.h"
-#include "triaccel/policies/policy_event.h"
+#include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
 
-/// A test of a sample of a tensor whose blocks take `block_bits` without prediction.
+/// Tests prediction on a sample of a tensor whose blocks take `block_bits` without it.
 BlockTest block_test(const PredictionCounts& found, int block_bits);
 
-/// Which tensors have their blocks predicted, and how many of their bytes that saves: a meter for
-/// each, which tests move.
+/// Decides which tensors have their blocks predicted and how many bytes that saves, based on tests
+/// of each tensor.
 class BlockPrediction final : public Stateful {
  public:
   explicit BlockPrediction(const BlockMeterOptions& options = {}) : options_(options) {}
 
-  /// Indices of the tensors to be tested. What has moved since its last test is tried again.
+  /// Indices of the tensors to test. Tensors that changed since their last test are tested again.
   std::vector<std::size_t> due(std::span<const SavedStatistics> tensors,
                                std::span<const SavedPlan> plans);
 
-  /// Takes the tests of what is due.
+  /// Adds the results of the tests that were due.
   void take(std::span<const std::size_t> due, std::span<const BlockTest> tests,
             std::span<const SavedPlan> plans);
 
-  /// Writes into plans of passes of so many samples what is predicted, where that takes fewer
-  /// bytes; an event tells of changes.
+  /// Enables prediction in the plans, for passes of `samples`, where it saves bytes; reports
+  /// changes as an event.
   void write(std::span<const SavedStatistics> tensors, std::int64_t samples,
              std::span<SavedPlan> plans, PolicyEvents& events);
 
@@ -42,12 +42,12 @@ class BlockPrediction final : public Stateful {
   struct Tensor {
     BlockMeter meter = {};
     SavedSketch looked = {};
-    std::uint8_t predicted = 0;  // as SavedPlan has it, while the meter is on
+    std::uint8_t predicted = 0;  // as in SavedPlan, while the meter is on
   };
 
   BlockMeterOptions options_;
   std::vector<Tensor> tensors_;
-  std::size_t last_count_ = 0;  // of tensors that are predicted
+  std::size_t last_count_ = 0;  // of predicted tensors
 };
 
 }  // namespace triaccel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/policies/compression/band_table.h"
 
 namespace triaccel {
@@ -23,7 +24,8 @@ bool can_code(const SavedStatistics& tensor, std::int64_t samples) {
 }
 
 bool levels_channels(const SavedStatistics& tensor, std::int64_t samples) {
-  constexpr std::int64_t most_positions = 15;  // from 4 x 4 on a transform codes channels apart
+  constexpr std::int64_t most_positions =
+      15;  // from 4 x 4 on, a transform quantizes channels separately
   constexpr std::int64_t fewest_of_channel = 32;
   if (tensor.kind != SavedClass::NormInput || tensor.sizes.size() != 4) return false;
   const std::int64_t positions = tensor.sizes[2] * tensor.sizes[3];
@@ -37,7 +39,7 @@ SavedPlan lossless_plan(const SavedStatistics& tensor) {
       return {.codec = SavedCodec::Shape};
     case SavedClass::Sign:
       return {.codec = SavedCodec::Mask};
-    case SavedClass::Window:  // not every pooling tells its windows
+    case SavedClass::Window:  // not every pooling exposes its windows
       return {.codec = tensor.window_taps >= 1 && tensor.window_taps <= 256 ? SavedCodec::Window
                                                                             : SavedCodec::Raw};
     case SavedClass::Constant:
@@ -80,10 +82,7 @@ bool is_lossy(SavedCodec codec) {
     case SavedCodec::NonZeros:
     case SavedCodec::Frequency:
     case SavedCodec::Derived:
-    case SavedCodec::Bf16:
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::GroupsGact:
-    case SavedCodec::LowHighSplit:
+    case SavedCodec::Registered:
       return true;
   }
   return true;
@@ -112,13 +111,8 @@ double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
       return std::min(8.0, plan.eighths / 8.0 / std::max(tensor.nonzero_share, 1.0 / 64));
     case SavedCodec::Frequency:
       return static_cast<double>(asked_bits(plan)) / coefficients_of(plan.block);
-    case SavedCodec::Bf16:
-      return 16;
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::LowHighSplit:
-      return 2;
-    case SavedCodec::GroupsGact:
-      return 4;
+    case SavedCodec::Registered:
+      return registered_codec(plan.registered).bits();
     case SavedCodec::Shape:
     case SavedCodec::Mask:
     case SavedCodec::Window:
@@ -138,6 +132,36 @@ void put_saved_plans(StepPlan& step, const SavedCensus& census,
     LayerPlan& layer = step.layers.at(static_cast<std::size_t>(tensors[i].layer));
     layer.saved = std::max(layer.saved, format_of(plans[i].codec));
   }
+}
+
+std::vector<bool> derivable_tensors(std::span<const SavedStatistics> tensors, std::int64_t samples,
+                                    const CodecOptions& options) {
+  std::vector<bool> derivable(tensors.size(), false);
+  for (std::size_t i = 0; options.derive && i < tensors.size(); ++i) {
+    const SavedStatistics& tensor = tensors[i];
+    // Forward saves a source before the tensors computed from it, so there are no cycles.
+    if (tensor.derivation == Derivation::None || tensor.source < 0 ||
+        tensor.source >= static_cast<std::int64_t>(i))
+      continue;
+    const SavedStatistics& source = tensors[static_cast<std::size_t>(tensor.source)];
+    derivable[i] = can_code(tensor, samples) && lossless_plan(source).codec == SavedCodec::Raw;
+  }
+  return derivable;
+}
+
+bool source_suffices(Derivation derivation, double source_bits, double source_error,
+                     const CodecOptions& options, double slack) {
+  switch (derivation) {
+    case Derivation::None:
+      return false;
+    case Derivation::Affine:
+      return true;
+    case Derivation::Rectified:
+      return source_bits >= options.derived_bits * (1 - slack);
+    case Derivation::Smooth:
+      return source_error * (1 - slack) < options.derived_error;
+  }
+  return false;
 }
 
 }  // namespace triaccel

@@ -10,45 +10,53 @@
 
 namespace triaccel {
 
-/// Whether a tensor may be kept as codes. What is small is not worth it.
+/// Whether a tensor may be quantized; small ones are not worth it.
 bool can_code(const SavedStatistics& tensor, std::int64_t samples);
 
-/// Whether a tensor may be kept as SavedCodec::Levelled: small maps before a norm, with enough
-/// elements in a channel to be worth its range.
+/// Whether a tensor may use SavedCodec::Levelled: small maps before a norm, with enough elements
+/// per channel to amortize its range.
 bool levels_channels(const SavedStatistics& tensor, std::int64_t samples);
 
-/// How a tensor is kept so that every gradient stays the same to the bit.
+/// The lossless plan of a tensor: gradients stay bit-identical.
 SavedPlan lossless_plan(const SavedStatistics& tensor);
 std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors);
 
-/// The same plan for everything that can be coded, the lossless one for the rest: what a system
-/// does that does not choose.
+/// The same plan for every compressible tensor, lossless for the rest: the behaviour of a system
+/// without per-tensor choice.
 std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
                                      const SavedPlan& plan, std::int64_t samples);
 
-/// Whether backward gets other values than were saved.
+/// Whether backward reads values that differ from those saved.
 bool is_lossy(SavedCodec codec);
 
-/// Least bits of a kind's codes: what a gradient is not linear in takes a bias from errors. 1 where
-/// any number will do.
+/// Minimum bits for a kind: errors in tensors that the gradient depends on nonlinearly cause a
+/// bias. 1 if unrestricted.
 int least_bits(SavedClass kind, const CodecOptions& options);
 
-/// Error of the gradient per error of a tensor, both relative, as far as kinds alone tell. Measured
-/// on a ResNet: inputs of norms with a relative error of 0.17 added 0.009 to the gradient's, inputs
-/// of convolutions with 0.115 added 0.03.
+/// Relative error of the gradient per relative error of a tensor, estimated from its kind. Measured
+/// on a ResNet: norm inputs with a relative error of 0.17 added 0.009 to the gradient error,
+/// convolution inputs with 0.115 added 0.03.
 double usual_sensitivity(SavedClass kind);
 
-/// The tensor's own where it was measured.
+/// The measured sensitivity of the tensor if available.
 double sensitivity_of(const SavedStatistics& tensor);
 
-/// Mean bits of an element's code, of a non-zero's where only those have any; 32 for what is kept
-/// whole, 0 for what has no codes.
+/// Mean bits per element (per non-zero where only those are stored); 32 for raw tensors, 0 for
+/// those that store no values.
 double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan);
 
-/// Puts plans, one for each of `tensors`, into the plan of a step, and with them the formats of the
-/// layers that read the tensors.
+/// Sets the plans of `tensors`, and the saved formats of the layers that read them, in a step plan.
 void put_saved_plans(StepPlan& step, const SavedCensus& census,
                      const std::vector<SavedStatistics>& tensors,
                      const std::vector<SavedPlan>& plans);
+
+/// Which tensors can be recomputed from another stored tensor.
+std::vector<bool> derivable_tensors(std::span<const SavedStatistics> tensors, std::int64_t samples,
+                                    const CodecOptions& options);
+
+/// Whether a source with these mean bits and this error is accurate enough to derive a tensor from.
+/// `slack`, in [0, 1), is the hysteresis for tensors already derived.
+bool source_suffices(Derivation derivation, double source_bits, double source_error,
+                     const CodecOptions& options, double slack = 0);
 
 }  // namespace triaccel

@@ -64,8 +64,8 @@ void add_loss(CompressionState& state, double loss) {
   state.loss_variance = (1 - share) * (state.loss_variance + share * distance * distance);
 }
 
-/// No codes for a while, and more bytes after it, unless the last look found that they add next to
-/// no noise. What comes after a spike may be another level: the averages start anew.
+/// Lossless for a while, and more bytes after it, unless the last profile found next to no
+/// compression noise. What comes after a spike may be another level: the averages start anew.
 void fall_back(CompressionState& state, const CompressionTick& tick, const std::string& why,
                const LoopOptions& options, PolicyEvents& events) {
   const bool coded = state.lossless_until == 0;
@@ -79,10 +79,10 @@ void fall_back(CompressionState& state, const CompressionTick& tick, const std::
   state.quiet_epochs = 0;
   if (!coded)
     events.push_back(text("compression stays lossless for another ", options.lossless_steps,
-                          " steps: ", why, ", which codes did not cause"));
+                          " steps: ", why, ", which compression did not cause"));
   else if (cleared)
     events.push_back(text("compression pauses for ", options.lossless_steps, " steps: ", why,
-                          "; then as before, since codes add next to no noise"));
+                          "; then as before, since compression adds next to no noise"));
   else
     events.push_back(change_text(before, state, options) +
                      text(why, "; lossless for ", options.lossless_steps, " steps first"));
@@ -98,7 +98,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
   state.noise = noise / target;
   const double before = ratio_of(state, options);
   const std::string reason =
-      text("codes add ", brief(100 * noise), " % to the mini-batch's noise, target ",
+      text("compression adds ", brief(100 * noise), " % to the mini-batch's noise, target ",
            brief(100 * target), " %");
   if (noise > target) {
     state.quiet = false;
@@ -187,7 +187,7 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
   if (state.lossless_until > 0) {
     if (tick.step < state.lossless_until) return state;
     state.lossless_until = 0;
-    events.push_back(text("codes again, at ", brief(ratio_of(state, options)), "x"));
+    events.push_back(text("compression resumed at ", brief(ratio_of(state, options)), "x"));
     return state;  // the noise of this interval is nobody's
   }
   answer_noise(state, tick, options, events);

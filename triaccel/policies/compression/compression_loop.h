@@ -6,7 +6,7 @@
 
 #include "triaccel/core/state_view.h"
 #include "triaccel/policies/compression/compression_options.h"
-#include "triaccel/policies/policy_event.h"
+#include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
 
@@ -14,8 +14,9 @@ inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
 /// What one control interval says about compression.
 struct CompressionTick {
-  std::int64_t step = 0;             // optimizer steps done
-  double code_noise = kUnmeasured;   // variance that codes add to the probed layers' gradients
+  std::int64_t step = 0;  // optimizer steps done
+  double code_noise =
+      kUnmeasured;  // variance that compression adds to the probed layers' gradients
   double batch_noise = kUnmeasured;  // variance that the choice of samples adds to the same
   double loss = kUnmeasured;         // mean over the interval
   bool nonfinite = false;            // a loss or a gradient was
@@ -26,7 +27,7 @@ struct CompressionTick {
 /// What one epoch says. In per cent, on the validation set.
 struct CompressionEpoch {
   double accuracy = kUnmeasured;
-  double reference = kUnmeasured;  // of a run without codes after as many epochs
+  double reference = kUnmeasured;  // of a run without compression after as many epochs
 };
 
 /// What the planner is to do until the next tick.
@@ -49,7 +50,7 @@ struct CompressionState {
   double loss_variance = 0;         // likewise
   double noise = -1;                // last measured, over its target; negative: not yet
   std::int64_t loss_ticks = 0;      // that both know of
-  std::int64_t lossless_until = 0;  // step; 0: it codes
+  std::int64_t lossless_until = 0;  // step; 0: lossy
   std::int64_t frozen_epochs = 0;   // left
   std::int64_t quiet_epochs = 0;    // in a row
   bool quiet = true;                // this epoch, so far
@@ -60,8 +61,8 @@ struct CompressionState {
 CompressionState first_state(const LoopOptions& options);
 CompressionOrders orders_of(const CompressionState& state, const LoopOptions& options);
 
-/// The state after an interval: more bytes where codes add too much noise, fewer where they add
-/// almost none, no codes for a while after a spike of the loss. Each change is an event.
+/// The state after an interval: more bytes where compression adds too much noise, fewer where
+/// it adds almost none, lossless for a while after a spike of the loss. Each change is an event.
 CompressionState after_tick(CompressionState state, const CompressionTick& tick,
                             const LoopOptions& options, PolicyEvents& events);
 
@@ -70,7 +71,7 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
                              const LoopOptions& options, PolicyEvents& events);
 
 /// The bound of Error mode in force: `state.bytes` times the bytes lower the error by about its
-/// fourth power where codes have three bits.
+/// fourth power where values have three bits.
 double error_bound_of(const CompressionState& state, double error_bound);
 
 std::vector<StateView> compression_state(const CompressionState& state);

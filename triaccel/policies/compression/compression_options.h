@@ -55,7 +55,7 @@ struct LoopOptions {
 
   double guard_points = 0.5;   // of validation accuracy
   double guard_loss = 0.05;    // where there is no accuracy: of the best training loss, relative
-  double noise_target = 0.05;  // variance of codes over variance of mini-batches
+  double noise_target = 0.05;  // variance of compression over that of mini-batches
   // The noise target is multiplied by (highest rate / rate)^this: above 0, bits are saved while
   // steps are small; below, spent.
   double rate_exponent = 0;
@@ -67,8 +67,8 @@ struct LoopOptions {
   double quiet_shrink = 0.95;      // … bytes shrink
 
   // Of the training loss: what is no noise. Their size is known from about ten intervals only: in
-  // one of four runs of 15 epochs a loss was four of them above its mean, though codes added 0.01 %
-  // to the noise of the mini-batch.
+  // one of four runs of 15 epochs a loss was four of them above its mean, though compression added
+  // 0.01 % to the noise of the mini-batch.
   double spike_deviations = 6;
   std::int64_t lossless_steps = 50;
   double spike_grow = 1.5;

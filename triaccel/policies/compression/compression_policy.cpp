@@ -4,7 +4,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/compression/codec_rules.h"
-#include "triaccel/policies/compression/error_bound.h"
 #include "triaccel/policies/compression/predicted_error.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
@@ -34,7 +33,7 @@ void CompressionPolicy::epoch(const CompressionEpoch& epoch, PolicyEvents& event
   loop_ = after_epoch(loop_, epoch, options_.loop, events);
 }
 
-bool CompressionPolicy::codes() const {
+bool CompressionPolicy::lossy() const {
   return options_.mode == CompressionMode::Ratio || options_.mode == CompressionMode::Error;
 }
 
@@ -62,7 +61,7 @@ void CompressionPolicy::calibrate() {
 
 CompressionPolicy::Planned CompressionPolicy::wanted() const {
   const CompressionOrders orders = this->orders();
-  if (!codes() || orders.lossless) return {};
+  if (!lossy() || orders.lossless) return {};
   return {orders.ratio, orders.drop_price, error_scale_ * error_bound()};
 }
 
@@ -83,7 +82,7 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                       .drop_price = wanted.drop_price,
                       .error_bound = wanted.error_bound,
                       .previous = previous};
-  if (wanted == planned_ && !previous.empty()) request.keep = unmoved_tensors(sketches_, tensors);
+  if (wanted == planned_ && !previous.empty()) request.keep = unchanged_tensors(sketches_, tensors);
   SavedDecision decision = plan_saved(calibration_.calibrated(tensors), request, options_.codecs);
   sketches_.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)

@@ -15,7 +15,7 @@
 namespace triaccel {
 
 /// Compression in the control loop: what saved tensors are worth, from what ticks and epochs say
-/// and from what the tensors look like.
+/// and from statistics of the tensors.
 ///
 /// The same reports give the same plans, also across state() and restore().
 class CompressionPolicy final : public Stateful {
@@ -32,11 +32,11 @@ class CompressionPolicy final : public Stateful {
   SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
                      std::span<const SavedPlan> previous);
 
-  /// Whether the mode is one of codes: then values matter, and loss and accuracy steer.
-  bool codes() const;
+  /// Whether the mode is a lossy one: then values matter, and loss and accuracy steer.
+  bool lossy() const;
 
   /// Whether the last plans were made under other orders than those now in force.
-  bool outdated() const { return codes() && !(wanted() == planned_); }
+  bool outdated() const { return lossy() && !(wanted() == planned_); }
 
   /// Tells the relative error of the gradient that was measured under the last plans. True: plan
   /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.

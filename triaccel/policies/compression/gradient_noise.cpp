@@ -7,7 +7,7 @@
 namespace triaccel {
 namespace {
 
-// A probe sees some tens of samples: about four of them make one estimate.
+// A probe uses some tens of samples; the average covers about four probes.
 constexpr double kSmoothing = 0.75;
 
 double averaged(double before, double now, bool first) {

@@ -9,13 +9,13 @@
 
 namespace triaccel {
 
-/// How much the gradients of single samples differ, as the probes of per-sample gradients saw it.
-/// Numerator and denominator of the noise scale are averaged apart: their ratio is too noisy.
+/// Variance of per-sample gradients, from curvature probes. Numerator and denominator of the noise
+/// scale are averaged separately, since their ratio is too noisy.
 class GradientNoise {
  public:
   explicit GradientNoise(std::size_t layers);
 
-  /// Takes in a probe; one without per-sample gradients changes nothing.
+  /// Adds a probe; probes without per-sample gradients are ignored.
   void add(const CurvatureReport& probe);
 
   /// Trace of the covariance of one sample's gradient, of one layer; 0: not measured.
@@ -26,7 +26,7 @@ class GradientNoise {
   double signal() const;  // squared norm of the mean gradient; not below 0
 
   /// B_noise = noise / signal (McCandlish et al. 2018): beyond it a larger batch saves few steps.
-  /// Empty when not measured, or when no mean stands out of the noise.
+  /// Empty if not measured, or if the mean gradient is not significant.
   std::optional<double> scale() const;
 
   void save(std::vector<StateView>& state) const;

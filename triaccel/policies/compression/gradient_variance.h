@@ -16,8 +16,8 @@ class GradientVariance {
   /// `starts_at_first`: v_l begins at the first measurement instead of 0.
   GradientVariance(std::size_t layers, double beta, bool starts_at_first);
 
-  /// Takes in a tick; layers without gradients, or with non-finite ones, stay as they are.
-  /// Returns how many layers were measured for the first time.
+  /// Adds a tick; layers without gradients, or with non-finite ones, are skipped. Returns the
+  /// number of layers measured for the first time.
   std::int64_t add(const std::vector<LayerSignals>& signals);
 
   bool known(std::size_t layer) const { return average_[layer] >= 0; }

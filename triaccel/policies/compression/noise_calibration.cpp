@@ -10,15 +10,15 @@
 namespace triaccel {
 namespace {
 
-constexpr double kKept = 0.5;  // of the average, a measurement
-constexpr double kMost = 4;    // and the inverse at least
+constexpr double kKept = 0.5;  // weight of the previous average, per measurement
+constexpr double kMost = 4;    // the minimum is its inverse
 
 }  // namespace
 
 void NoiseCalibration::add(const CompressionNoise& measured,
                            std::span<const SavedStatistics> tensors,
                            std::span<const double> errors) {
-  ensure(tensors.size() == errors.size(), "there is an error for every tensor");
+  ensure(tensors.size() == errors.size(), "one error per tensor");
   std::vector<double> predicted(measured.layers.size(), 0.0);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].layer >= 0)

@@ -11,25 +11,25 @@
 
 namespace triaccel {
 
-/// How much more, or less, a layer's gradient feels codes than is predicted of the tensors that the
-/// layer reads: its share of the measured noise over its share of the prediction, averaged over
-/// measurements. Part of a layer's noise comes down from codes behind it, which no bits of its own
-/// tensors lower: whether plans made so pay must be measured, too.
+/// Ratio of the measured to the predicted compression noise of each layer: its share of the
+/// measured noise over its share of the prediction, averaged over measurements. Part of a layer's
+/// noise propagates from later layers, which more bits for its own tensors do not reduce, so the
+/// benefit of calibrated plans has to be measured as well.
 class NoiseCalibration {
  public:
-  /// Takes in the noise that was measured under plans with these predicted errors, by tensor.
-  /// Layers without noise, and those of whose tensors no error was predicted, stay as they are.
+  /// Adds the noise measured under plans with these predicted errors per tensor. Layers without
+  /// noise or predicted error are skipped.
   void add(const CompressionNoise& measured, std::span<const SavedStatistics> tensors,
            std::span<const double> errors);
 
-  /// In [1/4, 4]; 1 where nothing is known, and for layer -1.
+  /// In [1/4, 4]; 1 if unknown, and for layer -1.
   double of_layer(std::int64_t layer) const;
 
-  /// The tensors, each as sensitive as its reader's layer was found to be.
+  /// The tensors with sensitivities scaled by the calibration of their layer.
   std::vector<SavedStatistics> calibrated(std::span<const SavedStatistics> tensors) const;
 
-  /// Whether plans made by it are worth having, from what was measured under plans without and
-  /// with it: few samples do not tell small differences.
+  /// Whether calibrated plans are better, given measurements without and with calibration; small
+  /// differences are ignored.
   static bool pays(const CompressionNoise& without, const CompressionNoise& with) {
     return with.error < 0.9 * without.error;
   }

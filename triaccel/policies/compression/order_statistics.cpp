@@ -9,7 +9,7 @@
 namespace triaccel {
 
 double quantile(std::vector<double> values, double q) {
-  ensure(!values.empty(), "a quantile of something");
+  ensure(!values.empty(), "a quantile needs at least one value");
   std::sort(values.begin(), values.end());
   const double place = q * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::size_t>(place);

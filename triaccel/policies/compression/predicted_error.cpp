@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
 #include "triaccel/policies/compression/codec_rules.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr double kMostBits = 8;
 
-/// 1 / (12 (2^b - 1)^2) by whole bits; a code of no bits would have no levels.
+/// 1 / (12 (2^b - 1)^2) by whole bits; undefined for zero bits.
 constexpr std::array<double, 9> kErrorOfBits = [] {
   std::array<double, 9> errors = {};
   for (std::size_t bits = 1; bits < errors.size(); ++bits) {
@@ -23,11 +24,17 @@ constexpr std::array<double, 9> kErrorOfBits = [] {
   return errors;
 }();
 
-/// The square of the range of 256 normal values is 32 variances on average.
+/// The squared range of 256 normal values is 32 variances on average.
 constexpr BandStatistics kNormal = {.mean_square = 1, .squared_range = 32};
 /// A normal's positive half: half of the values, 0.34 of the variance, about half the range.
 constexpr BandStatistics kHalfNormal = {.mean_square = 0.5, .squared_range = 8};
 constexpr double kHalfNormalVariance = 0.34;
+
+// Fractions of the bound, with a margin for other samples and later weights.
+constexpr double kHighest = 0.75;
+constexpr double kWanted = 0.5;
+constexpr double kFarBelow = 0.2;
+constexpr double kMostGrowth = 16;  // per correction: the error law does not hold for one-bit codes
 
 }  // namespace
 
@@ -39,8 +46,8 @@ double code_error(double bits) {
 }
 
 double band_error(const BandStatistics& band, double bits, double drop_price) {
-  const double coded = band.squared_range * code_error(bits);
-  return bits >= 1 ? coded : (1 - bits) * drop_price * band.mean_square + bits * coded;
+  const double quantized = band.squared_range * code_error(bits);
+  return bits >= 1 ? quantized : (1 - bits) * drop_price * band.mean_square + bits * quantized;
 }
 
 ErrorModel::ErrorModel(const SavedStatistics& tensor)
@@ -93,8 +100,8 @@ double ErrorModel::nonzeros(int eighths) const {
 }
 
 double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
-  // Rounding to the nearest or at random, with an offset that decoding does not know.
-  constexpr double kBf16 = 2.7e-6, kAtRandom = 2;
+  // Stochastic rounding in groups, with an offset that decoding does not know: what most do.
+  constexpr double kAtRandom = 2;
   switch (plan.codec) {
     case SavedCodec::Raw:
     case SavedCodec::Shape:
@@ -115,13 +122,10 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
                        drop_price);
       return sum;
     }
-    case SavedCodec::Bf16:
-      return kBf16 * transforms_[0].bands[0].mean_square / variance_;
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::LowHighSplit:
-      return kAtRandom * of_band(0, 0, 16, drop_price);
-    case SavedCodec::GroupsGact:
-      return kAtRandom * of_band(0, 0, 32, drop_price);
+    case SavedCodec::Registered:
+      return kAtRandom * of_band(0, 0,
+                                 static_cast<int>(8 * registered_codec(plan.registered).bits()),
+                                 drop_price);
   }
   return 0;
 }
@@ -132,7 +136,7 @@ std::size_t root_of(std::span<const SavedStatistics> tensors, std::span<const Sa
     if (plans[tensor].codec != SavedCodec::Derived) return tensor;
     const std::int64_t source = tensors[tensor].source;
     require(source >= 0 && source < static_cast<std::int64_t>(tensors.size()), "root_of", "tensor ",
-            tensor, " is to be derived and has no source");
+            tensor, " is derived but has no source");
     tensor = static_cast<std::size_t>(source);
   }
   require(false, "root_of", "tensor ", tensor, " is derived from itself");
@@ -156,6 +160,22 @@ double gradient_error(std::span<const SavedStatistics> tensors, std::span<const 
   double sum = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) sum += sensitivity_of(tensors[i]) * errors[i];
   return sum;
+}
+
+double permitted_error(const SavedStatistics& tensor, double eps) {
+  const double added = tensor.error_gain * tensor.variance;
+  if (tensor.weight_gradient_square > 0 && added > 0)
+    return eps * tensor.weight_gradient_square / (2 * added);
+  return eps / (2 * sensitivity_of(tensor));
+}
+
+double corrected_scale(double scale, double measured_error, double bound, bool may_grow) {
+  if (!std::isfinite(measured_error)) return scale;
+  if (measured_error > kHighest * bound) return scale * kWanted * bound / measured_error;
+  if (!may_grow || measured_error >= kFarBelow * bound) return scale;
+  const double growth =
+      measured_error > 0 ? std::min(kWanted * bound / measured_error, kMostGrowth) : kMostGrowth;
+  return std::min(scale * growth, 1.0);  // a larger scale would violate the bound of single weights
 }
 
 }  // namespace triaccel

@@ -8,28 +8,28 @@
 
 namespace triaccel {
 
-/// Mean squared error of a dithered code of 1 to 8 bits, over the square of the range its levels
-/// span: 1 / (12 (L - 1)^2), L levels. Between whole bits some codes have one bit more.
+/// Mean squared error of dithered quantization to 1 to 8 bits, relative to the squared range: 1 /
+/// (12 (L - 1)^2) for L levels. At fractional widths some elements have one bit more.
 double code_error(double bits);
 
-/// Mean squared error of a band's coefficients of so many bits on average; below 1, some are
-/// dropped, which costs `drop_price` times their energy.
+/// Mean squared error of a band's coefficients at a mean width; below one bit some are dropped,
+/// which costs `drop_price` times their energy.
 double band_error(const BandStatistics& band, double bits, double drop_price);
 
-/// A tensor's statistics ready for predictions: defaults for what was not measured (a normal
-/// distribution, after a ReLU half of one), and the gradient's weights with a mean of 1.
+/// A tensor's statistics prepared for predictions: defaults for missing measurements (normal
+/// distribution, half-normal after a ReLU), and gradient weights normalized to a mean of 1.
 class ErrorModel {
  public:
   explicit ErrorModel(const SavedStatistics& tensor);
 
   bool measured(std::uint8_t block) const;
 
-  /// Share of a band in the error, of so many eighths; over the tensor's variance. Block 0: all
-  /// elements, in groups.
+  /// Error contribution of a band at a width in eighths, relative to the tensor's variance. Block
+  /// 0: all elements, in groups.
   double of_band(std::uint8_t block, int band, int eighths, double drop_price) const;
 
-  /// Of a whole plan: mean squared error over variance, the gradient's weight counted in. 0 for
-  /// what loses nothing, and for Derived, whose error is its source's.
+  /// Error of a plan: mean squared error over variance, weighted by the gradient. 0 for lossless
+  /// plans and for Derived, whose error is that of its source.
   double of(const SavedPlan& plan, double drop_price) const;
 
  private:
@@ -43,16 +43,27 @@ class ErrorModel {
   double nonzero_squared_range_ = 0;
 };
 
-/// The index of the tensor that holds the values of `tensor` under plans: itself, or what it is
-/// derived from, over as many steps as it takes.
+/// The index of the stored tensor that `tensor` is (transitively) derived from under these plans;
+/// itself if not derived.
 std::size_t root_of(std::span<const SavedStatistics> tensors, std::span<const SavedPlan> plans,
                     std::size_t tensor);
 
-/// The relative error of every tensor as backward gets it.
+/// The relative error of every tensor as backward reads it.
 std::vector<double> predicted_errors(std::span<const SavedStatistics> tensors,
                                      std::span<const SavedPlan> plans, double drop_price);
 
-/// What they add to the gradient's relative error, all together: sum of sensitivity times error.
+/// Predicted relative error of the gradient: sum of sensitivity * error.
 double gradient_error(std::span<const SavedStatistics> tensors, std::span<const double> errors);
+
+/// The largest relative error of a tensor that adds at most eps / 2 of the square of a weight's
+/// gradient to its variance: AC-GC's closed form where gradients were measured, otherwise from the
+/// tensor's sensitivity. Measured on few samples, the bound is conservative for larger batches.
+double permitted_error(const SavedStatistics& tensor, double eps);
+
+/// Corrects the factor (at most 1) applied to the planner's bound so that the measured error stays
+/// below the true bound: permitted errors ignore interactions between tensors and propagation
+/// through norms and smooth functions. Returns `scale` unchanged if the plans may stay. `may_grow`:
+/// relaxes the bound where the error is far below it.
+double corrected_scale(double scale, double measured_error, double bound, bool may_grow);
 
 }  // namespace triaccel

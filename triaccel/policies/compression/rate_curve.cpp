@@ -13,10 +13,10 @@ namespace triaccel {
 namespace {
 
 constexpr int kMostWidth = 8;           // bits
-constexpr double kOnTheLine = 1e-10;    // of a slope: what arithmetic loses
-constexpr std::size_t kMostWays = 256;  // of a tensor, about
+constexpr double kOnTheLine = 1e-10;    // of a slope: rounding error
+constexpr std::size_t kMostWays = 256;  // per tensor, approximately
 
-/// Leaves the lower convex hull of points by rising bytes: what no mix of two others beats.
+/// Reduces points sorted by bytes to their lower convex hull.
 void keep_hull(std::vector<RatePoint>& points) {
   std::sort(points.begin(), points.end(), [](const RatePoint& a, const RatePoint& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.error < b.error;
@@ -27,7 +27,7 @@ void keep_hull(std::vector<RatePoint>& points) {
     while (kept > 1) {
       const RatePoint& a = points[kept - 2];
       const RatePoint& b = points[kept - 1];
-      // Clearly above the line from a to the point, b is not worth it; on it, it makes the step
+      // Removes b if clearly above the line from a to the point; on the line it makes the step
       // smaller.
       if ((a.error - b.error) * static_cast<double>(point.bytes - a.bytes) >
           (1 - kOnTheLine) * (a.error - point.error) * static_cast<double>(b.bytes - a.bytes))
@@ -41,12 +41,12 @@ void keep_hull(std::vector<RatePoint>& points) {
 
 /// A band gets more bits.
 struct BandStep {
-  double per_bit = 0;  // what one bit of one coefficient buys
+  double per_bit = 0;  // gain per bit and coefficient
   std::uint8_t band = 0, from = 0, to = 0;
 };
 
-/// What bits in each band buy, best first: a step jumps over widths that are worth less than the
-/// next (a first bit may be worse than none).
+/// Gains of additional bits in each band, best first. A step skips widths with less gain than the
+/// next (a single bit may be worse than none).
 std::vector<BandStep> band_steps(const ErrorModel& model, std::uint8_t block, double drop_price) {
   std::vector<BandStep> steps;
   for (std::uint8_t band = 0; band < kFrequencyBands; ++band) {
@@ -71,7 +71,7 @@ std::vector<BandStep> band_steps(const ErrorModel& model, std::uint8_t block, do
   return steps;
 }
 
-/// All ways a codec has, unsifted.
+/// All points of a codec, unfiltered.
 class Ways {
  public:
   Ways(const SavedStatistics& tensor, std::int64_t samples, const HeldBytes& held,
@@ -98,8 +98,7 @@ class Ways {
     }
   }
 
-  /// One way for each number of whole bytes that a chunk's codes can have: the one that uses them
-  /// best.
+  /// The best point for each number of whole bytes per chunk.
   void add_frequency(std::uint8_t block) {
     if (!model_.measured(block) || !held_.has_maps()) return;
     SavedPlan plan{.codec = SavedCodec::Frequency, .block = block, .band_eighths = {8}};
@@ -110,7 +109,7 @@ class Ways {
     for (const BandStep& step : band_steps(model_, block, question_.drop_price)) {
       const int size = kBandSizes[transform_index(block)][step.band];
       int longer = 0;
-      // A jump over a width cannot be made by half; within one, some coefficients go first.
+      // A step that skips a width cannot be split; otherwise some coefficients come first.
       for (int eighth = step.to - step.from > 1 ? 8 : 1; eighth <= 8; ++eighth) {
         const int all = size * (step.to - step.from);
         const int next = eighth == 8 ? all : longer_coefficients(size, eighth);
@@ -151,7 +150,7 @@ class Ways {
   }
 
   const SavedStatistics& tensor_;
-  SavedCodec groups_;  // by what name
+  SavedCodec groups_;  // Groups or Levelled
   const HeldBytes& held_;
   ErrorModel model_;
   const RateQuestion& question_;
@@ -180,7 +179,7 @@ RateCurve::RateCurve(const SavedStatistics& tensor, std::int64_t samples,
 std::optional<RatePoint> RateCurve::part_of_step(std::size_t index, std::int64_t bytes) const {
   const RatePoint& from = points_[index];
   const RatePoint& to = points_[index + 1];
-  // Bytes and error of these are linear between neighbours; a transform has no ways between.
+  // Bytes and error are linear between neighbours; a transform cannot be interpolated.
   if (from.plan.codec != to.plan.codec || from.plan.codec == SavedCodec::Frequency)
     return std::nullopt;
   const int steps = to.plan.eighths - from.plan.eighths;

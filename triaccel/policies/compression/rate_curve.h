@@ -10,27 +10,27 @@
 
 namespace triaccel {
 
-/// One way to keep a tensor, and what it costs.
+/// One plan for a tensor and its cost.
 struct RatePoint {
   SavedPlan plan = {};
   std::int64_t bytes = 0;
-  double error = 0;  // relative; more than predicted for a codec that is not in use yet
+  double error = 0;  // relative; increased by the hysteresis for a codec not yet in use
 };
 
-/// What a tensor's curve depends on besides its statistics.
+/// Parameters of a tensor's curve besides its statistics.
 struct RateQuestion {
   double drop_price = 16;
-  int least_bits = 1;       // of codes, on average
-  SavedPlan previous = {};  // its codec, if it has codes, is in use
+  int least_bits = 1;       // minimum mean width
+  SavedPlan previous = {};  // its codec, if it quantizes, is in use
 };
 
-/// The ways to keep one tensor that are worth taking, from the fewest bytes to none of the error:
-/// each step buys less per byte than the one before. Never empty.
+/// The rate-distortion curve of one tensor, from the fewest bytes to zero error: convex, so each
+/// step gains less per byte than the one before. Never empty.
 ///
-/// Codecs by kind: non-zeros or groups for what a ReLU made, groups or a transform of 8, 7 or 4
-/// where it was measured for the rest; groups of small maps before a norm are levelled. One that is
-/// not in use has its error divided by 1 - hysteresis; without codes before, the plain one
-/// (non-zeros, groups) is taken as in use.
+/// Codecs by kind: non-zeros or groups for ReLU outputs; groups or a measured transform of 8, 7 or
+/// 4 for others; small maps before a norm use levelled groups. The error of a codec not in use is
+/// divided by 1 - hysteresis; without a previous plan the plain codec (non-zeros, groups) counts as
+/// in use.
 class RateCurve {
  public:
   RateCurve(const SavedStatistics& tensor, std::int64_t samples, const RateQuestion& question,
@@ -38,8 +38,8 @@ class RateCurve {
 
   const std::vector<RatePoint>& points() const { return points_; }
 
-  /// The way furthest along the step from point `index` to the next, and before it, that takes at
-  /// most `bytes`. Nothing when the step cannot be divided or not even an eighth of a bit fits.
+  /// The furthest partial step from point `index` towards the next that takes at most `bytes`.
+  /// Nothing if the step cannot be split or not even an eighth of a bit fits.
   std::optional<RatePoint> part_of_step(std::size_t index, std::int64_t bytes) const;
 
  private:

@@ -6,10 +6,8 @@
 #include <string>
 
 #include "triaccel/base/error.h"
-#include "triaccel/policies/batch/plan_attempts.h"
 #include "triaccel/policies/compression/codec_rules.h"
-#include "triaccel/policies/compression/derived_tensors.h"
-#include "triaccel/policies/compression/error_bound.h"
+#include "triaccel/policies/compression/plan_attempts.h"
 #include "triaccel/policies/compression/predicted_error.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
@@ -25,7 +23,7 @@ void check_request(std::span<const SavedStatistics> tensors, const PlanRequest& 
           request.previous.size(), " previous plans and ", request.keep.size(), " to keep or not");
 }
 
-/// What is derived and what keeps its plan, at first.
+/// The initial choice of derived tensors and of tensors that keep their plan.
 struct FirstChoice {
   std::vector<bool> derived, kept;
 };
@@ -43,7 +41,7 @@ FirstChoice first_choice(std::span<const SavedStatistics> tensors, const PlanReq
   return choice;
 }
 
-/// What the previous plans promise under today's statistics.
+/// The previous plans evaluated with the current statistics.
 SavedDecision as_before(std::span<const SavedStatistics> tensors, const PlanRequest& request) {
   SavedDecision before{.plans = {request.previous.begin(), request.previous.end()}};
   before.errors = predicted_errors(tensors, before.plans, request.drop_price);
@@ -52,7 +50,7 @@ SavedDecision as_before(std::span<const SavedStatistics> tensors, const PlanRequ
   return before;
 }
 
-/// Whether the previous plans keep all rules; `lowered`: those of least bits cannot be kept.
+/// Whether the previous plans satisfy all rules; `lowered`: minimum widths cannot be met.
 bool keeps_rules(std::span<const SavedStatistics> tensors, const SavedDecision& before,
                  const PlanRequest& request, const CodecOptions& options,
                  const std::vector<bool>& derivable, bool lowered) {
@@ -87,7 +85,7 @@ bool worth_changing(const SavedDecision& before, const SavedDecision& now,
 
 std::string summary_of(std::span<const SavedStatistics> tensors, const SavedDecision& decision,
                        const PlanRequest& request) {
-  std::array<int, static_cast<std::size_t>(SavedCodec::LowHighSplit) + 1> counts = {};
+  std::array<int, kSavedCodecs> counts = {};
   std::size_t changed = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     ++counts[static_cast<std::size_t>(decision.plans[i].codec)];
@@ -100,7 +98,7 @@ std::string summary_of(std::span<const SavedStatistics> tensors, const SavedDeci
           text(by_codec.empty() ? "" : ", ", counts[c], " ", name_of(static_cast<SavedCodec>(c)));
   const double ratio = static_cast<double>(fp32_bytes(tensors, request.samples)) /
                        static_cast<double>(std::max<std::int64_t>(1, decision.bytes));
-  return text("saved tensors in ", std::round(100 * ratio) / 100, " times less than FP32 (",
+  return text("saved tensors compressed ", std::round(100 * ratio) / 100, "x compared with FP32 (",
               by_codec, "); ", changed, " of ", tensors.size(), " plans changed");
 }
 
@@ -125,7 +123,7 @@ SavedDecision plan_saved(std::span<const SavedStatistics> tensors, const PlanReq
     keep = false;
     choice = first_choice(tensors, request, derivable, true, keep);
     decision = attempts.decide_deriving(choice.derived, choice.kept);
-    events.push_back("plans of tensors that have not moved leave no room: all are made anew");
+    events.push_back("plans of unchanged tensors exceed the budget: reallocating all bit widths");
   }
   int lowered = attempts.lowered();
 
@@ -150,11 +148,11 @@ SavedDecision plan_saved(std::span<const SavedStatistics> tensors, const PlanReq
       return before;
   }
   if (!decision.fits)
-    events.push_back(text("saved tensors take ", decision.bytes,
-                          " bytes with the fewest bits, the budget has ", request.budget_bytes));
+    events.push_back(text("saved tensors need at least ", decision.bytes,
+                          " bytes, more than the budget of ", request.budget_bytes));
   if (lowered > 0)
-    events.push_back(text("the least bits of nonlinear inputs and attention are lowered by ",
-                          lowered, ": the budget does not hold them"));
+    events.push_back(text("minimum bit widths of nonlinear inputs and attention lowered by ",
+                          lowered, " to fit the budget"));
   if (request.previous.empty() || !std::ranges::equal(decision.plans, request.previous))
     events.push_back(summary_of(tensors, decision, request));
   decision.events = std::move(events);

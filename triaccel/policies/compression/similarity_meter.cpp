@@ -6,8 +6,8 @@
 namespace triaccel {
 namespace {
 
-constexpr double kNoise = 1e-3;     // of a sketch's largest number
-constexpr double kKeptTests = 0.7;  // of the averages, a test
+constexpr double kNoise = 1e-3;     // relative to the largest value of a sketch
+constexpr double kKeptTests = 0.7;  // weight of the previous average, per test
 
 float root(double square) { return static_cast<float>(std::sqrt(std::max(0.0, square))); }
 
@@ -30,7 +30,7 @@ SavedSketch sketch_of(const SavedStatistics& tensor) {
   return sketch;
 }
 
-bool has_moved(const SavedSketch& before, const SavedSketch& now, double limit) {
+bool has_changed(const SavedSketch& before, const SavedSketch& now, double limit) {
   const std::size_t density = before.values.size() - 1;
   double largest = 0;
   for (std::size_t i = 0; i < density; ++i)
@@ -40,19 +40,19 @@ bool has_moved(const SavedSketch& before, const SavedSketch& now, double limit) 
     const double a = before.values[i], b = now.values[i];
     const double larger = std::max(a, b);
     const bool counts = larger > (i == density ? 0 : kNoise * largest);
-    // Written so that NaN has moved.
+    // NaN counts as changed.
     if (counts && !(std::abs(a - b) <= limit * larger)) return true;
     if (std::isnan(a) != std::isnan(b)) return true;
   }
   return false;
 }
 
-std::vector<bool> unmoved_tensors(std::span<const SavedSketch> before,
-                                  std::span<const SavedStatistics> tensors, double limit) {
-  std::vector<bool> unmoved(tensors.size(), false);
+std::vector<bool> unchanged_tensors(std::span<const SavedSketch> before,
+                                    std::span<const SavedStatistics> tensors, double limit) {
+  std::vector<bool> unchanged(tensors.size(), false);
   for (std::size_t i = 0; before.size() == tensors.size() && i < tensors.size(); ++i)
-    unmoved[i] = !has_moved(before[i], sketch_of(tensors[i]), limit);
-  return unmoved;
+    unchanged[i] = !has_changed(before[i], sketch_of(tensors[i]), limit);
+  return unchanged;
 }
 
 BlockMeter after_test(BlockMeter meter, const BlockTest& test, const BlockMeterOptions& options) {
@@ -71,7 +71,7 @@ BlockMeter after_test(BlockMeter meter, const BlockTest& test, const BlockMeterO
   return meter;
 }
 
-BlockMeter after_move(BlockMeter meter) {
+BlockMeter after_change(BlockMeter meter) {
   return meter.reuse == BlockReuse::Off ? BlockMeter{} : meter;
 }
 

@@ -9,11 +9,10 @@
 
 namespace triaccel {
 
-// What is alike need not be worked out twice: ranges and codecs from step to step, and within a
-// tensor blocks that resemble earlier ones.
+// Reuse of similar data: ranges and codecs across steps, and within a tensor blocks that resemble
+// earlier ones.
 
-/// What a tensor looked like, on few numbers: root mean squares and ranges by band, variance,
-/// density.
+/// Compact statistics of a tensor: root mean squares and ranges per band, variance, density.
 struct SavedSketch {
   static constexpr std::size_t kPerTransform = 2 * kFrequencyBands;
   std::array<float, kTransformBlocks.size()* kPerTransform + 2> values = {};
@@ -22,27 +21,27 @@ struct SavedSketch {
 
 SavedSketch sketch_of(const SavedStatistics& tensor);
 
-/// Whether some number of a sketch changed by more than `limit`, relative to the larger one.
-/// Numbers below a thousandth of the sketch's largest do not count: they are noise of the sample.
-bool has_moved(const SavedSketch& before, const SavedSketch& now, double limit = 0.1);
+/// Whether any value of a sketch changed by more than `limit`, relative to the larger one. Values
+/// below a thousandth of the maximum are ignored as sampling noise.
+bool has_changed(const SavedSketch& before, const SavedSketch& now, double limit = 0.1);
 
-/// By tensor: what has not moved since `before`, and so keeps its plan. None where the lists differ
-/// in length.
-std::vector<bool> unmoved_tensors(std::span<const SavedSketch> before,
-                                  std::span<const SavedStatistics> tensors, double limit = 0.1);
+/// Per tensor: true if unchanged since `before`, so that it keeps its plan. All false if the lists
+/// differ in length.
+std::vector<bool> unchanged_tensors(std::span<const SavedSketch> before,
+                                    std::span<const SavedStatistics> tensors, double limit = 0.1);
 
-/// One test of predicting blocks from earlier ones that a hash finds, on a sample of a tensor.
+/// Result of predicting blocks from earlier ones found by a hash, on a sample of a tensor.
 struct BlockTest {
   std::int64_t blocks = 0;
-  std::int64_t verified = 0;         // that an earlier block predicts well
+  std::int64_t verified = 0;         // predicted well by an earlier block
   std::int64_t plain_bytes = 0;      // of the sample without prediction
-  std::int64_t predicted_bytes = 0;  // with it: flags, slots and gains counted in
+  std::int64_t predicted_bytes = 0;  // with it, including flags, slots and gains
 };
 
 enum class BlockReuse : std::uint8_t {
-  Testing,  // codes as usual, and tests
-  On,       // predicts, and tests
-  Off,      // has failed too often: no tests until the tensor has moved
+  Testing,  // not predicting; tests continue
+  On,       // predicting; tests continue
+  Off,      // failed too often: no tests until the tensor changes
 };
 
 struct BlockMeterOptions {
@@ -51,7 +50,7 @@ struct BlockMeterOptions {
   int most_failures = 3;      // in a row
 };
 
-/// Whether predicting blocks pays for one tensor: a value, moved on by tests.
+/// Tracks whether predicting blocks pays off for one tensor.
 struct BlockMeter {
   BlockReuse reuse = BlockReuse::Testing;
   double hits = 0;   // share of blocks, averaged over tests
@@ -61,10 +60,10 @@ struct BlockMeter {
   bool operator==(const BlockMeter&) const = default;
 };
 
-/// The meter after a test. It passes when the averages are above both least shares.
+/// The meter after a test, which passes if both averages exceed their minimum.
 BlockMeter after_test(BlockMeter meter, const BlockTest& test, const BlockMeterOptions& options);
 
-/// The meter of a tensor that has moved: what was given up is tried again.
-BlockMeter after_move(BlockMeter meter);
+/// The meter after the tensor changed: a meter that is off starts testing again.
+BlockMeter after_change(BlockMeter meter);
 
 }  // namespace triaccel

@@ -5,7 +5,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/compression/order_statistics.h"
-#include "triaccel/policies/curvature/curvature_rules.h"
 
 namespace triaccel {
 
@@ -15,7 +14,7 @@ CurvaturePolicy::CurvaturePolicy(const ControlOptions& options, const StepPlan& 
       guards_(options.guards),
       lambda_(start.layers.size(), 0.0),
       known_(start.layers.size(), 0),
-      lifted_(start.layers.size(), false),
+      promoted_(start.layers.size(), false),
       tau_(options.curvature.automatic ? 0 : options.curvature.tau) {
   for (const LayerPlan& layer : start.layers) start_scales_.push_back(layer.learning_rate_scale);
 }
@@ -35,18 +34,18 @@ void CurvaturePolicy::add(const CurvatureReport& probe, PolicyEvents& events) {
   }
   const bool paper = set_ == PolicySet::Paper;
   if (negative > 0 && (!paper || guards_.no_negative_curvature))
-    events.push_back(text("guard: the negative curvature of ", negative, " layers counts as none"));
+    events.push_back(text("guard: negative curvature of ", negative, " layers treated as zero"));
   if (rules_.automatic) find_tau(events);
   std::int64_t floored = 0;
   for (std::size_t l = 0; l < lambda_.size(); ++l) {
-    lifted_[l] =
-        known_[l] != 0 && lifted_by_curvature(lifted_[l], lambda_[l], tau_, rules_.hysteresis);
+    promoted_[l] =
+        known_[l] != 0 && promoted_by_curvature(promoted_[l], lambda_[l], tau_, rules_.hysteresis);
     if (paper && guards_.rate_floor && known_[l] != 0)
       floored += paper_rate_share(lambda_[l], rules_.alpha) < rules_.rate_floor ? 1 : 0;
   }
   if (floored > 0)
-    events.push_back(text("guard: the learning rate of ", floored, " layers stays at ",
-                          rules_.rate_floor, " of the schedule's"));
+    events.push_back(text("guard: learning rate of ", floored, " layers limited to ",
+                          rules_.rate_floor, " of the schedule"));
 }
 
 void CurvaturePolicy::find_tau(PolicyEvents& events) {
@@ -75,7 +74,7 @@ double CurvaturePolicy::share(std::size_t layer, double learning_rate) const {
 void CurvaturePolicy::apply(double learning_rate, StepPlan& plan) const {
   for (std::size_t l = 0; l < lambda_.size(); ++l) {
     const auto share_now = static_cast<float>(share(l, learning_rate));
-    if (std::isfinite(share_now))  // without its guards the paper's rule divides by zero
+    if (std::isfinite(share_now))  // the paper's rule can divide by zero without its guards
       plan.layers[l].learning_rate_scale = start_scales_[l] * share_now;
   }
 }
@@ -83,8 +82,8 @@ void CurvaturePolicy::apply(double learning_rate, StepPlan& plan) const {
 void CurvaturePolicy::save(std::vector<StateView>& state) const {
   state.push_back(number_state("curvature", lambda_));
   state.push_back(number_state("curvature.known", known_));
-  state.push_back(
-      number_state("curvature.lifted", std::vector<std::uint8_t>(lifted_.begin(), lifted_.end())));
+  state.push_back(number_state("curvature.lifted",
+                               std::vector<std::uint8_t>(promoted_.begin(), promoted_.end())));
   state.push_back(number_state<double>("curvature.tau", {tau_}));
 }
 
@@ -92,9 +91,29 @@ void CurvaturePolicy::restore(const StateMap& saved) {
   const auto layers = static_cast<std::int64_t>(lambda_.size());
   lambda_ = numbers_from<double>(saved, "curvature", layers);
   known_ = numbers_from<std::uint8_t>(saved, "curvature.known", layers);
-  const auto lifted = numbers_from<std::uint8_t>(saved, "curvature.lifted", layers);
-  lifted_.assign(lifted.begin(), lifted.end());
+  const auto promoted = numbers_from<std::uint8_t>(saved, "curvature.lifted", layers);
+  promoted_.assign(promoted.begin(), promoted.end());
   tau_ = numbers_from<double>(saved, "curvature.tau", 1)[0];
+}
+
+double paper_rate_share(double lambda, double alpha) { return 1 / (1 + alpha * lambda); }
+
+double robust_rate_share(double lambda, double learning_rate, const CurvatureRules& rules) {
+  const double step = learning_rate * lambda;
+  if (!(step > 0)) return 1;
+  return std::clamp(rules.cap * 2 * (1 + rules.momentum) / step, rules.rate_floor, 1.0);
+}
+
+double smoothed_curvature(double average, double lambda, const CurvatureRules& rules) {
+  if (average <= 0) return std::max(0.0, lambda);
+  if (lambda <= 0) return average / rules.most_change;
+  const double ratio = std::pow(lambda / average, 1 - rules.smoothing);
+  return average * std::clamp(ratio, 1 / rules.most_change, rules.most_change);
+}
+
+bool promoted_by_curvature(bool promoted, double lambda, double tau, double hysteresis) {
+  if (tau <= 0) return false;
+  return promoted ? lambda >= tau * (1 - hysteresis) : lambda > tau;
 }
 
 }  // namespace triaccel

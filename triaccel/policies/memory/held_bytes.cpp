@@ -1,6 +1,7 @@
 #include "triaccel/policies/memory/held_bytes.h"
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
@@ -43,7 +44,7 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
       return mask + group_bytes(elements_, plan.eighths);
     case SavedCodec::Levelled:
       require(sizes_.size() == 4, "held_bytes", "a tensor of ", sizes_.size(),
-              " dimensions has no channels to level");
+              " dimensions has no channels for the levelled codec");
       return mask + levelled_bytes(sizes_, plan.eighths);
     case SavedCodec::NonZeros:
       return mask_bytes_ + nonzero_bytes(elements_, plan.eighths);
@@ -55,11 +56,8 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
              frequency_[transform_index(plan.block)].per_bit * stored_bits(plan);
     case SavedCodec::Derived:
       return derived_by_mask_ ? mask_bytes_ : mask;
-    case SavedCodec::Bf16:
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::GroupsGact:
-    case SavedCodec::LowHighSplit:
-      return mask + baseline_bytes(plan.codec, sizes_);
+    case SavedCodec::Registered:
+      return mask + registered_codec(plan.registered).bytes(sizes_);
   }
   return 0;
 }

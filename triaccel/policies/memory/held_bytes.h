@@ -9,16 +9,15 @@
 
 namespace triaccel {
 
-/// What a tensor takes for a pass of so many samples, under any plan.
+/// Bytes a tensor takes per pass of a given number of samples, under any plan.
 class HeldBytes {
  public:
   HeldBytes(const SavedStatistics& tensor, std::int64_t samples);
 
-  /// Exactly: with ranges, and with the mask where somebody needs one. Constants are there anyway
-  /// and take none.
+  /// Exact bytes, including ranges and masks. Constants count as zero since they exist anyway.
   std::int64_t under(const SavedPlan& plan) const;
 
-  /// Whether a transform can be taken of it.
+  /// Whether a transform applies to it.
   bool has_maps() const { return has_maps_; }
 
  private:
@@ -32,15 +31,15 @@ class HeldBytes {
   std::array<Frequency, kTransformBlocks.size()> frequency_ = {};
   bool has_maps_ = false;
   std::int64_t elements_, raw_bytes_, window_taps_;
-  std::int64_t mask_bytes_;  // 0: another tensor's mask serves
+  std::int64_t mask_bytes_;  // 0: shares another tensor's mask
   bool mask_too_, derived_by_mask_;
 };
 
-/// The same for a whole pass: `plans` go by tensor.
+/// The total for a pass; `plans` per tensor.
 std::int64_t held_bytes(std::span<const SavedStatistics> tensors, std::span<const SavedPlan> plans,
                         std::int64_t samples);
 
-/// What an FP32 run holds for a pass, each tensor once: what ratios are taken over.
+/// Bytes an FP32 run stores per pass, each tensor once: the reference of compression ratios.
 std::int64_t fp32_bytes(std::span<const SavedStatistics> tensors, std::int64_t samples);
 
 }  // namespace triaccel

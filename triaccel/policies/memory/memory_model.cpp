@@ -10,9 +10,9 @@ namespace {
 
 // A plain mean at first, then an average over about this many ticks.
 constexpr std::int64_t kMemory = 8;
-// Of a size's bytes: a change that is no noise.
+// Relative change of a size's bytes that is not noise.
 constexpr double kNewLevel = 0.05;
-// Of the room a batch has: a limit that rose by more makes old failures worthless.
+// Relative to the available memory: a larger rise of the limit clears old failures.
 constexpr double kNewRoom = 0.02;
 constexpr std::int64_t kLongestWait = 1 << 20;  // ticks
 
@@ -27,7 +27,7 @@ const MemoryModel::Point* MemoryModel::point_at(std::int64_t pass) const {
 void MemoryModel::add(std::int64_t pass, double bytes, std::int64_t tick) {
   auto slot = std::find_if(points_.begin(), points_.end(),
                            [pass](const Point& point) { return point.pass == pass; });
-  if (slot == points_.end()) {  // the one not seen for longest makes room
+  if (slot == points_.end()) {  // evict the least recently measured
     slot = std::min_element(points_.begin(), points_.end(),
                             [](const Point& a, const Point& b) { return a.tick < b.tick; });
     *slot = {.pass = pass};
@@ -40,7 +40,7 @@ void MemoryModel::add(std::int64_t pass, double bytes, std::int64_t tick) {
     }
     slot->count = 0;
     slot->mean = 0;
-    if (change < 0) forbidden_ = wait_ = 0;  // what failed may fit now
+    if (change < 0) forbidden_ = wait_ = 0;  // the failed size may fit now
   }
   slot->tick = tick;
   slot->count = std::min(slot->count + 1, kMemory);
@@ -51,7 +51,7 @@ void MemoryModel::add(std::int64_t pass, double bytes, std::int64_t tick) {
 
 MemoryLine MemoryModel::line_at(std::int64_t pass, double fixed_bytes, double noise) const {
   const Point* here = point_at(pass);
-  ensure(here != nullptr, "the memory of a size is asked for after it was measured");
+  ensure(here != nullptr, "memory is queried only for measured sizes");
   MemoryLine line{.pass = pass, .bytes = std::max(here->mean, here->newest)};
   const double of_the_batch = line.bytes - std::clamp(fixed_bytes, 0.0, line.bytes);
   line.slope = of_the_batch / static_cast<double>(pass);
@@ -132,6 +132,18 @@ void MemoryModel::read(const std::int64_t* integers, const double* reals) {
   forbidden_until_ = integers[1];
   wait_ = integers[2];
   forbidden_limit_ = reals[0];
+}
+
+MemoryBand memory_band(double limit_bytes, double fixed_bytes, const BatchOptions& options) {
+  const double fixed = std::clamp(fixed_bytes, 0.0, limit_bytes);
+  const double room = limit_bytes - fixed;
+  const double apart = 2 * options.measurement_noise * limit_bytes;
+  const double shrink_above = std::min(fixed + options.rho_high * room, limit_bytes - apart);
+  return {.room = room,
+          .apart = apart,
+          .grow_to = std::min(fixed + options.rho_low * room, shrink_above - apart),
+          .shrink_above = shrink_above,
+          .steady_gap = std::max(options.steady_gap * room, apart)};
 }
 
 }  // namespace triaccel

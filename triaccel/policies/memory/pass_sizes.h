@@ -7,32 +7,31 @@
 
 namespace triaccel {
 
-/// Forward passes in a step, and the most samples one of them holds: they are of equal size, give
-/// or take one.
+/// Number of forward passes per step and the samples of the largest; sizes differ by at most one.
 std::int64_t passes_per_step(const StepPlan& plan);
 std::int64_t samples_per_pass(const StepPlan& plan);
 
-/// The sizes a forward pass may take, few enough for captured graphs to be met again.
+/// The allowed sizes of a forward pass: few, so that captured graphs can be reused.
 ///   elastic  multiples of the bucket, powers of two below it, and the bounds themselves
-///   micro    the batch cut into 1, 2, 3, … equal passes
+///   micro    the batch split into 1, 2, 3, … equal passes
 class PassSizes {
  public:
   PassSizes(const BatchOptions& options, const StepPlan& start);
 
   std::int64_t smallest() const { return smallest_; }
   std::int64_t largest() const { return largest_; }
-  std::int64_t passes() const { return passes_; }  // in a step of the first plan
+  std::int64_t passes() const { return passes_; }  // per step of the first plan
   std::int64_t smallest_batch() const { return smallest_batch_; }
   std::int64_t largest_batch() const { return largest_batch_; }
 
-  /// The largest size that is not above `size`; the smallest one when there is none.
+  /// The largest size <= `size`, or the smallest size.
   std::int64_t at_most(double size) const;
-  /// The neighbours on the grid; the ends are their own.
+  /// The neighbouring sizes, clamped at the ends.
   std::int64_t above(std::int64_t size) const;
   std::int64_t below(std::int64_t size) const;
 
-  /// The plan with passes of that size: the elastic batch keeps the first plan's number of passes
-  /// as far as its bounds allow.
+  /// Sets the pass size in the plan; an elastic batch keeps the first plan's number of passes as
+  /// far as its bounds allow.
   void set(StepPlan& plan, std::int64_t pass) const;
 
  private:

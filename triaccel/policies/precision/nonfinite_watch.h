@@ -6,15 +6,14 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/policy_event.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_ladder.h"
 
 namespace triaccel {
 
-/// The safety rung: a layer whose gradients keep being non-finite goes up one rung and stays there
-/// for a long while. A single overflow is the business of the gradient scale. Where the loss itself
-/// was not finite, every FP16 layer is suspected.
+/// Promotes a layer with repeatedly non-finite gradients to the next higher precision for many
+/// ticks. A single overflow is handled by the loss scale. If the loss itself was non-finite, all
+/// FP16 layers are candidates.
 class NonfiniteWatch {
  public:
   NonfiniteWatch(std::size_t layers, const PrecisionOptions& options);
@@ -22,7 +21,7 @@ class NonfiniteWatch {
   void add(const StepReport& report, const StepPlan& current, const PrecisionLadder& ladder,
            PolicyEvents& events);
 
-  /// The least precision the layer must have now; FP16 when there is nothing to fear.
+  /// The minimum precision of the layer; FP16 if unrestricted.
   Precision least(std::size_t layer) const;
 
   void save(std::vector<StateView>& state) const;
@@ -31,9 +30,10 @@ class NonfiniteWatch {
  private:
   std::int64_t most_steps_;
   std::int64_t hold_ticks_;
-  std::vector<std::int64_t> bad_steps_;   // skipped with this layer non-finite, in a row of ticks
-  std::vector<std::int64_t> ticks_left_;  // of the lift
-  std::vector<std::uint8_t> lifted_to_;   // Precision
+  std::vector<std::int64_t>
+      bad_steps_;  // skipped with non-finite gradients in this layer, over consecutive ticks
+  std::vector<std::int64_t> ticks_left_;   // of the promotion
+  std::vector<std::uint8_t> promoted_to_;  // Precision
 };
 
 }  // namespace triaccel

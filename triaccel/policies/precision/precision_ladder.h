@@ -4,8 +4,8 @@
 
 namespace triaccel {
 
-/// The place of a format on the ladder FP16 < BF16 < FP32; integer layers stand below it.
-constexpr int rung_of(Precision p) {
+/// Rank of a format: FP16 < BF16 < FP32; integer layers rank below and never change.
+constexpr int rank_of(Precision p) {
   switch (p) {
     case Precision::Int8:
       return -1;
@@ -19,14 +19,14 @@ constexpr int rung_of(Precision p) {
   return 0;
 }
 
-constexpr Precision higher(Precision a, Precision b) { return rung_of(a) < rung_of(b) ? b : a; }
+constexpr Precision higher(Precision a, Precision b) { return rank_of(a) < rank_of(b) ? b : a; }
 
-/// The formats a layer may be given on this device. FP32 is always there.
+/// The formats supported by the device; FP32 always is.
 struct PrecisionLadder {
   bool bf16 = true;
   bool fp16 = true;
 
-  /// The format that stands in for `wanted` where it is missing.
+  /// `wanted`, or its replacement if the device does not support it.
   constexpr Precision nearest(Precision wanted) const {
     switch (wanted) {
       case Precision::Bf16:
@@ -40,7 +40,7 @@ struct PrecisionLadder {
     return wanted;
   }
 
-  /// The next rung that exists here; FP32 stays.
+  /// The next higher supported format; FP32 stays.
   constexpr Precision up(Precision from) const {
     return from == Precision::Fp16 && bf16 ? Precision::Bf16 : Precision::Fp32;
   }

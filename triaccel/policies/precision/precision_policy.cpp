@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "triaccel/base/error.h"
-#include "triaccel/policies/precision/precision_robust.h"
+#include "triaccel/policies/precision/precision_rules.h"
 
 namespace triaccel {
 
@@ -25,28 +25,29 @@ PrecisionPolicy::PrecisionPolicy(const ControlOptions& options, std::vector<Laye
       thresholds_{.low = options.precision.tau_low, .high = options.precision.tau_high},
       lower_wanted_(kinds_.size(), 0) {}
 
-void PrecisionPolicy::apply(const StepReport& report, const std::vector<bool>& lifted,
+void PrecisionPolicy::apply(const StepReport& report, const std::vector<bool>& promoted,
                             const GradientNoise& noise, StepPlan& plan, PolicyEvents& events) {
   ++ticks_;
   const std::int64_t started = variance_.add(report.layers);
   if (started > 0 && starts_at_first_ && set_ == PolicySet::Paper)
-    events.push_back(text("guard: the variance of ", started, " layers starts at its first value"));
+    events.push_back(
+        text("guard: variance of ", started, " layers initialized with the first value"));
   if (set_ == PolicySet::Paper) find_thresholds(events);
   if (watches_nonfinite_) nonfinite_.add(report, plan, ladder_, events);
 
   std::vector<Precision> wanted = by_variance(report, noise, plan);
   std::int64_t changes_left = options_.changes_per_tick;
-  // Two rounds, so that layers on their way up do not wait for those on their way down.
+  // Promotions first, so that they are not limited by demotions.
   for (const bool upwards : {true, false}) {
     for (std::size_t l = 0; l < plan.layers.size(); ++l) {
       Precision& now = plan.layers[l].compute;
-      if (rung_of(now) < 0) continue;
-      Precision to = lifted[l] ? ladder_.up(wanted[l]) : wanted[l];
+      if (rank_of(now) < 0) continue;
+      Precision to = promoted[l] ? ladder_.up(wanted[l]) : wanted[l];
       to = higher(to, nonfinite_.least(l));
-      if (upwards != (rung_of(to) > rung_of(now))) continue;
+      if (upwards != (rank_of(to) > rank_of(now))) continue;
       if (!may_change(now, to, l, changes_left)) continue;
       events.push_back(text("layer ", l, ": ", name_of(now), " -> ", name_of(to),
-                            lifted[l] ? ", lifted by its curvature" : ""));
+                            promoted[l] ? ", promoted because of its curvature" : ""));
       now = to;
     }
   }
@@ -90,10 +91,10 @@ void PrecisionPolicy::find_thresholds(PolicyEvents& events) {
 bool PrecisionPolicy::may_change(Precision from, Precision to, std::size_t layer,
                                  std::int64_t& changes_left) {
   if (set_ == PolicySet::Paper) return from != to;
-  const bool down = rung_of(to) < rung_of(from);
+  const bool down = rank_of(to) < rank_of(from);
   lower_wanted_[layer] = down ? lower_wanted_[layer] + 1 : 0;
   if (from == to || (down && lower_wanted_[layer] < options_.dwell_ticks)) return false;
-  const bool forced = rung_of(nonfinite_.least(layer)) > rung_of(from);
+  const bool forced = rank_of(nonfinite_.least(layer)) > rank_of(from);
   if (!forced && changes_left == 0) return false;
   if (!forced) --changes_left;
   lower_wanted_[layer] = 0;

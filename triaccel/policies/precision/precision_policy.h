@@ -9,26 +9,25 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/policies/compression/gradient_noise.h"
 #include "triaccel/policies/compression/gradient_variance.h"
-#include "triaccel/policies/policy_event.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/nonfinite_watch.h"
 #include "triaccel/policies/precision/precision_ladder.h"
-#include "triaccel/policies/precision/precision_paper.h"
+#include "triaccel/policies/precision/precision_rules.h"
 
 namespace triaccel {
 
-/// The format a layer has before anything is known of it: BF16, or what stands in for it.
+/// The initial format of a layer: BF16 or its replacement.
 Precision starting_precision(const PrecisionOptions& options);
 
-/// Chooses every layer's format: the highest of what its variance, its curvature and its
-/// non-finite gradients ask for. Integer layers are left alone.
+/// Chooses every layer's format: the highest required by its variance, its curvature and non-finite
+/// gradients. Integer layers never change.
 class PrecisionPolicy {
  public:
   PrecisionPolicy(const ControlOptions& options, std::vector<LayerKind> kinds);
 
-  /// `lifted`: layers whose curvature asks for one rung more than their variance does.
-  void apply(const StepReport& report, const std::vector<bool>& lifted, const GradientNoise& noise,
-             StepPlan& plan, PolicyEvents& events);
+  /// `promoted`: layers whose curvature requires the next higher format.
+  void apply(const StepReport& report, const std::vector<bool>& promoted,
+             const GradientNoise& noise, StepPlan& plan, PolicyEvents& events);
 
   void save(std::vector<StateView>& state) const;
   void restore(const StateMap& saved);
@@ -50,7 +49,8 @@ class PrecisionPolicy {
   std::int64_t ticks_ = 0;
   bool has_thresholds_ = false;
   VarianceThresholds thresholds_;
-  std::vector<std::int64_t> lower_wanted_;  // ticks in a row in which less would have done
+  std::vector<std::int64_t>
+      lower_wanted_;  // consecutive ticks in which a lower format was requested
 };
 
 }  // namespace triaccel

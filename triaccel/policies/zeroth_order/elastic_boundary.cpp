@@ -1,13 +1,14 @@
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
 
-constexpr double kKeptLoss = 0.8;  // of the average of the loss
+constexpr double kKeptLoss = 0.8;  // decay of the average loss
 constexpr const char* kBoundaryCounters = "boundary/counters";
 constexpr const char* kBoundaryLosses = "boundary/losses";
 
@@ -19,7 +20,7 @@ std::int64_t bp_layers_of(const StepPlan& plan) {
 
 void set_boundary(StepPlan& plan, std::int64_t bp_layers) {
   const auto layers = static_cast<std::int64_t>(plan.layers.size());
-  require(bp_layers >= 0 && bp_layers <= layers, "--bp-layers", "the network has ", layers,
+  require(bp_layers >= 0 && bp_layers <= layers, "--bp-layers", "the model has ", layers,
           " layers, got ", bp_layers);
   for (std::int64_t i = 0; i < layers; ++i)
     plan.layers[static_cast<std::size_t>(i)].gradient =
@@ -48,7 +49,7 @@ BoundaryPolicy::BoundaryPolicy(const BoundaryOptions& options) : options_(option
           options.dwell_ticks);
 }
 
-void BoundaryPolicy::give_up(std::int64_t bp_layers) {
+void BoundaryPolicy::record_excess(std::int64_t bp_layers) {
   too_many_ = bp_layers;
   wait_ticks_ = std::max(4 * options_.dwell_ticks, 2 * wait_ticks_);
   wait_until_ = tick_ + wait_ticks_;
@@ -57,32 +58,36 @@ void BoundaryPolicy::give_up(std::int64_t bp_layers) {
 
 void BoundaryPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
   ++tick_;
-  loss_ = tick_ == 1 ? report.loss : kKeptLoss * loss_ + (1 - kKeptLoss) * report.loss;
-  if (tick_ == 1) loss_then_ = loss_;
+  if (std::isfinite(report.loss)) {
+    loss_ = tick_ == 1 ? report.loss : kKeptLoss * loss_ + (1 - kKeptLoss) * report.loss;
+    if (tick_ == 1) loss_before_ = loss_;
+  }
   const std::int64_t now = bp_layers_of(plan);
   const double used = report.memory.limit > 0 ? static_cast<double>(report.memory.peak) /
                                                     static_cast<double>(report.memory.limit)
                                               : 0;
   if (used > options_.shrink_above && now > options_.smallest) {
-    give_up(now);
+    record_excess(now);
     set_boundary(plan, now - 1);
-    events.push_back(text("memory is short: ", now - 1, " layer(s) by backpropagation"));
+    events.push_back(text("memory is short: using backpropagation in ", now - 1,
+                          now == 2 ? " layer" : " layers"));
     return;
   }
   if (tick_ - moved_at_ < options_.dwell_ticks) return;
-  const bool stands_still = loss_ > loss_then_ * (1 - options_.standstill);
+  const bool plateau = loss_ > loss_before_ * (1 - options_.standstill);
   moved_at_ = tick_;
-  loss_then_ = loss_;
+  loss_before_ = loss_;
   const bool allowed = too_many_ == 0 || now + 1 < too_many_ || tick_ >= wait_until_;
-  if (!stands_still || !allowed || used > options_.grow_below || now >= options_.largest) return;
+  if (!plateau || !allowed || used > options_.grow_below || now >= options_.largest) return;
   set_boundary(plan, now + 1);
-  events.push_back(text("the loss stands still: ", now + 1, " layers by backpropagation"));
+  events.push_back(
+      text("loss plateau: using backpropagation in ", now + 1, now == 0 ? " layer" : " layers"));
 }
 
 std::optional<StepPlan> BoundaryPolicy::out_of_memory(const StepPlan& failed) {
   const std::int64_t now = bp_layers_of(failed);
   if (now <= options_.smallest) return {};
-  give_up(now);
+  record_excess(now);
   StepPlan plan = failed;
   set_boundary(plan, now - 1);
   return plan;
@@ -91,7 +96,7 @@ std::optional<StepPlan> BoundaryPolicy::out_of_memory(const StepPlan& failed) {
 std::vector<StateView> BoundaryPolicy::state() const {
   return {number_state<std::int64_t>(kBoundaryCounters,
                                      {tick_, moved_at_, too_many_, wait_until_, wait_ticks_}),
-          number_state<double>(kBoundaryLosses, {loss_, loss_then_})};
+          number_state<double>(kBoundaryLosses, {loss_, loss_before_})};
 }
 
 void BoundaryPolicy::restore(const StateMap& saved) {
@@ -103,7 +108,7 @@ void BoundaryPolicy::restore(const StateMap& saved) {
   wait_until_ = counters[3];
   wait_ticks_ = counters[4];
   loss_ = losses[0];
-  loss_then_ = losses[1];
+  loss_before_ = losses[1];
 }
 
 }  // namespace triaccel

@@ -9,11 +9,11 @@
 namespace triaccel {
 namespace {
 
-constexpr double kKeptAverages = 0.9;     // of the averages, an interval
-constexpr std::int64_t kFirstTicks = 20;  // before the averages mean anything
+constexpr double kKeptAverages = 0.9;     // decay of the averages per interval
+constexpr std::int64_t kFirstTicks = 20;  // warm-up of the averages
 constexpr std::int64_t kHighTicks = 10;
-constexpr double kRise = 0.05;       // of the best loss: less is no rise
-constexpr double kDeviations = 2.5;  // of one interval; the mean itself swings by less than one
+constexpr double kRise = 0.05;       // minimum rise relative to the best loss
+constexpr double kDeviations = 2.5;  // minimum rise in deviations of one interval
 constexpr const char* kCounters = "loss_alarm/counters";
 constexpr const char* kLosses = "loss_alarm/losses";
 
@@ -22,7 +22,7 @@ constexpr const char* kLosses = "loss_alarm/losses";
 std::optional<std::string> LossAlarm::after(double loss, std::int64_t step) {
   if (!std::isfinite(loss)) return {};
   ++ticks_;
-  // Plain means at first, moving ones later.
+  // Plain mean at first, exponential moving average later.
   const double share = std::max(1 - kKeptAverages, 1 / static_cast<double>(ticks_));
   mean_ += share * (loss - mean_);
   deviation_ += share * (std::abs(loss - mean_) - deviation_);
@@ -35,9 +35,9 @@ std::optional<std::string> LossAlarm::after(double loss, std::int64_t step) {
   const bool high = mean_ > best_ + std::max(kRise * best_, kDeviations * deviation_);
   high_ticks_ = high ? high_ticks_ + 1 : 0;
   if (high_ticks_ < kHighTicks) return {};
-  const double before = std::exchange(best_, mean_);  // a further rise is told again
+  const double before = std::exchange(best_, mean_);  // a further rise is reported again
   high_ticks_ = 0;
-  return text("training loss rises: ", mean_, " at step ", step, ", ", before, " at step ",
+  return text("training loss is rising: ", mean_, " at step ", step, ", was ", before, " at step ",
               std::exchange(best_step_, step));
 }
 

@@ -22,15 +22,15 @@ constexpr std::size_t kGap = 2;  // cells between fields
 constexpr std::size_t kSkinnyBar = 5;
 constexpr std::size_t kWideBar = 32;
 
-/// "label value": the label is dimmed, the value is padded on the left to its widest yet.
+/// "label value": the label is dimmed, the value right-aligned to the widest so far.
 struct Field {
   const char* label = "";
   std::string value = {};
   const char* color = "";
-  int rank = 0;  // 1 is given up last; 0: nothing to show
+  int rank = 0;  // priority: 1 is dropped last; 0: not shown
 };
 
-/// Five characters for what training meets: 0.432, 12.34, 123.4, nan.
+/// Five characters for typical values: 0.432, 12.34, 123.4, nan.
 std::string short_number(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
   const double size = std::abs(value);
@@ -57,7 +57,7 @@ const char* memory_color(const MemoryReport& memory) {
   return share > 0.98 ? kRed : share > 0.92 ? kYellow : "";
 }
 
-/// A tenth of an epoch is worth a digit only where epochs are few; the bar tells the rest.
+/// Tenths of an epoch are shown only for runs of few epochs; the bar shows the rest.
 std::string epoch_text(double epoch, double epochs) {
   return epochs >= 10 ? fmt::format("{:.0f}/{:g}", std::floor(epoch), epochs)
                       : fmt::format("{:.1f}/{:g}", epoch, epochs);
@@ -67,7 +67,7 @@ std::array<Field, kProgressFields> fields_of(const ProgressState& state) {
   const StepReport& r = state.report;
   const bool has_length = state.info.total_samples > 0;
   const std::string mix = precision_mix(state.plan);
-  // Where the control loop runs, what it decides comes before epoch, accuracy and speed.
+  // With the control loop, its decisions take priority over epoch, accuracy and throughput.
   const bool controlled = state.info.method == "triaccel";
   const Field percent{"", fmt::format("{:3.0f}%", std::floor(100 * share_done(state))), kBold,
                       has_length ? 1 : 0};
@@ -129,7 +129,7 @@ std::string live_line(const ProgressState& state, const LiveLineStyle& style, Fi
   std::sort(by_rank.begin(), by_rank.end(),
             [&](std::size_t a, std::size_t b) { return fields[a].rank < fields[b].rank; });
 
-  // The bar at its narrowest comes after the five fields that matter most.
+  // The bar, at its minimum width, ranks after the five most important fields.
   constexpr int kRankOfBar = 6;
   const bool has_length = state.info.total_samples > 0;
   std::array<bool, kProgressFields> shown{};

@@ -40,7 +40,7 @@ void ProgressLine::evaluation(const EvaluationReport& report) {
 
 void ProgressLine::notice(const std::string& message) {
   const bool color = options_.terminal && options_.color;
-  print_above((color ? "\x1b[33mnote:\x1b[0m " : "note: ") + printable(message));
+  print_above((color ? "\x1b[33mnote:\x1b[0m " : "note: ") + printable(message, " "));
 }
 
 void ProgressLine::finish(const RunSummary& summary) {
@@ -55,7 +55,7 @@ void ProgressLine::draw() {
   if (!options_.terminal) {
     out_ << plain_line(state_) << '\n' << std::flush;
   } else if (state_.report.step > 0) {
-    // One insertion, so that no half-drawn line is ever seen.
+    // A single write, so that no partially drawn line is visible.
     out_ << kClearLine + live_line(state_, {columns(), options_.color, options_.unicode}, widths_)
          << std::flush;
     live_ = true;

@@ -11,22 +11,23 @@
 namespace triaccel {
 
 struct ProgressOptions {
-  bool terminal = false;              // one live line; otherwise plain lines, rate-limited
+  bool terminal = false;              // true: one live line; false: plain lines, rate-limited
   int columns = 80;                   // width of the terminal
   double seconds_between_lines = 10;  // between two plain lines
-  bool color = false;                 // the caller has looked at NO_COLOR and at its own flags
-  bool unicode = true;                // false: a bar of ASCII characters
-  std::function<int()> current_columns = {};  // asked before each redraw: terminals are resized
+  bool color = false;                 // the caller checks NO_COLOR and its own flags
+  bool unicode = true;                // false: ASCII bar
+  std::function<int()> current_columns =
+      {};  // called before each redraw, since terminals can be resized
 };
 
-/// Shows a run to a person. On a terminal one line is rewritten in place, and notices and results
-/// of evaluations scroll by above it; elsewhere (a file, a pipe, a batch system) plain lines
+/// Shows the progress of a run. On a terminal one line is updated in place, with notices and
+/// evaluation results printed above it; otherwise (file, pipe, batch system) prints plain lines
 /// without control characters.
 class ProgressLine final : public Sink {
  public:
   /// `out` must outlive this sink.
   ProgressLine(std::ostream& out, ProgressOptions options);
-  /// Ends the live line, so that what the program prints next starts on its own line.
+  /// Ends the live line with a newline.
   ~ProgressLine() override;
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -48,8 +49,8 @@ class ProgressLine final : public Sink {
   FieldWidths widths_;
   Stopwatch since_drawn_;
   bool drawn_once_ = false;  // since the start of the run
-  bool live_ = false;        // the cursor stands on the live line
-  bool pending_ = false;     // the state has moved on since it was last drawn
+  bool live_ = false;        // the cursor is on the live line
+  bool pending_ = false;     // the state changed since the last redraw
 };
 
 }  // namespace triaccel

@@ -15,7 +15,7 @@ void add_interval(ProgressState& state, const StepReport& report, const StepPlan
   state.plan = plan;
   if (!(report.seconds > 0)) return;
   const double rate = static_cast<double>(report.interval_samples) / report.seconds;
-  // The first interval carries the warm-up of kernels and allocator, so it fades quickly.
+  // The first interval includes the warm-up of kernels and allocator, so its weight decays quickly.
   constexpr double kWeightOfNewest = 0.3;
   state.samples_per_second =
       state.samples_per_second > 0
@@ -77,16 +77,23 @@ std::string memory_text(const MemoryReport& memory) {
   return (same_unit ? peak.substr(0, unit) : peak) + "/" + limit;
 }
 
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(out[i]);
-    if (byte < 0x20 || byte == 0x7f) out[i] = ' ';
-    // U+0080 to U+009F, which terminals obey like escape sequences, are C2 80 to C2 9F in UTF-8.
-    const bool control_pair = byte == 0xC2 && i + 1 < out.size() &&
-                              static_cast<unsigned char>(out[i + 1]) >= 0x80 &&
-                              static_cast<unsigned char>(out[i + 1]) <= 0x9F;
-    if (control_pair) out[i] = out[i + 1] = ' ';
+std::string printable(std::string_view text, std::string_view line_break) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, which terminals interpret as control sequences, are C2 80 to C2 9F in
+    // UTF-8.
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == '\n') {
+      out += line_break;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xC2 && next >= 0x80 && next <= 0x9F) {
+      out += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      out += text[i];
+    }
   }
   return out;
 }
@@ -107,9 +114,13 @@ std::string evaluation_line(const EvaluationReport& report, double epochs) {
 
 std::string finish_line(const RunSummary& summary) {
   const MemoryReport memory{.peak = summary.peak_bytes, .limit = summary.budget_bytes};
-  return printable(fmt::format("{} in {}: accuracy {:.2f}%  loss {:.4f}  {} steps  peak {}",
-                               summary.status, duration_text(summary.seconds), summary.accuracy,
-                               summary.loss, summary.steps, memory_text(memory)));
+  const std::string result =
+      std::isnan(summary.accuracy)
+          ? ""
+          : fmt::format("accuracy {:.2f}%  loss {:.4f}  ", summary.accuracy, summary.loss);
+  return printable(fmt::format("{} in {}: {}{} steps  peak {}", summary.status,
+                               duration_text(summary.seconds), result, summary.steps,
+                               memory_text(memory)));
 }
 
 std::string plain_line(const ProgressState& state) {

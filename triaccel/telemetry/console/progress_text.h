@@ -9,7 +9,7 @@
 
 namespace triaccel {
 
-/// What a progress line shows, gathered from the calls a sink gets.
+/// The content of a progress line, gathered from the sink calls.
 struct ProgressState {
   RunInfo info = {};
   StepReport report = {};
@@ -20,17 +20,17 @@ struct ProgressState {
   bool finished = false;
 };
 
-/// Takes one more interval into account.
+/// Updates the state with one interval.
 void add_interval(ProgressState& state, const StepReport& report, const StepPlan& plan);
 
-/// Share of the run that is done, in [0, 1]; 0 when its length is not known.
+/// Fraction of the run completed, in [0, 1]; 0 if its length is unknown.
 double share_done(const ProgressState& state);
 
-/// Seconds to the end, with evaluations in the proportion seen so far; negative: not known.
+/// Estimated seconds to the end, including evaluations at their share so far; negative: unknown.
 double seconds_left(const ProgressState& state);
 
 inline constexpr std::size_t kProgressFields = 10;
-/// The widest each field has been: a field never gets narrower again, so the line does not jitter.
+/// Maximum width of each field so far. Fields never shrink, so the line does not jitter.
 using FieldWidths = std::array<std::size_t, kProgressFields>;
 
 struct LiveLineStyle {
@@ -39,27 +39,28 @@ struct LiveLineStyle {
   bool unicode = true;
 };
 
-/// The live line, at most `columns - 1` cells wide (the last one stays free: a terminal that writes
-/// there may wrap). What matters most stays longest when the terminal is narrow.
+/// The live line, at most `columns - 1` cells wide (writing to the last column may wrap). On a
+/// narrow terminal the least important fields are dropped first.
 std::string live_line(const ProgressState& state, const LiveLineStyle& style, FieldWidths& widths);
 
-/// The same as a plain line of text, with everything in it.
+/// The same as a plain line of text with all fields.
 std::string plain_line(const ProgressState& state);
 
 std::string start_line(const RunInfo& info);
 std::string evaluation_line(const EvaluationReport& report, double epochs);
 std::string finish_line(const RunSummary& summary);
 
-/// Layers by precision: "fp32" when all are, "bf16 18 fp32 3" otherwise, the most first.
+/// Number of layers per precision: "fp32" if all are, otherwise "bf16 18 fp32 3", largest first.
 std::string precision_mix(const StepPlan& plan);
 
-/// Peak against limit, "212/300 MiB": the unit once when both have the same.
+/// Peak and limit, "212/300 MiB"; the unit once if both share it.
 std::string memory_text(const MemoryReport& memory);
 
-/// "0:07", "12:34", "1:02:03", "2d 03:04"; "-:--" for a time that is not known (negative).
+/// "0:07", "12:34", "1:02:03", "2d 03:04"; "-:--" if unknown (negative).
 std::string duration_text(double seconds);
 
-/// Control characters, which a name or a message may carry, become spaces.
-std::string printable(std::string_view text);
+/// Escapes control characters, which names and messages from outside may contain, so that they
+/// cannot affect a terminal: ESC becomes "\x1b". `line_break` replaces a line feed.
+std::string printable(std::string_view text, std::string_view line_break = "\\n");
 
 }  // namespace triaccel

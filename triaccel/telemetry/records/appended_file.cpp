@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -18,7 +17,7 @@ namespace {
   std::string_view advice = "";
   if (error == ENOSPC || error == EDQUOT) advice = "; free some space, then resume the run";
   if (error == EACCES || error == EPERM || error == EROFS)
-    advice = "; choose a directory you may write to with --out";
+    advice = "; choose a writable directory with --out";
   throw StorageError(text("cannot ", what, " ", path.string(), ": ", std::strerror(error), advice));
 }
 
@@ -92,7 +91,15 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes)
   rename_durably(temporary, path);
 }
 
+void require_regular_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw StorageError(text(path.string(), ": not a regular file"));
+}
+
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes) {
+  require_regular_file(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail("open", path, errno);
   std::string bytes;
@@ -100,8 +107,8 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t max_b
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
     bytes.append(block, 0, static_cast<std::size_t>(file.gcount()));
     if (static_cast<std::int64_t>(bytes.size()) > max_bytes)
-      throw StorageError(text(path.string(), " is longer than the ", max_bytes,
-                              " bytes such a file may have; is it the right file?"));
+      throw StorageError(
+          text(path.string(), " is larger than ", max_bytes, " bytes; is it the right file?"));
   }
   if (file.bad()) fail("read", path, EIO);
   return bytes;

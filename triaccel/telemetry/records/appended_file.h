@@ -8,13 +8,13 @@
 
 namespace triaccel {
 
-/// A file that only grows. Each append is handed to the operating system at once, so that it
-/// survives the death of the process. Throws StorageError naming the file.
+/// An append-only file. Each append is written to the operating system at once, so it survives the
+/// end of the process. Throws StorageError naming the file.
 class AppendedFile {
  public:
-  /// Creates the file, or empties it.
+  /// Creates or truncates the file.
   static AppendedFile create(const std::filesystem::path& path);
-  /// Goes on at the end of an existing file.
+  /// Opens an existing file for appending.
   static AppendedFile open_at_end(const std::filesystem::path& path);
 
   AppendedFile(AppendedFile&& other) noexcept
@@ -33,18 +33,20 @@ class AppendedFile {
   int descriptor_ = -1;
 };
 
-/// Replaces `path` by `bytes`, all or nothing: temporary file beside it, fsync, rename, fsync of
-/// the directory. Throws StorageError naming the file.
+/// Atomically replaces the content of `path`: temporary file in the same directory, fsync, rename,
+/// fsync of the directory. Throws StorageError naming the file.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// The last two steps of the above, for a temporary file that was written and synced piece by
-/// piece.
+/// The last two steps of write_atomically, for a temporary file written and synced by the caller.
 void rename_durably(const std::filesystem::path& temporary, const std::filesystem::path& path);
 
-/// The name a file has until it is complete: in the same directory, so that a rename is atomic.
+/// Name of the temporary file: in the same directory, so that the rename is atomic.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
-/// A whole text file of at most `max_bytes`. Throws StorageError naming the file.
+/// Throws StorageError if `path` exists but is not a regular file: opening a FIFO would block.
+void require_regular_file(const std::filesystem::path& path);
+
+/// Reads a regular file of at most `max_bytes`. Throws StorageError naming the file.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
 }  // namespace triaccel

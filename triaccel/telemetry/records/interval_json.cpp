@@ -1,8 +1,8 @@
-#include "triaccel/telemetry/records/interval_json.h"
+#include "triaccel/telemetry/records/record_json.h"
 
-#include <array>
+#include <fmt/format.h>
+
 #include <charconv>
-#include <cstdio>
 
 #include "triaccel/telemetry/records/plan_record.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each list below is shared by writing (Record is const) and reading.
+// Each field list is shared by writing (Record is const) and reading.
 
 template <typename Record, typename Field>
 void for_each_report_field(Record& report, Field&& field) {
@@ -70,7 +70,7 @@ void for_each_prediction_field(Record& report, Field&& field) {
   field("candidates", report.predictions.candidates);
   field("predicted", report.predictions.predicted);
   field("saved_bits", report.predictions.saved_bits);
-  field("saved_bytes", report.saved->predicted_away_bytes);
+  field("saved_bytes", report.saved->prediction_saved_bytes);
   field("saved_seconds", report.prediction_seconds);
 }
 
@@ -89,19 +89,9 @@ auto read_from(const JsonFields& source) {
   return [&source](const char* key, auto& value) { source.read(key, value); };
 }
 
-std::string purpose_key(std::size_t index) {
-  return std::string(name_of(static_cast<MemoryPurpose>(index)));
-}
-
-std::string precision_key(std::size_t index) {
-  return std::string(name_of(static_cast<Precision>(index)));
-}
-
-/// Sixteen hex digits: most JSON readers keep only 53 bits of a number.
-std::string hash_text(std::uint64_t hash) {
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return digits.data();
+template <typename Enum>
+std::string key_of(std::size_t index) {
+  return std::string(name_of(static_cast<Enum>(index)));
 }
 
 Json curvature_json(const CurvatureReport& report) {
@@ -133,10 +123,6 @@ CurvatureReport curvature_from(const JsonFields& fields) {
   return report;
 }
 
-std::string codec_key(std::size_t index) {
-  return std::string(name_of(static_cast<SavedCodec>(index)));
-}
-
 Json saved_json(const StepReport& report) {
   Json json = {{"held_bytes", report.saved->all_held_bytes()}};
   for_each_saved_field(*report.saved, write_to(json));
@@ -145,7 +131,8 @@ Json saved_json(const StepReport& report) {
     for_each_prediction_field(report, write_to(json["prediction"]));
   Json& by_codec = json["held_by_codec"] = Json::object();
   for (std::size_t i = 0; i < report.saved->held_bytes.size(); ++i)
-    if (report.saved->held_bytes[i] > 0) by_codec[codec_key(i)] = report.saved->held_bytes[i];
+    if (report.saved->held_bytes[i] > 0)
+      by_codec[key_of<SavedCodec>(i)] = report.saved->held_bytes[i];
   return json;
 }
 
@@ -157,7 +144,7 @@ void saved_from(const JsonFields& fields, StepReport& report) {
     for_each_prediction_field(report, read_from(fields.object("prediction")));
   const JsonFields by_codec = fields.object("held_by_codec");
   for (std::size_t i = 0; i < saved.held_bytes.size(); ++i)
-    by_codec.read(codec_key(i).c_str(), saved.held_bytes[i]);
+    by_codec.read(key_of<SavedCodec>(i).c_str(), saved.held_bytes[i]);
 }
 
 Json noise_json(const CompressionNoise& noise) {
@@ -230,14 +217,15 @@ Json interval_json(const IntervalRecord& record) {
   Json memory;
   for_each_memory_field(record.report.memory, write_to(memory));
   for (std::size_t i = 0; i < kMemoryPurposes; ++i)
-    memory["peak_by_purpose"][purpose_key(i)] = record.report.memory.peak_by_purpose[i];
+    memory["peak_by_purpose"][key_of<MemoryPurpose>(i)] = record.report.memory.peak_by_purpose[i];
   json["memory"] = std::move(memory);
   json["batch"] = record.batch_size;
   json["micro_batch"] = record.micro_batch_size;
   json["learning_rate_scale"] = short_double(record.learning_rate_scale);
   for (std::size_t i = 0; i < kPrecisions; ++i)
-    json["precision"][precision_key(i)] = record.layers_by_precision[i];
-  json["plan"] = hash_text(record.plan_hash);
+    json["precision"][key_of<Precision>(i)] = record.layers_by_precision[i];
+  // As text, since many JSON readers keep only 53 bits of a number.
+  json["plan"] = fmt::format("{:016x}", record.plan_hash);
   if (!record.precisions.empty()) {
     json["precisions"] = record.precisions;
     Json& scales = json["learning_rate_scales"] = Json::array();
@@ -261,13 +249,13 @@ IntervalRecord interval_from(const JsonFields& fields) {
   for_each_memory_field(record.report.memory, read_from(memory));
   const JsonFields purposes = memory.object("peak_by_purpose");
   for (std::size_t i = 0; i < kMemoryPurposes; ++i)
-    purposes.read(purpose_key(i).c_str(), record.report.memory.peak_by_purpose[i]);
+    purposes.read(key_of<MemoryPurpose>(i).c_str(), record.report.memory.peak_by_purpose[i]);
   fields.read("batch", record.batch_size);
   fields.read("micro_batch", record.micro_batch_size);
   fields.read("learning_rate_scale", record.learning_rate_scale);
   const JsonFields precisions = fields.object("precision");
   for (std::size_t i = 0; i < kPrecisions; ++i)
-    precisions.read(precision_key(i).c_str(), record.layers_by_precision[i]);
+    precisions.read(key_of<Precision>(i).c_str(), record.layers_by_precision[i]);
   std::string hash = "0";
   fields.read("plan", hash);
   const auto [end, error] =

@@ -1,12 +1,17 @@
 #include "triaccel/telemetry/records/json_fields.h"
 
 #include <fmt/format.h>
-
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/records/appended_file.h"
 
 namespace triaccel {
 namespace {
@@ -14,12 +19,14 @@ namespace {
 const nlohmann::json kEmptyObject = nlohmann::json::object();
 const nlohmann::json kEmptyArray = nlohmann::json::array();
 
+constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
+
 }  // namespace
 
 nlohmann::json JsonFields::parse(std::string_view json, std::string_view where) {
   nlohmann::json parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded() || !parsed.is_object())
-    throw StorageError(text(where, ": this is no JSON object; is the file damaged?"));
+    throw StorageError(text(where, ": not a JSON object; is the file damaged?"));
   return parsed;
 }
 
@@ -37,14 +44,14 @@ void JsonFields::read(const char* key, std::int64_t& value) const {
                         ? found->get<std::uint64_t>() <=
                               static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
                         : found->is_number_integer();
-  if (!fits) reject(key, "a whole number");
+  if (!fits) reject(key, "an integer");
   value = found->get<std::int64_t>();
 }
 
 void JsonFields::read(const char* key, std::uint64_t& value) const {
   const auto found = object_.find(key);
   if (found == object_.end()) return;
-  if (!found->is_number_unsigned()) reject(key, "a whole number that is not negative");
+  if (!found->is_number_unsigned()) reject(key, "a non-negative integer");
   value = found->get<std::uint64_t>();
 }
 
@@ -71,14 +78,14 @@ void JsonFields::read(const char* key, bool& value) const {
 void JsonFields::read(const char* key, std::string& value) const {
   const auto found = object_.find(key);
   if (found == object_.end()) return;
-  if (!found->is_string()) reject(key, "a text");
+  if (!found->is_string()) reject(key, "a string");
   value = found->get<std::string>();
 }
 
 void JsonFields::read(const char* key, std::vector<std::string>& value) const {
   value.clear();
   for (const nlohmann::json& entry : array(key)) {
-    if (!entry.is_string()) reject(key, "a list of texts");
+    if (!entry.is_string()) reject(key, "a list of strings");
     value.push_back(entry.get<std::string>());
   }
 }
@@ -124,6 +131,43 @@ double short_double(float value) {
 
 std::string dump_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+bool for_each_json_line(
+    const std::filesystem::path& path, std::int64_t max_bytes,
+    const std::function<void(const std::string& line, const std::string& where)>& visit) {
+  require_regular_file(path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw StorageError(text("cannot open ", path.string(), ": ", std::strerror(errno)));
+  std::string line;
+  std::string block(65536, '\0');
+  std::int64_t number = 1;
+  std::int64_t bytes = 0;
+  const auto where = [&] { return text(path.string(), ":", number); };
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    std::string_view rest(block.data(), static_cast<std::size_t>(file.gcount()));
+    bytes += file.gcount();
+    if (bytes > max_bytes)
+      throw StorageError(
+          text(path.string(), " is larger than ", byte_text(max_bytes), "; is it the right file?"));
+    for (std::size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+      line.append(rest.substr(0, end));
+      visit(line, where());
+      line.clear();
+      ++number;
+      rest.remove_prefix(end + 1);
+    }
+    line.append(rest);
+    if (line.size() > kMaxLineBytes)
+      throw StorageError(text(where(), ": longer than ",
+                              byte_text(static_cast<std::int64_t>(kMaxLineBytes)),
+                              "; the file was not written by this program"));
+  }
+  if (file.bad()) throw StorageError(text("cannot read ", path.string(), ": ", std::strerror(EIO)));
+  if (line.empty()) return false;
+  if (!nlohmann::json::accept(line)) return true;
+  visit(line, where());
+  return false;
 }
 
 }  // namespace triaccel

@@ -1,17 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 namespace triaccel {
 
-/// Typed access to one JSON object of our own files. A missing key leaves the default, so that
-/// files of an older version can be read; a value of another type throws StorageError, which names
-/// `where` and the key.
+/// Typed access to a JSON object. A missing key leaves the default, so that files of older versions
+/// can be read; a value of the wrong type throws StorageError naming `where` and the key.
 class JsonFields {
  public:
   /// Parses `json`, which must be an object.
@@ -44,11 +44,18 @@ class JsonFields {
 /// A number inside an array under `key`; null is NaN.
 double number_in(const nlohmann::json& entry, const char* key, const JsonFields& fields);
 
-/// The double with the fewest digits that reads back as `value`: 0.1 instead of
-/// 0.10000000149011612.
+/// The double with the fewest digits that round-trips to `value`: 0.1, not 0.10000000149011612.
 double short_double(float value);
 
-/// One line, keys in the order given; bytes that are not UTF-8 are replaced.
+/// One line, keys in the given order; invalid UTF-8 is replaced.
 std::string dump_line(const nlohmann::ordered_json& json);
+
+/// Calls `visit(line, where)` for every line of a JSONL file in order; `where` is "file:line" for
+/// messages. An incomplete last line, as a killed process may leave, is skipped; returns true in
+/// that case. Throws StorageError if the file cannot be read or is larger than `max_bytes`;
+/// exceptions of `visit` pass through.
+bool for_each_json_line(
+    const std::filesystem::path& path, std::int64_t max_bytes,
+    const std::function<void(const std::string& line, const std::string& where)>& visit);
 
 }  // namespace triaccel

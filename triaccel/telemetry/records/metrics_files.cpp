@@ -3,25 +3,25 @@
 #include <algorithm>
 #include <string>
 
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 
 namespace triaccel {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether a line still tells the truth when the run goes on after `last_step`. A later start is
-/// about to be repeated, and a run that goes on has not ended.
+/// True if a line stays valid when the run resumes after `last_step`: later records will be written
+/// again, and a resumed run has not finished.
 bool stays(const MetricsRecord& record, std::int64_t last_step) {
   if (std::holds_alternative<FinishRecord>(record)) return false;
   if (std::holds_alternative<RunInfo>(record)) return step_of(record) < last_step;
   return step_of(record) <= last_step;
 }
 
-/// Cuts both files back to `last_step`. The rows of the CSV file are made anew from the kept lines,
-/// so that the two files agree whatever state a crash left them in. Each file is replaced in one
-/// piece; a crash in between leaves files that the next resumption cuts again.
-void cut_back(const fs::path& directory, std::int64_t last_step) {
+/// Truncates both files to `last_step`. The CSV file is regenerated from the JSONL lines, so the
+/// two agree even after a crash. Each file is replaced atomically; after a crash in between, the
+/// next resume truncates again.
+void truncate_metrics(const fs::path& directory, std::int64_t last_step) {
   const fs::path jsonl = directory / kMetricsJsonl;
   const fs::path csv = directory / kMetricsCsv;
   AppendedFile kept_lines = AppendedFile::create(temporary_name(jsonl));
@@ -41,9 +41,9 @@ void cut_back(const fs::path& directory, std::int64_t last_step) {
   rename_durably(temporary_name(csv), csv);
 }
 
-/// Plans that came into force before `last_step` stay; the one that did at it is about to be told
-/// again by the run that goes on. The last plan that stays.
-std::optional<ScheduledPlan> cut_back_plans(const fs::path& path, std::int64_t last_step) {
+/// Keeps the plans that took effect before `last_step`; the resumed run writes the one at
+/// `last_step` again. Returns the last plan kept.
+std::optional<ScheduledPlan> truncate_plans(const fs::path& path, std::int64_t last_step) {
   std::vector<ScheduledPlan> plans;
   if (fs::exists(path)) plans = read_plans(path);
   std::optional<ScheduledPlan> last;
@@ -62,12 +62,12 @@ AppendedFile open_file(const fs::path& path, const MetricsFilesOptions& options)
                                        : AppendedFile::open_at_end(path);
 }
 
-/// Runs before any file is opened for writing. The last plan of a run that goes on.
+/// Runs before any file is opened for writing. Returns the last plan of a resumed run.
 std::optional<ScheduledPlan> prepare(const fs::path& directory,
                                      const MetricsFilesOptions& options) {
   if (options.resume_after_step < 0) return std::nullopt;
-  cut_back(directory, options.resume_after_step);
-  return cut_back_plans(directory / kPlansJsonl, options.resume_after_step);
+  truncate_metrics(directory, options.resume_after_step);
+  return truncate_plans(directory / kPlansJsonl, options.resume_after_step);
 }
 
 }  // namespace
@@ -84,19 +84,19 @@ MetricsFiles::MetricsFiles(const fs::path& directory, const MetricsFilesOptions&
 void MetricsFiles::start(const RunInfo& info) { write(info); }
 
 void MetricsFiles::plan(std::int64_t step, const StepPlan& plan) {
-  told_of_plans_ = true;
+  plans_announced_ = true;
   write_plan(step, plan);
 }
 
 void MetricsFiles::write_plan(std::int64_t step, const StepPlan& plan) {
-  // Told again when the run went back to before it: other plans may have followed it meanwhile.
+  // After a rollback to an earlier step the plan is written again: others may have followed it.
   if (last_plan_ && last_plan_->plan == plan && last_plan_->step <= step) return;
   last_plan_ = {step, plan};
   plans_.append(to_jsonl(*last_plan_) + '\n');
 }
 
 void MetricsFiles::interval(const StepReport& report, const StepPlan& plan) {
-  if (!told_of_plans_) write_plan(report.step - report.interval_steps, plan);
+  if (!plans_announced_) write_plan(report.step - report.interval_steps, plan);
   write(interval_record(report, plan));
 }
 

@@ -15,15 +15,15 @@ inline constexpr const char* kMetricsJsonl = "metrics.jsonl";
 inline constexpr const char* kMetricsCsv = "metrics.csv";
 
 struct MetricsFilesOptions {
-  /// Negative: a new run, old files are replaced. Otherwise the run goes on after this many steps:
-  /// complete lines up to it are kept, later ones and a torn last line are dropped.
+  /// Negative: a new run, existing files are replaced. Otherwise the run resumes after this many
+  /// steps: later records and an incomplete last line are dropped.
   std::int64_t resume_after_step = -1;
 };
 
-/// Writes metrics.jsonl (everything, one JSON object a line), metrics.csv (one row an interval or
-/// evaluation) and plans.jsonl (a line a change of plan) in a run directory. Each line reaches the
-/// operating system in one write as soon as it is known, so that a killed process loses none.
-/// Throws StorageError naming the file.
+/// Writes metrics.jsonl (everything, one JSON object per line), metrics.csv (one row per interval
+/// or evaluation) and plans.jsonl (one line per plan change) to a run directory. Each line is
+/// written at once with a single write, so that a killed process loses none. Throws StorageError
+/// naming the file.
 class MetricsFiles final : public Sink {
  public:
   MetricsFiles(const std::filesystem::path& directory, const MetricsFilesOptions& options);
@@ -39,12 +39,12 @@ class MetricsFiles final : public Sink {
   void write(const MetricsRecord& record);
   void write_plan(std::int64_t step, const StepPlan& plan);
 
-  std::optional<ScheduledPlan> last_plan_;  // the line plans.jsonl ends with
+  std::optional<ScheduledPlan> last_plan_;  // last line of plans.jsonl
   AppendedFile jsonl_;
   AppendedFile csv_;
   AppendedFile plans_;
-  bool told_of_plans_ = false;  // false: they are taken from the intervals, to their precision
-  std::int64_t step_ = 0;       // of the last line written
+  bool plans_announced_ = false;  // false: plans are taken from the intervals
+  std::int64_t step_ = 0;         // of the last record
 };
 
 }  // namespace triaccel

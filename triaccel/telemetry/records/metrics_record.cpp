@@ -1,9 +1,14 @@
 #include "triaccel/telemetry/records/metrics_record.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/interval_json.h"
 #include "triaccel/telemetry/records/json_fields.h"
-#include "triaccel/telemetry/records/summary_fields.h"
+#include "triaccel/telemetry/records/record_json.h"
 
 namespace triaccel {
 namespace {
@@ -17,7 +22,7 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-// Each list below is shared by writing (Record is const) and reading.
+// Each field list is shared by writing (Record is const) and reading.
 
 template <typename Record, typename Field>
 void for_each_start_field(Record& info, Field&& field) {
@@ -45,6 +50,50 @@ void for_each_evaluation_field(Record& report, Field&& field) {
   field("loss", report.loss);
   field("accuracy", report.accuracy);
   field("seconds", report.seconds);
+}
+
+/// After a rollback to a checkpoint, later steps are measured again: drops the old records.
+void drop_after(std::int64_t step, RunMetrics& metrics) {
+  while (!metrics.intervals.empty() && metrics.intervals.back().report.step > step)
+    metrics.intervals.pop_back();
+  while (!metrics.evaluations.empty() && metrics.evaluations.back().step > step)
+    metrics.evaluations.pop_back();
+}
+
+/// Quoted, since a split is named by the user.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+double per_second(std::int64_t samples, double seconds) {
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+double largest_curvature(const CurvatureReport& report) {
+  double largest = 0;
+  for (const LayerCurvature& layer : report.layers) largest = std::max(largest, layer.largest());
+  return largest;
+}
+
+std::string interval_row(const IntervalRecord& record) {
+  const StepReport& r = record.report;
+  std::string row = fmt::format(
+      "interval,\"train\",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", r.step,
+      r.interval_samples, r.epoch, r.loss, r.accuracy, r.seconds,
+      per_second(r.interval_samples, r.seconds), r.samples, r.learning_rate, r.gradient_norm,
+      r.loss_scale, r.skipped_steps, r.memory_retries, record.batch_size, record.micro_batch_size,
+      r.memory.used, r.memory.peak, r.memory.reserved, r.memory.limit);
+  for (const std::int64_t bytes : r.memory.peak_by_purpose) row += fmt::format(",{}", bytes);
+  for (const std::int64_t layers : record.layers_by_precision) row += fmt::format(",{}", layers);
+  row += fmt::format(",{:016x},{},{}", record.plan_hash, record.learning_rate_scale,
+                     record.precisions);
+  if (!r.curvature || !r.curvature->skipped.empty()) return row + ",,";
+  return row + fmt::format(",{},{}", largest_curvature(*r.curvature), r.curvature->seconds);
 }
 
 }  // namespace
@@ -114,6 +163,62 @@ MetricsRecord from_jsonl(std::string_view line, std::string_view where) {
   }
   throw StorageError(text(where, ": unknown kind '", kind,
                           "'; the file is damaged or was written by a newer version"));
+}
+
+bool for_each_metrics_line(const std::filesystem::path& path, const MetricsReadOptions& options,
+                           const std::function<void(std::string_view, MetricsRecord&)>& visit) {
+  return for_each_json_line(path, options.max_bytes,
+                            [&](const std::string& line, const std::string& where) {
+                              MetricsRecord record = from_jsonl(line, where);
+                              visit(line, record);
+                            });
+}
+
+RunMetrics read_metrics(const std::filesystem::path& path, const MetricsReadOptions& options) {
+  RunMetrics metrics;
+  bool started = false;
+  metrics.torn = for_each_metrics_line(path, options, [&](std::string_view, MetricsRecord& record) {
+    if (auto* info = std::get_if<RunInfo>(&record)) {
+      if (!std::exchange(started, true)) metrics.info = std::move(*info);
+      metrics.summary.reset();  // the run was resumed
+    } else if (auto* interval = std::get_if<IntervalRecord>(&record)) {
+      const StepReport& report = interval->report;
+      drop_after(report.step - std::max<std::int64_t>(report.interval_steps, 1), metrics);
+      metrics.intervals.push_back(std::move(*interval));
+    } else if (auto* evaluation = std::get_if<EvaluationReport>(&record)) {
+      metrics.evaluations.push_back(std::move(*evaluation));
+    } else if (auto* notice = std::get_if<NoticeRecord>(&record)) {
+      metrics.notices.push_back(std::move(*notice));
+    } else if (auto* finish = std::get_if<FinishRecord>(&record)) {
+      metrics.summary = std::move(finish->summary);
+    }
+  });
+  return metrics;
+}
+
+std::string csv_header() {
+  std::string header =
+      "kind,split,step,samples,epoch,loss,accuracy,seconds,samples_per_second,samples_in_run,"
+      "learning_rate,gradient_norm,loss_scale,skipped_steps,memory_retries,batch,micro_batch,"
+      "memory_used,memory_peak,memory_reserved,memory_limit";
+  for (std::size_t i = 0; i < kMemoryPurposes; ++i)
+    header += fmt::format(",peak_{}", name_of(static_cast<MemoryPurpose>(i)));
+  for (std::size_t i = 0; i < kPrecisions; ++i)
+    header += fmt::format(",layers_{}", name_of(static_cast<Precision>(i)));
+  return header + ",plan,learning_rate_scale,precisions,curvature_largest,probe_seconds";
+}
+
+std::optional<std::string> csv_row(const MetricsRecord& record) {
+  if (const auto* interval = std::get_if<IntervalRecord>(&record)) return interval_row(*interval);
+  if (const auto* e = std::get_if<EvaluationReport>(&record)) {
+    // Columns that do not apply to an evaluation stay empty.
+    constexpr std::size_t kEmpty = 12 + kMemoryPurposes + kPrecisions + 5;
+    return fmt::format("evaluation,{},{},{},{},{},{},{},{}", quoted(e->split), e->step, e->samples,
+                       e->epoch, e->loss, e->accuracy, e->seconds,
+                       per_second(e->samples, e->seconds)) +
+           std::string(kEmpty, ',');
+  }
+  return std::nullopt;
 }
 
 }  // namespace triaccel

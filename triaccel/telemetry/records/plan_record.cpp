@@ -5,8 +5,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/records/json_fields.h"
-#include "triaccel/telemetry/records/json_lines.h"
-#include "triaccel/telemetry/records/saved_plan_text.h"
 
 namespace triaccel {
 namespace {
@@ -15,7 +13,7 @@ constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
 
 constexpr std::string_view kFormatLetters = "rlc";  // by ActivationFormat
 
-bool is_rate(float value) { return std::isfinite(value) && value >= 0; }
+bool is_scale(float value) { return std::isfinite(value) && value >= 0; }
 
 void read_formats(const JsonFields& fields, StepPlan& plan) {
   if (!fields.has("formats")) return;
@@ -34,7 +32,7 @@ void read_saved(const JsonFields& fields, StepPlan& plan) {
   fields.read("saved", texts);
   for (const std::string& entry : texts) {
     const auto saved = saved_plan_from(entry);
-    if (!saved) fields.reject("saved", "a list of codecs, each with its bits: \"groups 2.5\"");
+    if (!saved) fields.reject("saved", "a list of codecs with bit widths, such as \"groups 2.5\"");
     plan.saved.push_back(*saved);
   }
 }
@@ -45,7 +43,7 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   ScheduledPlan record{.step = -1};
   StepPlan& plan = record.plan;
   std::string letters;
-  std::vector<float> rates;
+  std::vector<float> scales;
   std::int64_t bp_layers = -1;
   fields.read("step", record.step);
   fields.read("batch", plan.batch_size);
@@ -53,31 +51,32 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
   fields.read("micro_batch", plan.micro_batch_size);
   fields.read("learning_rate_scale", plan.learning_rate_scale);
   fields.read("precisions", letters);
-  fields.read("learning_rate_scales", rates);
+  fields.read("learning_rate_scales", scales);
   fields.read("bp_layers", bp_layers);
 
-  if (record.step < 0) fields.reject("step", "present and not negative");
+  if (record.step < 0) fields.reject("step", "present and non-negative");
   if (plan.batch_size < 1) fields.reject("batch", "present and at least 1");
   if (plan.micro_batch_size < 1 || plan.micro_batch_size > plan.batch_size)
-    fields.reject("micro_batch", "between 1 and the batch");
-  if (!is_rate(plan.learning_rate_scale)) fields.reject("learning_rate_scale", "0 or more");
+    fields.reject("micro_batch", "between 1 and the batch size");
+  if (!is_scale(plan.learning_rate_scale)) fields.reject("learning_rate_scale", "0 or more");
   if (!fields.has("precisions"))
-    fields.reject("precisions", "present, one letter of f, b, h, i a layer");
-  if (!rates.empty() && rates.size() != letters.size())
+    fields.reject("precisions", "present, one letter (f, b, h, i) per layer");
+  if (!scales.empty() && scales.size() != letters.size())
     fields.reject("learning_rate_scales", "as long as 'precisions'");
-  if (!std::all_of(rates.begin(), rates.end(), is_rate))
-    fields.reject("learning_rate_scales", "a list of numbers that are 0 or more");
+  if (!std::all_of(scales.begin(), scales.end(), is_scale))
+    fields.reject("learning_rate_scales", "a list of non-negative numbers");
   for (std::size_t i = 0; i < letters.size(); ++i) {
     const auto precision = precision_of(letters[i]);
     if (!precision) fields.reject("precisions", "made of the letters f, b, h, i");
     plan.layers.push_back(
-        {.compute = *precision, .learning_rate_scale = rates.empty() ? 1.0f : rates[i]});
+        {.compute = *precision, .learning_rate_scale = scales.empty() ? 1.0f : scales[i]});
   }
   read_formats(fields, plan);
   read_saved(fields, plan);
   if (!fields.has("bp_layers")) return record;
   const auto layers = static_cast<std::int64_t>(letters.size());
-  if (bp_layers < 0 || bp_layers > layers) fields.reject("bp_layers", "between 0 and the layers");
+  if (bp_layers < 0 || bp_layers > layers)
+    fields.reject("bp_layers", "between 0 and the number of layers");
   for (std::int64_t i = 0; i < layers - bp_layers; ++i)
     plan.layers[static_cast<std::size_t>(i)].gradient = GradientSource::ZerothOrder;
   return record;
@@ -118,13 +117,13 @@ std::string to_jsonl(const ScheduledPlan& record) {
       {"micro_batch", record.plan.micro_batch_size},
       {"learning_rate_scale", short_double(record.plan.learning_rate_scale)},
       {"precisions", precision_letters(record.plan)}};
-  nlohmann::ordered_json& rates = json["learning_rate_scales"] = nlohmann::ordered_json::array();
+  nlohmann::ordered_json& scales = json["learning_rate_scales"] = nlohmann::ordered_json::array();
   for (const LayerPlan& layer : record.plan.layers)
-    rates.push_back(short_double(layer.learning_rate_scale));
-  const auto by_losses =
+    scales.push_back(short_double(layer.learning_rate_scale));
+  const auto zeroth_order_layers =
       std::ranges::count(record.plan.layers, GradientSource::ZerothOrder, &LayerPlan::gradient);
-  if (by_losses > 0)
-    json["bp_layers"] = static_cast<std::int64_t>(record.plan.layers.size()) - by_losses;
+  if (zeroth_order_layers > 0)
+    json["bp_layers"] = static_cast<std::int64_t>(record.plan.layers.size()) - zeroth_order_layers;
   std::string formats;
   for (const LayerPlan& layer : record.plan.layers)
     formats += kFormatLetters[static_cast<std::size_t>(layer.saved)];

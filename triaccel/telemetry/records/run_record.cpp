@@ -64,7 +64,7 @@ RunSummary outcome_of(const RunRecord& run) {
       outcome.code_noise_by_layer = report.code_noise->shares();
     }
     outcome.predictions += report.predictions;
-    if (report.saved) outcome.predicted_away_bytes = report.saved->predicted_away_bytes;
+    if (report.saved) outcome.prediction_saved_bytes = report.saved->prediction_saved_bytes;
     outcome.prediction_seconds = report.prediction_seconds;
     outcome.layers_fp32 = interval.layers_by_precision[0];
     outcome.layers_bf16 = interval.layers_by_precision[1];

@@ -4,26 +4,26 @@
 #include <optional>
 #include <string>
 
-#include "triaccel/telemetry/records/metrics_reader.h"
+#include "triaccel/telemetry/records/metrics_record.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {
 
-/// All that a run directory tells about its run.
+/// The records in a run directory.
 struct RunRecord {
-  std::string name = {};  // as the report calls the run
+  std::string name = {};  // of the run in reports
   RunMetrics metrics = {};
   std::optional<RunSummary> summary = {};
   std::string config = {};  // text of config.toml
 };
 
-/// Reads metrics.jsonl, summary.json and config.toml of a run directory. A file that is missing
-/// leaves its part empty; one that is damaged throws StorageError.
+/// Reads metrics.jsonl, summary.json and config.toml of a run directory. A missing file leaves its
+/// part empty; a damaged one throws StorageError.
 RunRecord read_run_record(const std::filesystem::path& run_directory);
 
-/// What the run came to: its summary or, where it has none (it goes on, or was killed), what its
-/// last interval and evaluation say, with the status "unfinished" and NaN for what was never
-/// measured.
+/// The result of the run: its summary or, if there is none yet (the run is active or was killed),
+/// the values of its last interval and evaluation, with the status "unfinished" and NaN for
+/// anything not measured.
 RunSummary outcome_of(const RunRecord& run);
 
 }  // namespace triaccel

@@ -1,10 +1,12 @@
-#include "triaccel/telemetry/records/saved_plan_text.h"
+#include "triaccel/telemetry/records/plan_record.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
 #include <vector>
+
+#include "triaccel/core/codec_registry.h"
 
 namespace triaccel {
 namespace {
@@ -20,12 +22,12 @@ std::vector<std::string_view> words_of(std::string_view line) {
 }
 
 std::optional<SavedCodec> codec_named(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(SavedCodec::LowHighSplit); ++i)
+  for (int i = 0; i < static_cast<int>(SavedCodec::Registered); ++i)
     if (name_of(static_cast<SavedCodec>(i)) == name) return static_cast<SavedCodec>(i);
   return std::nullopt;
 }
 
-/// Whole eighths of a bit that a byte holds.
+/// Bits as whole eighths, in the range of a byte.
 std::optional<std::uint8_t> eighths_from(std::string_view word) {
   double bits = -1;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), bits);
@@ -47,6 +49,8 @@ bool has_one_width(SavedCodec codec) {
 std::string bits_text(int eighths) { return fmt::format("{}", eighths / 8.0); }
 
 std::string saved_plan_text(const SavedPlan& plan) {
+  if (plan.codec == SavedCodec::Registered)
+    return std::string(registered_codec(plan.registered).name());
   std::string out(name_of(plan.codec));
   if (has_one_width(plan.codec)) return out + ' ' + bits_text(plan.eighths);
   if (plan.codec != SavedCodec::Frequency) return out;
@@ -60,6 +64,8 @@ std::optional<SavedPlan> saved_plan_from(std::string_view line) {
   const std::vector<std::string_view> words = words_of(line);
   std::string_view name = words[0];
   SavedPlan plan;
+  if (const auto number = find_registered_codec(line))
+    return SavedPlan{.codec = SavedCodec::Registered, .registered = *number};
   if (name.starts_with(name_of(SavedCodec::Frequency))) {
     const std::string_view side = name.substr(name_of(SavedCodec::Frequency).size());
     name.remove_suffix(side.size());

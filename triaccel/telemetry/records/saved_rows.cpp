@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/row_list.h"
+#include "triaccel/core/codec_registry.h"
+#include "triaccel/telemetry/records/json_fields.h"
 
 namespace triaccel {
 namespace {
 
 std::string shape_text(const SavedStatistics& tensor) {
   std::string out;
-  // The first size is that of the batch.
+  // The first dimension is the batch.
   for (std::size_t i = tensor.per_sample && tensor.sizes.size() > 1 && tensor.sizes[0] == 1 ? 1 : 0;
        i < tensor.sizes.size(); ++i)
     out += fmt::format("{}{}", out.empty() ? "" : "x", tensor.sizes[i]);
@@ -28,13 +29,8 @@ std::vector<double> bits_of(const SavedPlan& plan) {
       for (const std::uint8_t eighths : plan.band_eighths) bits.push_back(eighths / 8.0);
       return bits;
     }
-    case SavedCodec::Bf16:
-      return {16};
-    case SavedCodec::GroupsActnn:
-    case SavedCodec::LowHighSplit:
-      return {2};
-    case SavedCodec::GroupsGact:
-      return {4};
+    case SavedCodec::Registered:
+      return {registered_codec(plan.registered).bits()};
     case SavedCodec::Raw:
     case SavedCodec::Shape:
     case SavedCodec::Mask:
@@ -46,27 +42,35 @@ std::vector<double> bits_of(const SavedPlan& plan) {
 }
 
 std::string codec_text(const SavedPlan& plan) {
+  if (plan.codec == SavedCodec::Registered)
+    return std::string(registered_codec(plan.registered).name());
   std::string out(name_of(plan.codec));
   return plan.codec == SavedCodec::Frequency ? out + fmt::format("{}", plan.block) : out;
 }
 
-struct SavedFields {
-  template <typename Row, typename Field>
-  static void visit(Row& row, Field&& field) {
-    field("entry", row.entry);
-    field("consumer", row.consumer);
-    field("producer", row.producer);
-    field("shape", row.shape);
-    field("class", row.kind);
-    field("codec", row.codec);
-    field("fp32_bytes", row.fp32_bytes);
-    field("bytes", row.bytes);
-    field("ratio", row.ratio);
-    field("error_share", row.error_share);
-    field("bits", row.bits);
-  }
-};
-using SavedList = RowList<SavedRow, SavedFields>;
+/// Calls `field(key, member)` for every column: the one list that JSON and CSV share.
+template <typename Field>
+void visit_columns(const SavedRow& row, Field&& field) {
+  field("entry", row.entry);
+  field("consumer", row.consumer);
+  field("producer", row.producer);
+  field("shape", row.shape);
+  field("class", row.kind);
+  field("codec", row.codec);
+  field("fp32_bytes", row.fp32_bytes);
+  field("bytes", row.bytes);
+  field("ratio", row.ratio);
+  field("error_share", row.error_share);
+  field("bits", row.bits);
+}
+
+/// Names of operators, codecs and classes: none holds a quotation mark.
+std::string csv_cell(const std::string& value) { return '"' + value + '"'; }
+std::string csv_cell(double value) { return fmt::format("{}", value); }
+std::string csv_cell(std::int64_t value) { return fmt::format("{}", value); }
+std::string csv_cell(const std::vector<double>& values) {
+  return fmt::format("\"{}\"", fmt::join(values, " "));
+}
 
 }  // namespace
 
@@ -106,12 +110,29 @@ std::vector<SavedRow> saved_rows(const SavedCensus& census,
   return rows;
 }
 
-std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path) {
-  return SavedList::read(path);
+std::string saved_rows_json(std::span<const SavedRow> rows) {
+  std::string out = "[";
+  for (const SavedRow& row : rows) {
+    nlohmann::ordered_json object;
+    visit_columns(row, [&](const char* key, const auto& value) { object[key] = value; });
+    out += (out.size() > 1 ? ",\n " : "\n ") + dump_line(object);
+  }
+  return out + "\n]\n";
 }
 
-std::string saved_rows_json(std::span<const SavedRow> rows) { return SavedList::json(rows); }
-
-std::string saved_rows_csv(std::span<const SavedRow> rows) { return SavedList::csv(rows); }
+std::string saved_rows_csv(std::span<const SavedRow> rows) {
+  std::string out;
+  visit_columns({}, [&](const char* key, const auto&) {
+    out += (out.empty() ? "" : ",") + std::string(key);
+  });
+  for (const SavedRow& row : rows) {
+    std::string line;
+    visit_columns(row, [&](const char*, const auto& value) {
+      line += (line.empty() ? "" : ",") + csv_cell(value);
+    });
+    out += '\n' + line;
+  }
+  return out + '\n';
+}
 
 }  // namespace triaccel

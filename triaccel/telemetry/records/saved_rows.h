@@ -12,52 +12,45 @@
 
 namespace triaccel {
 
-/// What becomes of one saved tensor, for people.
+/// One saved tensor and its codec, for display.
 struct SavedRow {
   std::int64_t entry = 0;     // number in the census: forward order
-  std::string consumer = {};  // who reads it in backward; all of them, joined by " + "
+  std::string consumer = {};  // operations that read it in backward, joined by " + "
   std::string producer = {};
-  std::string shape = {};  // of a sample: "16x32x32"
+  std::string shape = {};  // per sample: "16x32x32"
   std::string kind = {};
   std::string codec = {};
-  std::vector<double> bits = {};  // of an element by band: five of them, or one; none: no codes
-  std::int64_t fp32_bytes = 0;    // of a pass
-  std::int64_t bytes = 0;         // likewise, held
-  double ratio = 0;               // of both; 0: nothing is held
-  double error_share = 0;         // of what all tensors add to the gradient's error, predicted
+  std::vector<double> bits = {};  // per element and band (five, or one); empty: not quantized
+  std::int64_t fp32_bytes = 0;    // per pass
+  std::int64_t bytes = 0;         // per pass, as stored
+  double ratio = 0;               // compression ratio; 0: nothing is stored
+  double error_share = 0;         // predicted fraction of the gradient error
   bool operator==(const SavedRow&) const = default;
 };
 
-/// What a plan holds and costs, by tensor.
+/// Cost of a compression plan per tensor.
 struct SavedCosts {
   std::span<const SavedPlan> plans = {};
-  std::span<const std::int64_t> bytes = {};      // of a pass
-  std::span<const double> gradient_errors = {};  // what each adds; only ratios count
+  std::span<const std::int64_t> bytes = {};      // per pass
+  std::span<const double> gradient_errors = {};  // contribution of each; only ratios matter
 };
 
-/// One row a tensor that is no constant, in forward order.
+/// One row per tensor that is not a constant, in forward order.
 std::vector<SavedRow> saved_rows(const SavedCensus& census,
                                  const std::vector<SavedStatistics>& tensors,
                                  const SavedCosts& costs, std::int64_t samples);
-
-/// Reads what saved_rows_json wrote; none when there is no such file. Throws StorageError naming
-/// file and row.
-std::vector<SavedRow> read_saved_rows(const std::filesystem::path& path);
 
 /// A JSON list with one row a line; a CSV table of the same columns.
 std::string saved_rows_json(std::span<const SavedRow> rows);
 std::string saved_rows_csv(std::span<const SavedRow> rows);
 
-/// Bits of every tensor and band as colour, with codec, bytes and share of the error beside.
+/// Bit widths of every tensor and band as a heat map, with codec, bytes and error share.
 std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& title);
-
-/// What the colours mean, and the picture: a figure for an HTML page.
-std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string& title);
 
 /// A page of its own: totals, the picture and the table.
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title);
 
-/// Writes saved.json, saved.csv and saved.html into `folder`, which is there. Throws StorageError.
+/// Writes saved.json, saved.csv and saved.html to the existing `folder`. Throws StorageError.
 void write_saved_files(const std::filesystem::path& folder, std::span<const SavedRow> rows,
                        const std::string& title);
 

@@ -1,7 +1,7 @@
 #include "triaccel/telemetry/records/summary.h"
 
 #include "triaccel/telemetry/records/appended_file.h"
-#include "triaccel/telemetry/records/summary_fields.h"
+#include "triaccel/telemetry/records/record_json.h"
 
 namespace triaccel {
 namespace {

@@ -21,7 +21,7 @@ std::string line_of(const ZerothOrderStep& step) {
   return line + '\n';
 }
 
-/// Takes a number off the front of `rest`, and the comma behind it.
+/// Parses a number at the front of `rest` and skips the comma after it.
 template <typename Number>
 bool take(std::string_view& rest, Number& number) {
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
@@ -69,8 +69,8 @@ void ZerothOrderFile::interval(const StepReport& report, const StepPlan&) {
 }
 
 std::vector<ZerothOrderStep> read_zeroth_order(const fs::path& path) {
-  constexpr std::int64_t most = std::int64_t{1} << 32;
-  const std::string all = read_text_file(path, most);
+  constexpr std::int64_t max_bytes = std::int64_t{1} << 32;
+  const std::string all = read_text_file(path, max_bytes);
   std::string_view rest(all);
   std::vector<ZerothOrderStep> steps;
   for (std::int64_t number = 1; rest.find('\n') != rest.npos; ++number) {
@@ -79,7 +79,8 @@ std::vector<ZerothOrderStep> read_zeroth_order(const fs::path& path) {
     if (number == 1) continue;  // the header
     const auto step = step_of(line);
     if (!step || step->step < 0 || step->step > static_cast<std::int64_t>(steps.size()))
-      throw StorageError(text(path.string(), ":", number, ": this is not the next step"));
+      throw StorageError(
+          text(path.string(), ":", number, ": expected the next step; is the file damaged?"));
     steps.resize(static_cast<std::size_t>(step->step));
     steps.push_back(*step);
   }

@@ -12,12 +12,12 @@ namespace triaccel {
 
 inline constexpr const char* kZerothOrderCsv = "zeroth_order.csv";
 
-/// Writes zeroth_order.csv in a run directory: step, learning rate and projected gradients of every
-/// zeroth-order step, to the last bit. A run without such steps gets no file. Throws StorageError
-/// naming the file.
+/// Writes zeroth_order.csv to a run directory: step, learning rate and projected gradients of every
+/// zeroth-order step, exactly. A run without such steps gets no file. Throws StorageError naming
+/// the file.
 class ZerothOrderFile final : public Sink {
  public:
-  /// Goes on after `steps_done` zeroth-order steps; 0: a file of an earlier run is replaced.
+  /// Resumes after `steps_done` zeroth-order steps; 0: replaces a file of an earlier run.
   ZerothOrderFile(const std::filesystem::path& directory, std::int64_t steps_done);
 
   void interval(const StepReport& report, const StepPlan& plan) override;
@@ -27,8 +27,8 @@ class ZerothOrderFile final : public Sink {
   std::optional<AppendedFile> file_;
 };
 
-/// The steps in the order they count: what a run did again after it went back to an earlier state
-/// replaces what it had done. A torn last line is left out. Throws StorageError naming the line.
+/// Reads the steps in order: after a rollback, repeated steps replace the earlier ones. An
+/// incomplete last line is skipped. Throws StorageError naming the line.
 std::vector<ZerothOrderStep> read_zeroth_order(const std::filesystem::path& path);
 
 }  // namespace triaccel

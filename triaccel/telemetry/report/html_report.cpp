@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-/// What all runs share, under the title: model, data, device.
+/// Model, data, method and device, where all runs share them: the line below the title.
 std::string shared_facts(std::span<const ReportedRun> runs) {
   std::string line;
   const auto add = [&](std::string RunSummary::*field) {

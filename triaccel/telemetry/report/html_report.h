@@ -9,11 +9,11 @@
 
 namespace triaccel {
 
-/// A report of one run, or of several side by side, as one HTML file that loads nothing from
-/// elsewhere, follows the reader's light or dark setting and prints. Every text is escaped.
+/// A report of one run, or a comparison of several, as a self-contained HTML file with light, dark
+/// and print styles. All text is escaped.
 std::string html_report(std::span<const RunRecord> runs, std::string_view title);
 
-/// The same into a file, all or nothing. Throws StorageError naming the file.
+/// Writes the report to a file atomically. Throws StorageError naming the file.
 void write_html_report(const std::filesystem::path& path, std::span<const RunRecord> runs,
                        std::string_view title);
 

@@ -11,7 +11,7 @@ bool continues(std::string_view text, std::size_t i) {
   return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
 }
 
-/// Bytes of the UTF-8 character at `i`, 0 when there is none.
+/// Bytes of the UTF-8 character at `i`; 0 if invalid.
 std::size_t character_bytes(std::string_view text, std::size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
   if (lead < 0x80) return 1;
@@ -72,12 +72,6 @@ std::string shortened(std::string_view text, std::size_t most) {
     }
   }
   return std::string(text);
-}
-
-std::string html_list(const std::vector<std::string>& lines) {
-  std::string out = "<ul class=\"notices\">";
-  for (const std::string& line : lines) out += "<li>" + html_escaped(line) + "</li>";
-  return out + "</ul>";
 }
 
 }  // namespace triaccel

@@ -2,18 +2,14 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace triaccel {
 
-/// Text for HTML or SVG, between tags or inside a quoted attribute. Control characters and bytes
-/// that are not UTF-8 are replaced.
+/// Escapes text for HTML or SVG content and quoted attributes. Control characters and invalid UTF-8
+/// are replaced.
 std::string html_escaped(std::string_view text);
 
-/// The first `most` characters (not bytes), with an ellipsis when some were cut.
+/// The first `most` characters (not bytes), with an ellipsis if truncated.
 std::string shortened(std::string_view text, std::size_t most);
-
-/// Lines of text as the items of a list.
-std::string html_list(const std::vector<std::string>& lines);
 
 }  // namespace triaccel

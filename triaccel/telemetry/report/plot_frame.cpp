@@ -38,7 +38,7 @@ std::string PlotFrame::begin(std::string_view title, std::string_view x_label,
                              std::string_view unit) const {
   const PlotRange xs = x_ticks_.range();
   const PlotRange ys = y_ticks_.range();
-  // The script reads values back from coordinates through these.
+  // The script uses these to convert coordinates back to values.
   std::string out = open_svg(
       title, fmt::format(" data-x=\"{} {} {} {}\" data-y=\"{} {} {} {}\" data-xlabel=\"{}\" "
                          "data-unit=\"{}\"",
@@ -68,7 +68,7 @@ std::string svg_text(double x, double y, std::string_view classes, std::string_v
 std::string svg_without_data(std::string_view title) {
   return open_svg(title, "") +
          svg_text(PlotFrame::kWidth / 2, PlotFrame::kHeight / 2, "tick", "middle",
-                  "nothing measured yet") +
+                  "no measurements yet") +
          "</svg>";
 }
 

@@ -7,7 +7,7 @@
 
 namespace triaccel {
 
-/// Places values on a drawing of fixed size and draws what every plot has: grid, ticks and units.
+/// Maps values to a drawing of fixed size and draws grid, ticks and units.
 class PlotFrame {
  public:
   static constexpr double kWidth = 560;
@@ -16,7 +16,7 @@ class PlotFrame {
   static constexpr double kBottom = kHeight - 38;
   static constexpr double kLeft = 52;
 
-  /// `label_width`: room for text at the right of the plot.
+  /// `label_width`: space for text to the right of the plot.
   PlotFrame(PlotTicks x, PlotTicks y, double label_width);
 
   double right() const { return right_; }
@@ -32,11 +32,11 @@ class PlotFrame {
   double right_;
 };
 
-/// A text element at a place; `anchor` is start, middle or end.
+/// A text element; `anchor` is start, middle or end.
 std::string svg_text(double x, double y, std::string_view classes, std::string_view anchor,
                      std::string_view text);
 
-/// The drawing that stands where there is nothing to draw yet.
+/// Placeholder for a plot without data.
 std::string svg_without_data(std::string_view title);
 
 }  // namespace triaccel

@@ -8,10 +8,10 @@
 namespace triaccel {
 namespace {
 
-// Beyond this neither ticks nor coordinates can be computed without overflow.
+// Larger values would overflow in tick and coordinate computations.
 constexpr double kLargest = 1e100;
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
+/// The smallest 1, 2 or 5 times a power of ten that is >= `value`.
 double round_step(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -36,7 +36,7 @@ void PlotRange::include(double value) {
 
 PlotTicks round_ticks(PlotRange data, int most) {
   if (data.empty()) data = {0, 1};
-  // A constant series gets room around it; the width must also be visible in double precision.
+  // A constant series gets a margin; the width must be representable in double precision.
   const double smallest =
       std::max(std::max(std::abs(data.low), std::abs(data.high)) * 1e-9, 1e-100);
   if (data.high - data.low < smallest) {

@@ -22,7 +22,7 @@ std::string title_for(const ReportedRun& run, const std::string& title) {
   return run.label.empty() ? title : title + ": " + run.label;
 }
 
-/// The intervals that tell of as many layers as the last one, by rising epoch.
+/// The intervals with as many layers as the last one, in order of epochs.
 std::vector<const IntervalRecord*> with_layers(const ReportedRun& run) {
   std::vector<const IntervalRecord*> chosen;
   const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
@@ -39,7 +39,7 @@ std::vector<const IntervalRecord*> with_layers(const ReportedRun& run) {
   return chosen;
 }
 
-/// A plan holds over the interval that ends at its record.
+/// A plan applies to the interval that ends at its record.
 std::vector<double> interval_edges(const std::vector<const IntervalRecord*>& intervals) {
   std::vector<double> edges = {0};
   for (const IntervalRecord* interval : intervals) edges.push_back(interval->report.epoch);
@@ -96,7 +96,7 @@ std::string precision_map(const ReportedRun& run) {
   return figure(map.title, legend + "</p>" + svg_heat_map(map), /*wide=*/true);
 }
 
-/// A row a layer, shaded by the logarithm of values[layer][column].
+/// One row per layer, shaded by the logarithm of values[layer][column].
 std::string value_map(HeatMap map, const ReportedRun& run,
                       const std::vector<std::vector<double>>& values, const std::string& unknown) {
   std::vector<double> all;
@@ -111,7 +111,7 @@ std::string value_map(HeatMap map, const ReportedRun& run,
       complete = complete && row.shades.back() >= 0;
     }
     row.remark =
-        fmt::format("{:.3g} at first, {:.3g} at last", values[layer].front(), values[layer].back());
+        fmt::format("first {:.3g}, last {:.3g}", values[layer].front(), values[layer].back());
     map.rows.push_back(std::move(row));
   }
   return figure(map.title, shade_legend(shades, complete ? "" : unknown) + svg_heat_map(map));
@@ -128,13 +128,13 @@ std::string rates_map(const ReportedRun& run) {
       changed = changed || values[layer].back() != 1;
     }
   if (!changed) return "";
-  return value_map({.title = title_for(run, "Learning-rate factor of each layer"),
+  return value_map({.title = title_for(run, "Learning-rate scale of each layer"),
                     .x_label = "epoch",
                     .edges = interval_edges(intervals)},
                    run, values, "0");
 }
 
-/// What some intervals measured of each layer, over the run; `measure` gives none for the others.
+/// A per-layer quantity measured in some intervals; `measure` returns nothing for the others.
 template <typename Measure>
 std::string measured_map(const ReportedRun& run, const std::string& title,
                          const std::string& unknown, Measure measure) {
@@ -151,7 +151,7 @@ std::string measured_map(const ReportedRun& run, const std::string& title,
     map.edges.push_back(interval.report.epoch);
   }
   if (values.empty()) return "";
-  // What was found holds until it is measured again.
+  // A value holds until the next measurement.
   const double step = map.edges.size() > 1 ? map.edges.back() - map.edges[map.edges.size() - 2] : 0;
   map.edges.push_back(std::max(all.back().report.epoch, map.edges.back() + std::max(step, 1e-3)));
   return value_map(std::move(map), run, values, unknown);
@@ -177,7 +177,7 @@ std::string curvature_map(const ReportedRun& run) {
 }
 
 std::string noise_map(const ReportedRun& run) {
-  return measured_map(run, "Noise of codes over each layer's gradient, squared", "none",
+  return measured_map(run, "Compression noise relative to each layer's squared gradient", "none",
                       [](const StepReport& report) {
                         return report.code_noise ? report.code_noise->shares()
                                                  : std::vector<double>();

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "triaccel/base/byte_size.h"
-#include "triaccel/telemetry/records/epoch_scores.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
 #include "triaccel/telemetry/report/html_text.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_plot.h"
@@ -13,7 +13,7 @@
 namespace triaccel {
 namespace {
 
-/// "amp test", or just "test" when there is one run.
+/// "amp test", or just "test" for a single run.
 std::string label_of(const ReportedRun& run, std::string_view what) {
   if (run.label.empty() || what.empty()) return run.label + std::string(what);
   return run.label + " " + std::string(what);
@@ -40,7 +40,7 @@ std::string plain_plot(std::span<const ReportedRun> runs, const std::string& tit
   return figure(title, svg_line_plot(plot));
 }
 
-/// One series a split that was evaluated.
+/// One series per evaluated split.
 std::vector<PlotSeries> evaluations(const ReportedRun& run,
                                     const std::function<double(const EvaluationReport&)>& x) {
   std::vector<PlotSeries> all;
@@ -52,7 +52,7 @@ std::vector<PlotSeries> evaluations(const ReportedRun& run,
       found = all.insert(all.end(), {.label = label, .color = run.color, .markers = true});
     found->points.push_back({x(evaluation), 100 * evaluation.accuracy});
   }
-  // Alone, a run has colours to spare for its splits.
+  // With a single run, each split gets its own colour.
   if (run.label.empty())
     for (std::size_t i = 0; i < all.size(); ++i) all[i].color = i + 1;
   return all;
@@ -64,16 +64,15 @@ std::string accuracy_plot(std::span<const ReportedRun> runs) {
     plot.series.push_back(
         over_epochs(run, "train", [](const IntervalRecord& i) { return 100 * i.report.accuracy; }));
     plot.series.back().faint = true;
-    // Beside the results of several runs, the names of their faint training lines only crowd.
+    // With several runs, labels for the faint training lines would be clutter.
     plot.series.back().named = runs.size() == 1 || run.record.metrics.evaluations.empty();
     for (PlotSeries& series : evaluations(run, [](const EvaluationReport& e) { return e.epoch; }))
       plot.series.push_back(std::move(series));
   }
-  return figure(runs.size() == 1 ? "Accuracy" : "Accuracy (faint: while training)",
-                svg_line_plot(plot));
+  return figure(runs.size() == 1 ? "Accuracy" : "Accuracy (faint: training)", svg_line_plot(plot));
 }
 
-/// What a comparison of methods is about: how good after how long.
+/// Accuracy against training time, to compare methods.
 std::string accuracy_over_time_plot(std::span<const ReportedRun> runs) {
   LinePlot plot{
       .title = "Accuracy over training time", .x_label = "seconds of training", .unit = "%"};
@@ -91,7 +90,7 @@ std::string accuracy_over_time_plot(std::span<const ReportedRun> runs) {
   return figure(plot.title, svg_line_plot(plot));
 }
 
-/// The unit in which the largest value has one to four digits before the point.
+/// The unit in which the largest value has one to four integer digits.
 struct ByteUnit {
   const char* name;
   double bytes;
@@ -113,12 +112,10 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
     for (const IntervalRecord& interval : run.record.metrics.intervals)
       largest = std::max(largest, static_cast<double>(interval.report.memory.peak));
   const ByteUnit unit = unit_for(largest);
-  LinePlot plot{.title = "Peak memory against budget",
-                .x_label = "epoch",
-                .unit = unit.name,
-                .from_zero = true};
+  LinePlot plot{
+      .title = "Peak memory and budget", .x_label = "epoch", .unit = unit.name, .from_zero = true};
   for (const ReportedRun& run : runs) {
-    // What the allocator took from the device, which is what a budget on a GPU limits.
+    // Memory reserved by the allocator, which the budget limits on a GPU.
     if (runs.size() == 1 && any(run.record.metrics.intervals, [](const auto& i) {
           return i.report.memory.reserved > i.report.memory.peak;
         })) {
@@ -139,7 +136,7 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
                                /*below=*/plot.series.size() > 1});
     const double budget = static_cast<double>(budget_of(run));
     const auto same = [&](const PlotLevel& level) { return level.y == budget / unit.bytes; };
-    // A budget far above what was used would flatten everything else.
+    // A budget far above the peak would flatten the curves.
     constexpr double kFarAbove = 8;
     if (budget > 0 && budget <= kFarAbove * largest &&
         std::none_of(plot.levels.begin(), plot.levels.end(), same))
@@ -148,39 +145,39 @@ std::string memory_plot(std::span<const ReportedRun> runs) {
   return figure(plot.title, svg_line_plot(plot));
 }
 
-/// What is held between forward and backward, against what FP32 would hold; "" where nothing is
-/// coded.
+/// Activations stored for backward, compared with FP32; "" without compression.
 std::string saved_plot(std::span<const ReportedRun> runs) {
-  const auto codes = [](const IntervalRecord& i) { return i.report.saved.has_value(); };
+  const auto compressed = [](const IntervalRecord& i) { return i.report.saved.has_value(); };
   double largest = 0;
   for (const ReportedRun& run : runs)
     for (const IntervalRecord& interval : run.record.metrics.intervals)
-      if (codes(interval))
+      if (compressed(interval))
         largest = std::max(largest, static_cast<double>(interval.report.saved->fp32_bytes));
   if (largest == 0) return "";
   const ByteUnit unit = unit_for(largest);
-  LinePlot plot{.title = "Saved for backward, a pass",
+  LinePlot plot{.title = "Activations saved for backward, per pass",
                 .x_label = "epoch",
                 .unit = unit.name,
                 .from_zero = true};
   for (const ReportedRun& run : runs) {
-    if (!any(run.record.metrics.intervals, codes)) continue;
+    if (!any(run.record.metrics.intervals, compressed)) continue;
     const auto add = [&](std::string_view what, auto bytes) {
       plot.series.push_back(over_epochs(run, what, [&](const IntervalRecord& i) {
-        return codes(i) ? static_cast<double>(bytes(*i.report.saved)) / unit.bytes : std::nan("");
+        return compressed(i) ? static_cast<double>(bytes(*i.report.saved)) / unit.bytes
+                             : std::nan("");
       }));
     };
     add("in FP32", [](const SavedCounts& saved) { return saved.fp32_bytes; });
     plot.series.back().faint = true;
     plot.series.back().named = runs.size() == 1;
-    add("held", [](const SavedCounts& saved) { return saved.all_held_bytes(); });
+    add("stored", [](const SavedCounts& saved) { return saved.all_held_bytes(); });
     const auto last = std::find_if(run.record.metrics.intervals.rbegin(),
-                                   run.record.metrics.intervals.rend(), codes);
+                                   run.record.metrics.intervals.rend(), compressed);
     const SavedCounts& saved = *last->report.saved;
     if (runs.size() == 1 && saved.all_held_bytes() > 0)
       plot.callouts.push_back(
-          {fmt::format("{:.1f}x less", static_cast<double>(saved.fp32_bytes) /
-                                           static_cast<double>(saved.all_held_bytes())),
+          {fmt::format("{:.1f}x smaller", static_cast<double>(saved.fp32_bytes) /
+                                              static_cast<double>(saved.all_held_bytes())),
            {last->report.epoch, static_cast<double>(saved.all_held_bytes()) / unit.bytes},
            run.color,
            /*below=*/false});
@@ -190,13 +187,13 @@ std::string saved_plot(std::span<const ReportedRun> runs) {
 
 std::string batch_plot(std::span<const ReportedRun> runs) {
   LinePlot plot{
-      .title = "Batch size", .x_label = "epoch", .unit = "samples a step", .from_zero = true};
+      .title = "Batch size", .x_label = "epoch", .unit = "samples per step", .from_zero = true};
   bool parts = false;
   for (const ReportedRun& run : runs) {
     const std::vector<IntervalRecord>& all = run.record.metrics.intervals;
     if (any(all, [](const auto& i) { return i.micro_batch_size < i.batch_size; })) {
       parts = true;
-      plot.series.push_back(over_epochs(run, "in passes of", [](const IntervalRecord& i) {
+      plot.series.push_back(over_epochs(run, "micro-batch", [](const IntervalRecord& i) {
         return static_cast<double>(i.micro_batch_size);
       }));
       plot.series.back().faint = true;
@@ -205,11 +202,10 @@ std::string batch_plot(std::span<const ReportedRun> runs) {
     plot.series.push_back(over_epochs(
         run, "", [](const IntervalRecord& i) { return static_cast<double>(i.batch_size); }));
   }
-  return figure(parts ? "Batch size (faint: of one forward pass)" : "Batch size",
-                svg_line_plot(plot));
+  return figure(parts ? "Batch size (faint: micro-batch)" : "Batch size", svg_line_plot(plot));
 }
 
-/// A plot of something that most runs do not have: "" when none has it.
+/// A plot of an optional quantity: "" if no run has it.
 std::string optional_plot(std::span<const ReportedRun> runs, const std::string& title,
                           const std::function<double(const IntervalRecord&)>& value, double usual) {
   const bool present = std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
@@ -265,7 +261,7 @@ std::string plots_section(std::span<const ReportedRun> runs) {
   out += plain_plot(runs, "Learning rate", "", true,
                     [](const IntervalRecord& i) { return i.report.learning_rate; });
   out += optional_plot(
-      runs, "Learning-rate factor of the batch",
+      runs, "Learning-rate scale of the batch size",
       [](const IntervalRecord& i) { return static_cast<double>(i.learning_rate_scale); }, 1);
   out += optional_plot(
       runs, "Gradient norm", [](const IntervalRecord& i) { return i.report.gradient_norm; }, 0);

@@ -25,7 +25,7 @@ std::string purposes_figure(std::span<const ReportedRun> runs) {
     StackedBar bar{.label = run.label.empty() ? "at the peak" : run.label,
                    .total_text = byte_text(memory.peak),
                    .limit = static_cast<double>(memory.limit)};
-    // A budget far above what was used would leave no room for the parts.
+    // A budget far above the peak would leave no space for the parts.
     if (memory.limit > 8 * memory.peak) bar.limit = 0;
     if (memory.limit > 0) bar.total_text += " of " + byte_text(memory.limit);
     for (std::size_t i = 0; i < kMemoryPurposes; ++i) {
@@ -50,7 +50,7 @@ std::string purposes_figure(std::span<const ReportedRun> runs) {
 }  // namespace
 
 std::string precision_figure(const ReportedRun& run) {
-  AreaPlot plot{.title = "Precision of the layers", .x_label = "epoch"};
+  AreaPlot plot{.title = "Precision of layers", .x_label = "epoch"};
   plot.shares.resize(kPrecisions);
   for (std::size_t p = 0; p < kPrecisions; ++p)
     plot.labels.emplace_back(name_of(static_cast<Precision>(p)));

@@ -2,8 +2,7 @@
 
 namespace triaccel {
 
-// Colours: Okabe and Ito's set for colour-blind readers, darkened or lightened where a thin line
-// needs more contrast against its background.
+// Colours: Okabe and Ito's colour-blind-safe palette, adjusted for the contrast of thin lines.
 std::string_view report_style() {
   return R"css(
 :root{--page:#f6f7f9;--card:#fff;--text:#1b1f24;--quiet:#5d6672;--rule:#e3e6ea;--room:#eef0f3;
@@ -103,7 +102,7 @@ border-radius:7px;padding:6px 10px;font-size:12.5px;white-space:pre;box-shadow:0
 )css";
 }
 
-// Values under the pointer, read back from the drawing. Without it the page lacks only that.
+// Shows the values under the pointer; the page works without it.
 std::string_view report_script() {
   return R"js(
 'use strict';

@@ -57,7 +57,7 @@ std::string tile(std::string_view name, const std::string& value, const std::str
 std::string tiles(const RunSummary& run) {
   return "<section class=\"tiles\">" +
          tile("Accuracy", percent(run.accuracy), "best " + percent(run.best_accuracy)) +
-         tile("Loss", fixed(run.loss, 4), "on held-out samples") +
+         tile("Loss", fixed(run.loss, 4), "on the evaluation set") +
          tile("Training time", time_text(run.seconds),
               fmt::format("{:.3g} epochs, {} steps", run.epochs,
                           grouped(static_cast<double>(run.steps)))) +
@@ -66,12 +66,12 @@ std::string tiles(const RunSummary& run) {
          tile("Final batch", grouped(static_cast<double>(run.batch_final)),
               run.batch_largest > run.batch_final
                   ? fmt::format("at most {}", grouped(static_cast<double>(run.batch_largest)))
-                  : "samples a step") +
+                  : "samples per step") +
          (run.score > 0 ? tile("Score", fixed(run.score, 2), "accuracy % / (s × GB)") : "") +
          "</section>\n";
 }
 
-/// A column of the comparison: what it shows and, where one value is best, how to rank it.
+/// A column of the comparison and, where one value is best, its ranking.
 struct Column {
   const char* name;
   std::function<std::string(const RunSummary&)> text;
@@ -99,7 +99,7 @@ const std::vector<Column>& columns() {
   return all;
 }
 
-/// The highest rank, when the runs differ in it.
+/// The highest rank; NaN if all runs are equal.
 double best_rank(std::span<const ReportedRun> runs, const Column& column) {
   double best = std::nan("");
   if (!column.rank) return best;
@@ -142,15 +142,15 @@ std::string last_precisions(const ReportedRun& run) {
   return out.empty() ? "–" : out;
 }
 
-/// Of the last interval; empty where no blocks were predicted.
+/// Block prediction in the last interval; empty if unused.
 std::string prediction_text(const ReportedRun& run) {
   if (run.record.metrics.intervals.empty()) return "";
   const StepReport& report = run.record.metrics.intervals.back().report;
   if (!report.saved || report.predictions.blocks == 0) return "";
   const double hits = static_cast<double>(report.predictions.predicted) /
                       static_cast<double>(report.predictions.blocks);
-  std::string out = fmt::format("{:.1f} % of blocks, {} less a pass", 100 * hits,
-                                byte_text(report.saved->predicted_away_bytes));
+  std::string out = fmt::format("{:.1f} % of blocks, {} less per pass", 100 * hits,
+                                byte_text(report.saved->prediction_saved_bytes));
   if (std::isfinite(report.prediction_seconds) && report.prediction_seconds != 0)
     out += fmt::format(", {:.2f} ms {}", 1e3 * std::abs(report.prediction_seconds),
                        report.prediction_seconds > 0 ? "less" : "more");
@@ -170,28 +170,28 @@ std::string facts_table(const ReportedRun& run) {
       {"device", o.device},
       {"seed", fmt::format("{}", o.seed)},
       {"commit", o.commit},
-      {"precision at the end", last_precisions(run)},
+      {"final precision", last_precisions(run)},
       {"samples", fmt::format("{} in {} steps", count(o.samples), count(o.steps))},
       {"time per epoch", time_text(o.seconds_per_epoch)},
-      {"reserved at peak", byte_text(o.peak_reserved_bytes)},
+      {"peak reserved memory", byte_text(o.peak_reserved_bytes)},
       {"resident data set", byte_text(o.data_bytes)},
       {"skipped steps", count(o.skipped_steps)},
-      {"steps redone smaller", count(o.memory_retries)},
+      {"steps retried after out of memory", count(o.memory_retries)},
   };
   if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));
-  if (o.plan_changes > 0) rows.emplace_back("changes of plan", count(o.plan_changes));
+  if (o.plan_changes > 0) rows.emplace_back("plan changes", count(o.plan_changes));
   if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));
   if (const std::string predicted = prediction_text(run); !predicted.empty())
     rows.emplace_back("predicted blocks", predicted);
   if (o.graph_replays > 0)
-    rows.emplace_back("captured work",
-                      fmt::format("{} replays, {} captures: {:.2f} % found in the cache",
+    rows.emplace_back("CUDA graphs",
+                      fmt::format("{} replays, {} captures, {:.2f} % cache hits",
                                   count(o.graph_replays), count(o.graph_captures),
                                   100 * (1 - static_cast<double>(o.graph_captures) /
                                                  static_cast<double>(o.graph_replays))));
   if (o.control_seconds > 0)
-    rows.emplace_back("control",
-                      fmt::format("{}, {:.2f} % of the training time", time_text(o.control_seconds),
+    rows.emplace_back("control overhead",
+                      fmt::format("{}, {:.2f} % of training time", time_text(o.control_seconds),
                                   100 * o.control_seconds / o.seconds));
   std::string out = "<table class=\"facts\"><tbody>";
   for (const auto& [name, value] : rows)

@@ -11,18 +11,17 @@
 #include "triaccel/telemetry/report/plot_frame.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_heat_map.h"
-#include "triaccel/telemetry/tables/table_cells.h"
 
 namespace triaccel {
 namespace {
 
-// Measures of the picture, in pixels.
+// Dimensions in pixels.
 constexpr double kPictureWidth = 1140, kPictureTop = 22, kPictureRow = 13;
 constexpr double kNamesEnd = 372, kCodecEnd = 470, kBandsEnd = 690, kBarsEnd = 930;
 constexpr double kBandWidth = (kBandsEnd - kCodecEnd) / kFrequencyBands;
 constexpr std::size_t kMostNameCharacters = 62;
 
-/// Codecs by colour of series, in the order of the legend.
+/// Colour of each codec, in the order of the legend.
 struct CodecColor {
   std::string_view codec;
   std::string_view label;
@@ -40,10 +39,10 @@ int color_of(std::string_view codec) {
   if (codec == "levelled") codec = "groups";
   for (const CodecColor& known : kCodecColors)
     if (codec.starts_with(known.codec)) return known.color;
-  return 1;  // what other systems do
+  return 1;  // codecs registered by other programs
 }
 
-/// 0 to 7 for one bit to eight; -1 for none.
+/// 0 to 7 for one to eight bits; -1 for none.
 int shade_of(double bits) {
   return bits > 0 ? std::clamp(static_cast<int>(std::lround(bits)) - 1, 0, kHeatShades - 1) : -1;
 }
@@ -55,7 +54,7 @@ std::string name_of_row(const SavedRow& row) {
 }
 
 std::string ratio_text(double ratio) {
-  return ratio > 0 ? fmt::format("{:.1f}x", ratio) : std::string("nothing held");
+  return ratio > 0 ? fmt::format("{:.1f}x", ratio) : std::string("not stored");
 }
 
 std::string rectangle(double left, double top, double width, const std::string& classes) {
@@ -113,7 +112,7 @@ SavedTotals totals_of(std::span<const SavedRow> rows) {
 
 std::string totals_text(std::span<const SavedRow> rows) {
   const SavedTotals totals = totals_of(rows);
-  return fmt::format("{} tensors · {} in FP32 · {} held · {:.2f} times less", rows.size(),
+  return fmt::format("{} tensors · {} in FP32 · {} stored · {:.2f}x smaller", rows.size(),
                      byte_text(totals.fp32), byte_text(totals.held),
                      static_cast<double>(totals.fp32) /
                          static_cast<double>(std::max<std::int64_t>(1, totals.held)));
@@ -129,17 +128,20 @@ std::string svg_bit_picture(std::span<const SavedRow> rows, const std::string& t
   std::string out = fmt::format(
       "<svg class=\"heat\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", kPictureWidth,
       kPictureTop + kPictureRow * static_cast<double>(rows.size()) + 6, html_escaped(title));
-  out += svg_text(kNamesEnd - 8, 13, "tick", "end", "reader < maker, shape of a sample");
+  out += svg_text(kNamesEnd - 8, 13, "tick", "end", "consumer < producer, shape per sample");
   out += svg_text(kNamesEnd, 13, "tick", "start", "codec");
   out += svg_text(kCodecEnd, 13, "tick", "start", "lowest band");
   out += svg_text(kBandsEnd - 2, 13, "tick", "end", "highest");
-  out += svg_text(kBandsEnd + 8, 13, "tick", "start", "bytes held");
-  out += svg_text(kBarsEnd, 13, "tick", "start", "of FP32; share of the error");
+  out += svg_text(kBandsEnd + 8, 13, "tick", "start", "bytes stored");
+  out += svg_text(kBarsEnd, 13, "tick", "start", "ratio to FP32; error share");
   for (std::size_t i = 0; i < rows.size(); ++i)
     out += draw_tensor(rows[i], kPictureTop + kPictureRow * static_cast<double>(i), most_bytes);
   return out + "</svg>";
 }
 
+namespace {
+
+/// What the colours mean, and the picture.
 std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string& title) {
   std::string legend = "<p class=\"legend\"><span>1 bit</span><span class=\"ramp\">";
   for (int i = 0; i < kHeatShades; ++i) legend += fmt::format("<i class=\"h{}\"></i>", i);
@@ -152,20 +154,29 @@ std::string bit_picture_figure(std::span<const SavedRow> rows, const std::string
   return figure(title, legend + "</p>" + svg_bit_picture(rows, title), /*wide=*/true);
 }
 
+std::string table_of_rows(std::span<const SavedRow> rows) {
+  std::string out = "<div class=\"scroll\"><table class=\"runs\"><thead><tr>";
+  for (const char* name :
+       {"tensor", "class", "codec", "bits by band", "FP32", "stored", "ratio", "error %"})
+    out += fmt::format("<th>{}</th>", name);
+  out += "</tr></thead><tbody>";
+  for (const SavedRow& row : rows)
+    out += fmt::format(
+        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{:.2f}</td></tr>",
+        html_escaped(name_of_row(row)), row.kind, html_escaped(row.codec), fmt::join(row.bits, " "),
+        byte_text(row.fp32_bytes), byte_text(row.bytes),
+        row.ratio > 0 ? fmt::format("{:.2f}", row.ratio) : "-", 100 * row.error_share);
+  return out + "</tbody></table></div>";
+}
+
+}  // namespace
+
 std::string saved_page(std::span<const SavedRow> rows, const std::string& title) {
-  TableCells cells{
-      .header = {"tensor", "class", "codec", "bits by band", "FP32", "held", "ratio", "error %"}};
-  for (const SavedRow& row : rows) {
-    std::string bits;
-    for (const double value : row.bits) bits += fmt::format("{}{}", bits.empty() ? "" : " ", value);
-    cells.rows.push_back({name_of_row(row), row.kind, row.codec, bits, byte_text(row.fp32_bytes),
-                          byte_text(row.bytes), row.ratio > 0 ? number_cell(row.ratio, 2) : "-",
-                          number_cell(100 * row.error_share, 2)});
-  }
   const std::string body = "<section class=\"plots\">" +
-                           bit_picture_figure(rows, "Bits of every saved tensor") +
+                           bit_picture_figure(rows, "Bit widths of saved tensors") +
                            "</section>\n<section class=\"group\"><details><summary>As a table" +
-                           "</summary>" + html_table(cells) + "</details></section>\n";
+                           "</summary>" + table_of_rows(rows) + "</details></section>\n";
   return html_page(title, html_escaped(totals_text(rows)), body);
 }
 

@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::size_t kMostColumns = 240;
 constexpr double kShownShare = 1e-6;  // of the largest value
-constexpr double kSmallest = 1e-200;  // what is smaller cannot be told from zero
+constexpr double kSmallest = 1e-200;  // smaller values count as zero
 
 bool positive(double value) { return std::isfinite(value) && value > kSmallest; }
 
-/// Measures of a drawing; the scale of the page is one unit a pixel.
+/// Layout of the drawing, in pixels.
 struct HeatLayout {
   double width = 0;
   double left = 0;  // of the cells
   double right = 0;
   double row = 0;      // height
-  bool small = false;  // so many rows that their names need a smaller font
+  bool small = false;  // many rows: smaller font
   double bottom = 0;
   PlotRange range = {};  // of the columns; they fill the width
 
@@ -35,7 +35,7 @@ struct HeatLayout {
 
 std::size_t most_characters(const HeatMap& map) { return map.wide ? 30 : 24; }
 
-/// The end of a name tells layers apart: the front is cut where there is no room.
+/// Truncates the front of a long name: the end is what distinguishes layers.
 std::string cut_front(const std::string& name, std::size_t most) {
   if (name.size() <= most) return name;
   std::size_t begin = name.size() - most + 1;
@@ -57,7 +57,7 @@ HeatLayout layout_of(const HeatMap& map) {
   return layout;
 }
 
-/// Columns to draw: evenly picked when there are more than a picture can show.
+/// Columns to draw, evenly sampled if there are too many.
 std::vector<std::size_t> picked_columns(std::size_t count) {
   const std::size_t most = std::min(count, kMostColumns);
   std::vector<std::size_t> columns;
@@ -66,7 +66,7 @@ std::vector<std::size_t> picked_columns(std::size_t count) {
   return columns;
 }
 
-/// The cells of one row, neighbours of the same shade as one, a path a shade.
+/// The cells of one row: one path per shade, adjacent cells of the same shade merged.
 std::string draw_row(const HeatMap& map, const HeatRow& row,
                      const std::vector<std::size_t>& columns, double top,
                      const HeatLayout& layout) {

@@ -17,14 +17,14 @@ constexpr double kLabelHeight = 14;
 
 std::size_t color_of(std::size_t index) { return index % kPlotColors; }
 
-/// A name at the right end of a line.
+/// The label at the right end of a line.
 struct EndLabel {
   std::string text = {};
   std::string classes = {};
   double y = 0;
 };
 
-/// Moves labels apart until none covers another, keeping their order and the frame.
+/// Separates overlapping labels, keeping their order, inside the frame.
 void spread(std::vector<EndLabel>& labels) {
   std::sort(labels.begin(), labels.end(),
             [](const EndLabel& a, const EndLabel& b) { return a.y < b.y; });
@@ -91,9 +91,9 @@ std::string draw_callout(const PlotCallout& callout, const LinePlot& plot, const
   const double x = frame.x(callout.at.x);
   const double y = frame.y(callout.at.y);
   const double width = kCharacterWidth * static_cast<double>(callout.label.size());
-  // To the right of its point unless the frame ends there.
+  // Right of its point unless it would leave the frame.
   const bool to_left = x + width + 6 > frame.right();
-  // Above its point unless a level runs there.
+  // Above its point unless it would cover a level line.
   const bool below =
       callout.below || std::any_of(plot.levels.begin(), plot.levels.end(), [&](const auto& level) {
         const double gap = y - frame.y(level.y);

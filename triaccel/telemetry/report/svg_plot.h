@@ -12,56 +12,56 @@ inline constexpr std::size_t kMaxPlotPoints = 600;
 
 struct PlotSeries {
   std::string label = {};
-  std::vector<PlotPoint> points = {};  // by rising x; one that is not finite is a gap
+  std::vector<PlotPoint> points = {};  // sorted by x; a non-finite point is a gap
   std::size_t color = 0;
   bool faint = false;    // a series in the background of another of the same colour
-  bool markers = false;  // few points that each mean something
-  bool named = true;     // false: its label shows only under the pointer
+  bool markers = false;  // draws each point
+  bool named = true;     // false: label only in the tooltip
 };
 
-/// A level across the plot: a budget.
+/// A horizontal line, such as a budget.
 struct PlotLevel {
   std::string label = {};
   double y = 0;
 };
 
-/// One point that is pointed out.
+/// A labelled point.
 struct PlotCallout {
   std::string label = {};
   PlotPoint at = {};
   std::size_t color = 0;
-  bool below = false;  // its label; otherwise above, unless a level runs there
+  bool below = false;  // of the label; otherwise above, unless it would cover a level line
 };
 
 struct LinePlot {
-  std::string title = {};  // for readers that do not see the picture
+  std::string title = {};  // alternative text
   std::string x_label = {};
-  std::string unit = {};  // of y, behind the top tick: "MiB", "%"
+  std::string unit = {};  // of y: "MiB", "%"
   std::vector<PlotSeries> series = {};
   std::vector<PlotLevel> levels = {};
   std::vector<PlotCallout> callouts = {};
   bool from_zero = false;
 };
 
-/// Lines with their names at their right ends instead of a legend.
+/// Lines labelled at their right ends instead of in a legend.
 std::string svg_line_plot(const LinePlot& plot);
 
 struct AreaPlot {
   std::string title = {};
   std::string x_label = {};
-  std::vector<std::string> labels = {};  // of the layers, from the bottom up
+  std::vector<std::string> labels = {};  // of the areas, bottom to top
   std::vector<double> x = {};
-  std::vector<std::vector<double>> shares = {};  // [layer][x], each column adding up to 1
+  std::vector<std::vector<double>> shares = {};  // [area][x]; each column sums to 1
 };
 
-/// Shares of a whole over time, stacked to 100 %.
+/// Shares over time, stacked to 100 %.
 std::string svg_area_plot(const AreaPlot& plot);
 
 struct StackedBar {
   std::string label = {};
   std::vector<double> parts = {};  // index = colour
-  std::string total_text = {};     // behind the bar
-  double limit = 0;                // 0: none; otherwise marked across the bar
+  std::string total_text = {};     // after the bar
+  double limit = 0;                // marked on the bar; 0: none
 };
 
 /// Horizontal bars on one scale.

@@ -11,7 +11,7 @@
 namespace triaccel {
 namespace {
 
-/// Columns to draw: evenly picked when there are more than a picture can show.
+/// Columns to draw, evenly sampled if there are too many.
 std::vector<std::size_t> picked_columns(const AreaPlot& plot) {
   std::vector<std::size_t> columns;
   const std::size_t count = plot.x.size();
@@ -40,7 +40,7 @@ std::string svg_area_plot(const AreaPlot& plot) {
     for (std::size_t i = 0; i < columns.size(); ++i)
       above[i] += 100 * plot.shares[layer][columns[i]];
     if (above == below) continue;
-    // A plan holds from the step before: a staircase, from the start of the axis on.
+    // A plan applies since the previous record: a step function from the start of the axis.
     std::string path = fmt::format("M{:.1f} {:.1f}", PlotFrame::kLeft, frame.y(below[0]));
     double x = PlotFrame::kLeft;
     for (std::size_t i = 0; i < columns.size(); ++i) {

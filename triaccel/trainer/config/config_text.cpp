@@ -1,164 +1,117 @@
 #include "triaccel/trainer/config/config_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <type_traits>
-#include <variant>
 
-#include "triaccel/base/error.h"
-#include "triaccel/base/nearest_name.h"
 #include "triaccel/formats/hash.h"
-#include "triaccel/formats/toml_document.h"
-#include "triaccel/trainer/config/config_fields.h"
 
 namespace triaccel {
 namespace {
 
-template <typename T>
-constexpr std::string_view type_name() {
-  if constexpr (std::is_same_v<T, bool>) return "true or false";
-  if constexpr (std::is_same_v<T, std::int64_t>) return "a whole number";
-  if constexpr (std::is_same_v<T, double>) return "a number";
-  return "a text in quotes";
+bool is_called(const Option& option, std::string_view key) {
+  return key == option.key || (!option.former_key.empty() && key == option.former_key);
 }
 
-std::vector<std::string> keys_of(std::string_view table) {
-  RunConfig config;
-  std::vector<std::string> keys;
-  visit_config(config, [&](const ConfigField& field, auto&) {
-    if (field.table == table) keys.push_back(field.key);
-  });
-  return keys;
-}
-
-std::vector<std::string> table_names() {
-  RunConfig config;
+template <typename Name>
+std::vector<std::string> names_of_options(Name name) {
   std::vector<std::string> names;
-  visit_config(config, [&](const ConfigField& field, auto&) {
-    if (names.empty() || names.back() != field.table) names.push_back(field.table);
-  });
+  for (const Option& option : all_options())
+    if (std::string one = name(option); !one.empty()) names.push_back(std::move(one));
   return names;
 }
 
-/// Assigns a TOML value of the field's type; whole numbers also fit fields of type double.
-template <typename T>
-bool assign(T& into, const TomlValue& value) {
-  if (const T* same = std::get_if<T>(&value)) {
-    into = *same;
-    return true;
-  }
-  if constexpr (std::is_same_v<T, double>) {
-    if (const auto* whole = std::get_if<std::int64_t>(&value)) {
-      into = static_cast<double>(*whole);
-      return true;
-    }
-  }
-  return false;
-}
-
-template <typename T>
-bool parse_number(std::string_view written, T& into) {
-  const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), into);
-  return error == std::errc{} && end == written.data() + written.size();
-}
-
-bool parse_value(std::string_view written, bool& into) {
-  into = written == "true" || written == "on" || written == "1";
-  return into || written == "false" || written == "off" || written == "0";
-}
-bool parse_value(std::string_view written, std::int64_t& into) {
-  return parse_number(written, into);
-}
-bool parse_value(std::string_view written, double& into) { return parse_number(written, into); }
-bool parse_value(std::string_view written, std::string& into) {
-  into = written;
-  return true;
-}
-
-void apply_entry(RunConfig& config, const TomlEntry& entry, std::string_view file_name) {
-  const std::string place = text(file_name, ":", entry.line, ":", entry.column, ": ");
-  bool found = false;
-  visit_config(config, [&](const ConfigField& field, auto& value) {
-    if (entry.table != field.table || entry.key != field.key) return;
-    found = true;
-    using T = std::remove_reference_t<decltype(value)>;
-    if (!assign(value, entry.value))
-      throw UsageError(text(place, "'", entry.key, "' must be ", type_name<T>()));
+const Option& option_of(const TomlEntry& entry, std::string_view place) {
+  for (const Option& option : all_options())
+    if (entry.table == option.table && is_called(option, entry.key)) return option;
+  const auto keys = names_of_options([&](const Option& option) {
+    return std::string(option.table == entry.table ? option.key : "");
   });
-  if (found) return;
-  const std::vector<std::string> keys = keys_of(entry.table);
-  if (keys.empty())
+  if (keys.empty()) {
+    auto tables = names_of_options([](const Option& o) { return std::string(o.table); });
+    tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     throw UsageError(
-        text(place, "unknown table [", entry.table, "]", suggestion(entry.table, table_names())));
+        text(place, "unknown table [", entry.table, "]", suggestion(entry.table, tables)));
+  }
   throw UsageError(text(place, "unknown key '", entry.key, "' in [", entry.table, "]",
                         suggestion(entry.key, keys)));
 }
 
-std::vector<TomlEntry> entries_of(const RunConfig& config) {
-  std::vector<TomlEntry> entries;
-  visit_config(config, [&](const ConfigField& field, const auto& value) {
-    entries.push_back({.table = field.table, .key = field.key, .value = value});
-  });
-  return entries;
-}
-
 bool is_number(std::string_view written) {
   double number = 0;
-  return parse_number(written, number);
+  const char* const end = written.data() + written.size();
+  const auto [stop, error] = std::from_chars(written.data(), end, number);
+  return error == std::errc{} && stop == end;
 }
 
-bool is_number_field(const ConfigField& wanted) {
-  const RunConfig config;
-  bool number = false;
-  visit_config(config, [&](const ConfigField& field, const auto& value) {
-    if (std::string_view(field.flag) == wanted.flag)
-      number = !std::is_same_v<std::remove_cvref_t<decltype(value)>, std::string>;
-  });
-  return number;
+std::vector<TomlEntry> entries_of(const RunConfig& config) {
+  std::vector<TomlEntry> entries;
+  for (const Option& option : all_options())
+    entries.push_back({.table = std::string(option.table),
+                       .key = std::string(option.key),
+                       .value = option.get(config)});
+  return entries;
 }
 
 }  // namespace
 
-void apply_toml(RunConfig& config, std::string_view toml, std::string_view file_name) {
-  for (const TomlEntry& entry : parse_toml(toml, file_name)) apply_entry(config, entry, file_name);
+SetOptions apply_toml(RunConfig& config, std::string_view toml, std::string_view file_name) {
+  SetOptions set;
+  for (const TomlEntry& entry : parse_toml(toml, file_name)) {
+    const std::string place = text(file_name, ":", entry.line, ":", entry.column, ": ");
+    const Option& option = option_of(entry, place);
+    option.set(config, entry.value, text(place, "'", entry.key, "' "));
+    set.push_back(&option);
+  }
+  return set;
 }
 
-void set_field(RunConfig& config, std::string_view table, std::string_view key,
-               std::string_view written, std::string_view who) {
-  visit_config(config, [&](const ConfigField& field, auto& value) {
-    if (table != field.table || key != field.key) return;
-    using T = std::remove_reference_t<decltype(value)>;
-    require(parse_value(written, value), who, "'", written, "' is not ", type_name<T>());
-  });
-}
-
-void apply_override(RunConfig& config, std::string_view assignment) {
+const Option& apply_override(RunConfig& config, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  require(equals != std::string_view::npos && equals > 0, "override", "'", assignment,
-          "' is neither an option nor key=value");
+  require(equals != std::string_view::npos && equals > 0, assignment,
+          "is neither an option nor key=value");
   const std::string_view path = assignment.substr(0, equals);
-  const std::size_t dot = path.find('.');
-  std::vector<ConfigField> matches;
-  std::vector<std::string> known;
-  visit_config(config, [&](const ConfigField& field, auto&) {
-    const std::string full = text(field.table, ".", field.key);
-    known.push_back(dot == std::string_view::npos ? field.key : full);
-    if (path == known.back()) matches.push_back(field);
-  });
-  require(!matches.empty(), "override", "unknown key '", path, "'", suggestion(path, known));
   const std::string_view written = assignment.substr(equals + 1);
+  const std::size_t dot = path.find('.');
+  std::vector<const Option*> matches;
+  for (const Option& option : all_options()) {
+    const bool in_table = dot == std::string_view::npos || path.substr(0, dot) == option.table;
+    if (in_table && is_called(option, dot == std::string_view::npos ? path : path.substr(dot + 1)))
+      matches.push_back(&option);
+  }
+  if (matches.empty()) {
+    const std::string near = nearest_name(path, names_of_options([&](const Option& option) {
+                                            return dot == std::string_view::npos
+                                                       ? std::string(option.key)
+                                                       : text(option.table, ".", option.key);
+                                          }));
+    throw UsageError(
+        text("[", path, "] is not a key of the configuration",
+             near.empty() ? "; --print-config shows all" : text("; did you mean '", near, "'?")));
+  }
   // `batch=64` is the number, `batch=off` the switch of the same name.
-  std::erase_if(matches, [&](const ConfigField& field) {
-    return matches.size() > 1 && is_number_field(field) != is_number(written);
+  std::erase_if(matches, [&, several = matches.size() > 1](const Option* option) {
+    const bool takes_number =
+        option->kind == Option::Kind::Whole || option->kind == Option::Kind::Number;
+    return several && takes_number != is_number(written);
   });
-  require(matches.size() == 1, "override", "'", path, "' is in several tables; write table.", path);
-  set_field(config, matches[0].table, matches[0].key, written, path);
+  require(matches.size() == 1, path, "is in several tables; write table.", path);
+  matches[0]->set_written(config, written, text("[", path, "] "));
+  return *matches[0];
 }
 
 std::string to_toml(const RunConfig& config) { return to_toml(entries_of(config)); }
 
 std::uint64_t config_hash(const RunConfig& config) {
   std::vector<TomlEntry> entries = entries_of(config);
+  // Checkpoints of earlier versions know options by their former names.
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Option& option = all_options()[i];
+    const auto& [former, name] = option.renamed_value;
+    if (!option.former_key.empty()) entries[i].key = option.former_key;
+    if (!name.empty() && entries[i].value == TomlValue(std::string(name)))
+      entries[i].value = std::string(former);
+  }
   std::erase_if(entries, [](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget";

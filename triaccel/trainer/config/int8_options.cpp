@@ -74,11 +74,13 @@ Int8Options int8_options(const RunConfig& config, const int8::Network& network,
   options.step.bp_layers = static_cast<std::int32_t>(bp_layers);
   if (config.zeroth_order.clean_pass) options.step.backprop_pass = int8::BackpropPass::Clean;
   if (config.zeroth_order.freeze) options.step.head = int8::Head::Frozen;
-  if (config.int8.conventions == "paper") options.step = int8::paper_conventions(options.step);
+  if (config.int8.conventions == Int8Conventions::Paper)
+    options.step = int8::paper_conventions(options.step);
   options.step.micro_batch = static_cast<std::int32_t>(config.int8.micro_batch);
   options.step.kernel = int8_kernel_name(config.int8.kernel);
   options.step.threads = pool_threads();
-  const bool sign_only = config.zeroth_order.sign || config.int8.conventions == "paper";
+  const bool sign_only =
+      config.zeroth_order.sign || config.int8.conventions == Int8Conventions::Paper;
   options.recipe = int8::recipe_for(network, options.step.bp_layers, sign_only);
   int8::Recipe& recipe = options.recipe;
   recipe.rate_exponent = int8_schedule(config.int8.rate_exponent, recipe.rate_exponent,
@@ -97,7 +99,7 @@ DataOptions int8_data_options(const RunConfig& config) {
           .validation_samples = config.data.val_split,
           .image_size = config.data.image_size,
           .rotation = config.data.rotation,
-          .bad_data = parse_bad_data(config.data.bad_data, "--bad-data"),
+          .bad_data = BadData(config.data.bad_data),
           .seed = static_cast<std::uint64_t>(config.train.seed)};
 }
 

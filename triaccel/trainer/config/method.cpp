@@ -1,26 +1,26 @@
 #include "triaccel/trainer/config/method.h"
 
 #include "triaccel/base/error.h"
-#include "triaccel/base/nearest_name.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
 
 namespace triaccel {
 
-const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"fp32", "amp",       "triaccel",
-                                                 "zo",   "elasticzo", "elasticzo-int8"};
-  return names;
-}
-
-Method method_on(std::string_view name, c10::DeviceType device) {
-  if (name == "fp32") return {};
-  if (name == "triaccel") return {.per_layer = true, .layer_precision = Precision::Bf16};
-  if (name == "zo") return {.zeroth_order = true, .backprop = false};
-  if (name == "elasticzo") return {.zeroth_order = true};
-  require(name != "elasticzo-int8", "--method",
-          "'elasticzo-int8' trains built-in networks, by 'triaccel train' or start_run");
-  require(name == "amp", "--method", "unknown method '", name, "'",
-          suggestion(name, method_names()));
+Method method_on(Choice<TrainMethod> name, c10::DeviceType device) {
+  switch (name) {
+    case TrainMethod::Fp32:
+      return {};
+    case TrainMethod::Triaccel:
+      return {.per_layer = true, .layer_precision = Precision::Bf16};
+    case TrainMethod::Zo:
+      return {.zeroth_order = true, .backprop = false};
+    case TrainMethod::ElasticZo:
+      return {.zeroth_order = true};
+    case TrainMethod::ElasticZoInt8:
+      throw UsageError(
+          "[--method] 'elasticzo-int8' trains built-in networks, by 'triaccel train' or start_run");
+    case TrainMethod::Amp:
+      break;
+  }
   if (device == c10::kCUDA)
     return {.autocast = true,
             .autocast_type = at::kHalf,

@@ -12,7 +12,7 @@ namespace triaccel {
 /// one by default is five epochs, and never more than a sixth of the run.
 LearningRateSchedule schedule_of(const RunConfig& config, std::int64_t samples_per_epoch);
 
-/// The rate of layers trained by the loss alone, after so many epochs.
+/// The learning rate of zeroth-order layers after so many epochs.
 double zeroth_order_rate_at(const RunConfig& config, double epoch);
 
 }  // namespace triaccel

@@ -13,7 +13,6 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
-#include "triaccel/trainer/evaluate/evaluation_mode.h"
 
 namespace triaccel {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/cuda_memory.h"
@@ -16,10 +17,9 @@
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
-#include "triaccel/trainer/evaluate/evaluation_mode.h"
+#include "triaccel/trainer/evaluate/evaluator.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_compression.h"
-#include "triaccel/trainer/loop/zeroth_order_run.h"
 #include "triaccel/trainer/measure/elastic_fit.h"
 
 namespace triaccel {
@@ -88,9 +88,9 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
 }
 
 Precision first_precision(const RunConfig& config, const DeviceFormats& formats) {
-  const std::string& wanted = config.control.precision;
-  if (wanted == "off" || wanted == "fp32") return Precision::Fp32;
-  if (wanted == "fp16") return Precision::Fp16;
+  const LayerPrecision wanted = config.control.precision;
+  if (wanted == LayerPrecision::Off || wanted == LayerPrecision::Fp32) return Precision::Fp32;
+  if (wanted == LayerPrecision::Fp16) return Precision::Fp16;
   return formats.bf16 ? Precision::Bf16 : Precision::Fp16;
 }
 
@@ -101,8 +101,10 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
   std::optional<SavedStoreOptions> saved;
   if (config.activations.keep != "raw") saved = saved_store_options(config);
   return {
-      .optimizer = {.kind = train.optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW,
-                    .state = train.optimizer_state == "fp8" ? StateFormat::Fp8 : StateFormat::Fp32,
+      .optimizer = {.kind = train.optimizer == OptimizerName::Sgd ? OptimizerKind::Sgd
+                                                                  : OptimizerKind::AdamW,
+                    .state = train.optimizer_state == OptimizerStateName::Fp8 ? StateFormat::Fp8
+                                                                              : StateFormat::Fp32,
                     .momentum = train.momentum,
                     .weight_decay = train.weight_decay,
                     .seed = static_cast<std::uint64_t>(train.seed)},
@@ -114,7 +116,7 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
       .zeroth_order = zeroth_order,
       .saved = saved,
       .frozen_head = config.zeroth_order.freeze,
-      .graphs = config.device.graphs != "off"};
+      .graphs = config.device.graphs != GraphCapture::Off};
 }
 
 }  // namespace
@@ -122,7 +124,7 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
 RunDevice::RunDevice(const RunConfig& config)
     : device(prepare_device(config)),
       stream(device),
-      budget_bytes(parse_budget(config.device.budget, device_total_bytes(device), "--budget")),
+      budget_bytes(config.device.budget.bytes_on(device_total_bytes(device))),
       gauge(device) {
   gauge.set_limit(budget_bytes);
   gauge.reset_peak();
@@ -135,8 +137,10 @@ DeviceFormats formats_on(c10::Device device) {
 }
 
 bool wants_channels_last(const RunConfig& config, c10::Device device) {
-  if (config.model.memory_format != "auto") return config.model.memory_format == "channels-last";
-  if (config.train.method == "triaccel") return true;  // products and our own kernels want it
+  if (config.model.memory_format != MemoryLayout::Auto)
+    return config.model.memory_format == MemoryLayout::ChannelsLast;
+  if (config.train.method == TrainMethod::Triaccel)
+    return true;  // products and our own kernels want it
   // Noise is numbered row by row, and weights that lie otherwise take longer to move.
   if (trains_by_losses(config)) return false;
 #if defined(__x86_64__)
@@ -145,6 +149,19 @@ bool wants_channels_last(const RunConfig& config, c10::Device device) {
   (void)device;
   return false;
 #endif
+}
+
+ZerothOrderOptions zeroth_order_options(const RunConfig& config) {
+  const RunConfig::ZerothOrder& zeroth = config.zeroth_order;
+  return {.epsilon = zeroth.epsilon,
+          .directions = zeroth.directions,
+          .one_sided = zeroth.one_sided,
+          .sign = zeroth.sign,
+          .clip = zeroth.clip,
+          .momentum = zeroth.momentum,
+          .momentum_steps = zeroth.momentum_steps,
+          .clean_pass = zeroth.clean_pass,
+          .seed = static_cast<std::uint64_t>(config.train.seed)};
 }
 
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {
@@ -156,7 +173,7 @@ LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool chan
                     .rotation = config.data.rotation,
                     .context_length = config.data.context_length,
                     .channels_last = channels_last,
-                    .bad_data = parse_bad_data(config.data.bad_data, "--bad-data"),
+                    .bad_data = BadData(config.data.bad_data),
                     .seed = static_cast<std::uint64_t>(config.train.seed)},
                    on.device);
 }
@@ -174,7 +191,7 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
   if (shape.input_channels > 0) options.input_channels = shape.input_channels;
   if (shape.image_size > 0) options.image_size = shape.image_size;
   Network network = make_model(options);
-  if (config.model.init == "kaiming") initialise_without_norms(*network.module);
+  if (config.model.init == WeightInit::Kaiming) initialise_without_norms(*network.module);
   place(network, on, channels_last);
   if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
   return network;
@@ -222,7 +239,12 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   const std::int64_t layers = network.layers.size();
   const std::int64_t asked_for = config.zeroth_order.bp_layers;
   const std::int64_t bp_layers = asked_for < 0 ? std::min(layers, kBpLayers) : asked_for;
-  plan = first_plan(method, config.train.batch, config.train.accumulate, layers, bp_layers);
+  // A batch is never larger than an epoch.
+  const auto samples = static_cast<std::int64_t>(data.training_ids.size());
+  const std::int64_t batch = std::min(config.train.batch, samples);
+  const std::int64_t passes =
+      std::min(config.train.accumulate, divide_up(samples, std::max<std::int64_t>(1, batch)));
+  plan = first_plan(method, batch, passes, layers, bp_layers);
   if (method.zeroth_order && method.backprop && asked_for < 0 && on.budget_bytes > 0)
     fit_boundary(*this, config);
 }

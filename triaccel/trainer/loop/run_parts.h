@@ -74,6 +74,9 @@ struct RunParts {
   StepPlan plan;  // the first
 };
 
+/// What a configuration says about layers trained by a zeroth-order estimate.
+ZerothOrderOptions zeroth_order_options(const RunConfig& config);
+
 /// The data set a configuration names, on the device.
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last);
 

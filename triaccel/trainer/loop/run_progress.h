@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/policies/compression/activation_policy.h"
 #include "triaccel/policies/early_stopping.h"
+#include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel {
 
-/// How far a run is: the counters a checkpoint keeps beside the parts' own state.
+/// How far a run is: the counters a checkpoint keeps in addition to the engine's state.
 struct RunProgress final : Stateful {
   std::int64_t step = 0;
   std::int64_t samples = 0;
@@ -36,7 +44,7 @@ struct RunProgress final : Stateful {
     epoch_seconds = 0;
   }
 
-  /// After a return to an earlier state: what the run cost until then is not undone.
+  /// After a rollback: what the run cost until then is not undone.
   void keep_costs_of(const RunProgress& later) {
     memory_retries = std::max(memory_retries, later.memory_retries);
     peak_bytes = std::max(peak_bytes, later.peak_bytes);
@@ -45,40 +53,30 @@ struct RunProgress final : Stateful {
     rollbacks = std::max(rollbacks, later.rollbacks);
   }
 
-  std::vector<StateView> state() const override {
-    return {number_state<std::int64_t>("progress/counters",
-                                       {step, samples, skipped_steps, memory_retries, peak_bytes,
-                                        peak_reserved_bytes, largest_batch, plan_changes,
-                                        curvature_probes, rollbacks, std::int64_t{stopped_early},
-                                        early_stopping.evaluations_since_best, look_again_at}),
-            number_state<double>("progress/measures", {seconds, epoch_seconds, control_seconds,
-                                                       best_accuracy, early_stopping.best_loss}),
-            number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
-  }
-
-  void restore(const StateMap& saved) override {
-    const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 13);
-    const auto measures = numbers_from<double>(saved, "progress/measures", 5);
-    last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
-    step = counters[0];
-    samples = counters[1];
-    skipped_steps = counters[2];
-    memory_retries = counters[3];
-    peak_bytes = counters[4];
-    peak_reserved_bytes = counters[5];
-    largest_batch = counters[6];
-    plan_changes = counters[7];
-    curvature_probes = counters[8];
-    rollbacks = counters[9];
-    stopped_early = counters[10] != 0;
-    early_stopping.evaluations_since_best = counters[11];
-    look_again_at = counters[12];
-    seconds = measures[0];
-    epoch_seconds = measures[1];
-    control_seconds = measures[2];
-    best_accuracy = measures[3];
-    early_stopping.best_loss = measures[4];
-  }
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
 };
+
+/// What was measured since the last decision. A run may be saved, cut and resumed between two
+/// decisions; each sees the same interval as if it had not been.
+class PendingInterval final : public Stateful {
+ public:
+  void add(const StepReport& report);
+
+  /// The interval up to now as one report, and a new interval.
+  StepReport take() { return std::exchange(so_far_, {}); }
+
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
+
+ private:
+  StepReport so_far_;
+};
+
+/// What a run has come to. `last` is its last evaluation; without one accuracy and loss are not
+/// known. `activations`: null where autograd keeps them. The engine completes what it alone knows.
+RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunProgress& progress,
+                       const StepPlan& plan, const ActivationPolicy* activations,
+                       std::string status, const std::optional<EvaluationReport>& last);
 
 }  // namespace triaccel

@@ -1,22 +1,19 @@
 #include "triaccel/trainer/loop/training_loop.h"
 
-#include <torch/torch.h>
+#include <torch/version.h>
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
 #include <utility>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
-#include "triaccel/device/device_choice.h"
-#include "triaccel/device/out_of_memory.h"
+#include "triaccel/core/step_plan.h"
 #include "triaccel/policies/precision/precision_ladder.h"
+#include "triaccel/telemetry/records/efficiency_score.h"
+#include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/config/run_schedule.h"
-#include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_checkpoint.h"
-#include "triaccel/trainer/loop/run_summary.h"
-#include "triaccel/trainer/measure/diagnosis.h"
 
 namespace triaccel {
 namespace {
@@ -24,7 +21,7 @@ namespace {
 // A dynamic loss scale may need this many halvings from 2^24 down to 1; more means no scale helps.
 constexpr std::int64_t kMostSkipsInARow = 30;
 
-// On a CPU, where asking costs nothing, the first skip is looked into in the same step and so many
+// On a CPU, where asking costs nothing, the first skip is diagnosed in the same step and so many
 // in a row are answered at once. A GPU is read only now and then; but while it skips, and on either
 // while skips go on, after a few steps.
 constexpr std::int64_t kSkipsToAnswer = 3;
@@ -39,44 +36,37 @@ constexpr std::int64_t kMostTries = 3;
 /// Whether a layer computes in more bits than before.
 bool lifts_a_layer(const StepPlan& from, const StepPlan& to) {
   return !std::ranges::equal(to.layers, from.layers, [](const LayerPlan& a, const LayerPlan& b) {
-    return rung_of(a.compute) <= rung_of(b.compute);
+    return rank_of(a.compute) <= rank_of(b.compute);
   });
 }
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(const RunConfig& config, RunParts& parts, const TrainingHooks& hooks,
+TrainingLoop::TrainingLoop(const RunConfig& config, StepEngine& engine, const TrainingHooks& hooks,
                            CheckpointStore* store)
     : config_(config),
-      parts_(parts),
+      engine_(engine),
       hooks_(hooks),
       store_(store),
-      sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
-      order_(parts.on.device),
-      evaluator_(parts.network, parts.on.device, parts.runner->graphs()),
-      schedule_(schedule_of(config, sampler_.samples_per_epoch())),
-      control_(config, parts),
+      sampler_(engine.training_ids(), static_cast<std::uint64_t>(config.train.seed)),
+      total_samples_(schedule_of(config, sampler_.samples_per_epoch()).total_samples),
+      control_(engine.control_setup()),
       plan_(control_.first_plan()),
       watchdog_(config.run.watchdog_seconds, hooks.on_hang) {
   progress_.early_stopping.patience = config.train.patience;
 }
 
 RunInfo TrainingLoop::info() const {
-  RunInfo info{.run = config_.run.name,
-               .method = config_.train.method,
-               .model = parts_.network.name,
-               .data = config_.data.name,
-               .device = device_text(parts_.on.device),
-               .commit = std::string(build_commit()),
-               .seed = static_cast<std::uint64_t>(config_.train.seed),
-               .epochs = static_cast<double>(schedule_.total_samples) /
-                         static_cast<double>(sampler_.samples_per_epoch()),
-               .training_samples = sampler_.samples_per_epoch(),
-               .total_samples = schedule_.total_samples,
-               .budget_bytes = parts_.on.budget_bytes,
-               .first_step = progress_.step};
-  for (const LayerInfo& layer : parts_.network.layers.layers())
-    info.layer_names.push_back(layer.name);
+  RunInfo info = engine_.info();
+  info.run = config_.run.name;
+  info.method = config_.train.method;
+  info.data = config_.data.name;
+  info.commit = std::string(build_commit());
+  info.seed = static_cast<std::uint64_t>(config_.train.seed);
+  info.training_samples = sampler_.samples_per_epoch();
+  info.total_samples = total_samples_;
+  info.epochs = static_cast<double>(total_samples_) / static_cast<double>(info.training_samples);
+  info.first_step = progress_.step;
   return info;
 }
 
@@ -88,22 +78,22 @@ double TrainingLoop::epoch_now() const {
 /// that grows does not come to the end of the schedule before the run does.
 std::int64_t TrainingLoop::schedule_position() const {
   return config_.train.steps == 0 ? progress_.samples
-                                  : schedule_.total_samples * progress_.step / config_.train.steps;
+                                  : total_samples_ * progress_.step / config_.train.steps;
 }
 
 bool TrainingLoop::finished() const {
   if (progress_.stopped_early) return true;
   return config_.train.steps > 0 ? progress_.step >= config_.train.steps
-                                 : progress_.samples >= schedule_.total_samples;
+                                 : progress_.samples >= total_samples_;
 }
 
 RunSummary TrainingLoop::run() {
   for (Sink* sink : hooks_.sinks) sink->start(info());
-  for (const std::string& message : parts_.data.notices) note(message);
-  parts_.network.module->train();
-  look_at_saved(/*first=*/true);
+  note(engine_.take_notices());
+  engine_.start();
+  profile_activations(/*first=*/true);
   tell_plan();
-  parts_.on.gauge.reset_peak();
+  engine_.take_peak();  // of setting up
   seconds_before_ = progress_.seconds;
   session_.restart();
   interval_.restart();
@@ -112,17 +102,17 @@ RunSummary TrainingLoop::run() {
     const std::int64_t epoch = sampler_.epoch();
     one_step();
     const Due due = due_after_step(sampler_.epoch() != epoch);
-    if (!due.look && !due.decide && !due.save && !finished()) continue;
-    if (!look_at_interval(due)) continue;             // back at an earlier step
+    if (!due.report && !due.decide && !due.save && !finished()) continue;
+    if (!report_interval(due)) continue;              // rolled back
     if (due.decide && !decide_next_plan()) continue;  // likewise
     if (due.end_of_epoch) end_epoch();
     if (finished()) break;  // saved below, once evaluated
-    // Weights that are of no use must not take the place of those to go back to.
+    // Weights that are of no use must not replace those to restore.
     if (due.save && (due.stop || !weights_astray_)) save();
     if (due.stop) return summary("interrupted", {});
   }
   // Where samples are held out they alone choose; a run that stopped early has just seen them.
-  if (has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
+  if (engine_.has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
   const EvaluationReport last = evaluate_split(/*validation=*/false);
   save();
   return summary(progress_.stopped_early ? "stopped early" : "finished", last);
@@ -131,14 +121,13 @@ RunSummary TrainingLoop::run() {
 TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   const std::int64_t step = progress_.step;
   const std::int64_t every = config_.run.checkpoint_every;
-  const std::int64_t skips =
-      parts_.on.device.is_cpu() ? parts_.runner->gradient_control().consecutive_skips() : 0;
+  const std::int64_t skips = engine_.skips_so_far();
   const bool skipping = step == progress_.look_again_at || skips == kSkipsToAnswer;
   Due due{.end_of_epoch = end_of_epoch,
           .stop = hooks_.stop_requested && hooks_.stop_requested(),
           .save = every > 0 ? step % every == 0 : end_of_epoch,
           .probe = control_.probe_due(step),
-          .look = skips == 1};
+          .report = skips == 1};
   due.save |= due.stop;
   // Decisions come at the same steps wherever the run is saved or cut.
   due.decide = !finished() && (end_of_epoch || due.probe || skipping ||
@@ -150,40 +139,31 @@ void TrainingLoop::one_step() {
   if (auto replayed = control_.replayed_change(progress_.step, plan_)) change_plan(*replayed);
   // What is left of the epoch, or of a run that ends inside one.
   std::int64_t left = sampler_.samples_per_epoch() - sampler_.cursor();
-  if (config_.train.steps == 0) left = std::min(left, schedule_.total_samples - progress_.samples);
-  // A single last sample joins the step before it.
-  const std::int64_t wanted =
-      left == plan_.batch_size + 1 ? left : std::min(plan_.batch_size, left);
+  if (config_.train.steps == 0) left = std::min(left, total_samples_ - progress_.samples);
+  const std::int64_t wanted = engine_.samples_of_step(plan_, left);
+  const StepPosition at{
+      .step = progress_.step, .scheduled_samples = schedule_position(), .epoch = epoch_now()};
   for (std::int64_t failures = 1;; ++failures) {
-    learning_rate_ = learning_rate_at(schedule_, schedule_position(), wanted);
-    zeroth_order_rate_ = zeroth_order_rate_at(config_, epoch_now());
     try {
-      const at::Tensor ids =
-          catching_out_of_memory([&] { return order_.upcoming(sampler_, wanted); });
-      parts_.runner->run(plan_, *parts_.data.train, ids,
-                         {.augment = augments(config_),
-                          .epoch = sampler_.epoch(),
-                          .seed = static_cast<std::uint64_t>(config_.train.seed)},
-                         learning_rate_, zeroth_order_rate_);
-      sampler_.take(wanted);
-      interval_ids_.push_back(ids);
-      progress_.step += 1;
-      progress_.samples += wanted;
-      interval_steps_ += 1;
-      interval_samples_ += wanted;
-      return;
+      engine_.run(plan_, sampler_, wanted, at);
+      break;
     } catch (const OutOfMemory& error) {
       shrink_after(error, wanted, failures);
     }
   }
+  sampler_.take(wanted);
+  progress_.step += 1;
+  progress_.samples += wanted;
+  interval_steps_ += 1;
+  interval_samples_ += wanted;
 }
 
 void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
                                 std::int64_t failures) {
-  const auto smaller = control_.after_out_of_memory(plan_);
+  const auto smaller = control_.out_of_memory(plan_);
   if (!smaller && failures >= kMostTries)
     throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
-                           byte_text(parts_.on.budget_bytes), ": ", error.what(),
+                           byte_text(engine_.info().budget_bytes), ": ", error.what(),
                            "; raise --budget or choose a smaller model"));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
@@ -194,35 +174,34 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
 std::optional<CurvatureReport> TrainingLoop::probe_curvature() {
   const Stopwatch watch;
   watchdog_.enter("curvature probe");
-  std::optional<CurvatureReport> report = control_.probe(
-      [this] { return order_.upcoming(sampler_, control_.probe_batch()); }, progress_.step);
+  std::optional<CurvatureReport> report = engine_.probe_curvature(sampler_, progress_.step);
   start_new_peak();
   progress_.control_seconds += watch.seconds();
   return report;
 }
 
 StepReport TrainingLoop::interval_report() {
-  synchronize(parts_.on.device);  // waiting for steps to end is training, reading them is control
+  engine_.wait();  // waiting for steps to end is training, reading them is control
   const Stopwatch watch;
-  StepReport report = parts_.runner->collect();
+  StepReport report = engine_.collect();
   progress_.control_seconds += watch.seconds();
   report.step = progress_.step;
   report.samples = progress_.samples;
   report.epoch = epoch_now();
+  report.progress = static_cast<double>(schedule_position()) / static_cast<double>(total_samples_);
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
-  report.learning_rate = parts_.method.backprop ? learning_rate_ : zeroth_order_rate_;
-  if (RunCompression* compression = control_.compression()) compression->complete(report);
+  if (ActivationPolicy* activations = control_.activations()) activations->complete(report);
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
   return report;
 }
 
-bool TrainingLoop::look_at_interval(const Due& due) {
+bool TrainingLoop::report_interval(const Due& due) {
   StepReport report = interval_report();
   watchdog_.alive();
   start_new_peak();
-  if (due.decide) report.curvature = control_.probed();
+  if (due.decide) report.curvature = engine_.probed();
   // A probe of weights that just gave no finite gradient says nothing.
   if (due.probe && report.consecutive_skips == 0)
     if (auto found = probe_curvature()) report.curvature = std::move(found);
@@ -238,7 +217,6 @@ bool TrainingLoop::look_at_interval(const Due& due) {
   progress_.largest_batch = std::max(progress_.largest_batch, plan_.batch_size);
   for (Sink* sink : hooks_.sinks) sink->interval(report, plan_);
   const bool sound = is_sound(report, due.save || due.end_of_epoch || finished());
-  interval_ids_.clear();
   start_new_peak();
   if (sound) pending_.add(report);
   return sound;
@@ -255,46 +233,37 @@ bool TrainingLoop::decide_next_plan() {
     roll_back(text(report.consecutive_skips, " steps in a row were skipped", last_skips_));
     return false;
   }
-  if (RunCompression* compression = control_.compression())
-    compression->after(report, schedule_progress(), decision.plan, decision.events);
-  for (const std::string& event : decision.events) note(event);
-  if (GraphCache* graphs = parts_.runner->graphs(); graphs != nullptr && graphs->thrashes())
-    note("plans change faster than captured steps pay for themselves; see --dwell, --graphs off");
+  note(decision.events);
+  note(engine_.take_notices());
   change_plan(std::move(decision.plan));
-  look_at_saved(/*first=*/false);
+  profile_activations(/*first=*/false);
   progress_.control_seconds += watch.seconds();
   return true;
 }
 
-double TrainingLoop::schedule_progress() const {
-  return static_cast<double>(schedule_position()) / static_cast<double>(schedule_.total_samples);
-}
-
-void TrainingLoop::look_at_saved(bool first) {
-  RunCompression* const compression = control_.compression();
-  if (compression == nullptr || !(first || compression->look_due(progress_.step))) return;
-  const at::Tensor ids =
-      catching_out_of_memory([&] { return order_.upcoming(sampler_, RunCompression::kSamples); });
-  if (!first && ids.numel() < RunCompression::kSamples) return;  // at an epoch's end
-  StepPlan plan = plan_;
-  PolicyEvents events;
+void TrainingLoop::profile_activations(bool first) {
+  Decision decision{.plan = plan_, .profile = control_.profile_due(progress_.step, plan_, first)};
+  if (!decision.profile) return;
+  // At an epoch's end there are too few samples.
+  if (!first && std::ssize(sampler_.upcoming(kProfileSamples)) < kProfileSamples) return;
   try {
-    if (first && !plan.saved.empty())
-      compression->meet(ids, plan);
-    else
-      compression->look(ids, plan, events);
+    while (decision.profile) {
+      const ActivationProfile found = engine_.profile(*decision.profile, decision.plan, sampler_);
+      decision = control_.after_profile(found, std::move(decision));
+    }
   } catch (const OutOfMemory& error) {
     if (first) throw;
-    events.push_back(text("no look at saved tensors, their plans stay: ", error.what()));
+    decision.events.push_back(text(
+        "could not profile activations; keeping the current compression plan: ", error.what()));
   }
-  // What the look took counts for the run, but not for how a batch's memory grows.
-  parts_.on.gauge.release_cache();
+  // What the profile took counts for the run, but not for how a batch's memory grows.
+  engine_.release_cache();
   start_new_peak();
-  for (const std::string& event : events) note(event);
+  note(decision.events);
   if (first)
-    plan_ = std::move(plan);
+    plan_ = std::move(decision.plan);
   else
-    change_plan(std::move(plan));
+    change_plan(std::move(decision.plan));
 }
 
 void TrainingLoop::change_plan(StepPlan next) {
@@ -302,7 +271,7 @@ void TrainingLoop::change_plan(StepPlan next) {
   if (shape_hash(next) != shape_hash(plan_)) {
     ++progress_.plan_changes;
     // Blocks cached for other sizes would count as taken, and the next peak with them.
-    parts_.on.gauge.release_cache();
+    engine_.release_cache();
     start_new_peak();
   }
   plan_ = std::move(next);
@@ -313,24 +282,23 @@ void TrainingLoop::tell_plan() {
   for (Sink* sink : hooks_.sinks) sink->plan(progress_.step, plan_);
 }
 
-bool TrainingLoop::is_sound(const StepReport& report, bool look_at_weights) {
+bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
   if (report.skipped_steps == 0) {
     weights_astray_ = false;
-    if (!look_at_weights) return true;
+    if (!check_weights) return true;
     // The last update itself may have gone wrong; what is evaluated and saved must be numbers.
-    const std::vector<std::string> broken = nonfinite_tensors(parts_.network);
-    if (!broken.empty()) roll_back("'" + broken.front() + "' is not finite any more");
-    return broken.empty();
+    const Diagnosis found = engine_.diagnose(plan_, /*with_samples=*/false);
+    if (!found.tensors.empty()) roll_back("'" + found.tensors.front() + "' is not finite any more");
+    return found.tensors.empty();
   }
   const std::string layer =
       report.skipped_layer < 0
           ? ""
-          : text(" (layer '", parts_.network.layers[report.skipped_layer].name, "')");
-  // A dynamic loss scale overflows now and then by design, and only the weights are looked at.
-  const bool expected = parts_.method.loss_scaling && report.consecutive_skips < kMostSkipsInARow;
-  const Diagnosis found = diagnose(parts_.network, *parts_.data.train,
-                                   expected ? std::span<const at::Tensor>() : interval_ids_,
-                                   parts_.runner->forward_rules(), plan_.micro_batch_size);
+          : text(" (layer '",
+                 engine_.info().layer_names[static_cast<std::size_t>(report.skipped_layer)], "')");
+  // A dynamic loss scale overflows now and then by design, and only the weights are checked.
+  const bool expected = engine_.scales_loss() && report.consecutive_skips < kMostSkipsInARow;
+  const Diagnosis found = engine_.diagnose(plan_, /*with_samples=*/!expected);
   last_skips_ = text(layer, ": ", found.text());
   weights_astray_ = found.weights_astray();
   if (!expected || !found.tensors.empty())
@@ -355,82 +323,70 @@ void TrainingLoop::roll_back(const std::string& why) {
   if (store_ != nullptr && rollbacks_to_checkpoint_ < kMostRollbacks)
     checkpoint = store_->load_latest();
   if (!checkpoint)
-    throw NumericalFailure(text("[train] step ", progress_.step, ": ", why, " after ",
-                                rollbacks_to_checkpoint_,
-                                " return(s) to an earlier state; lower --lr",
-                                control_.compression() ? " or --activation-ratio" : ""));
+    throw NumericalFailure(
+        text("[train] step ", progress_.step, ": ", why,
+             rollbacks_to_checkpoint_ == 0 ? std::string()
+                                           : text(" after ", rollbacks_to_checkpoint_, " rollback",
+                                                  rollbacks_to_checkpoint_ == 1 ? "" : "s"),
+             "; lower --lr", control_.activations() != nullptr ? " or --activation-ratio" : ""));
   ++progress_.rollbacks;
   const RunProgress before = progress_;
   restore(*checkpoint);
   progress_.keep_costs_of(before);
   ++rollbacks_to_checkpoint_;
   tell_plan();
-  note(text("back to step ", progress_.step, ", the last checkpoint: ", why));
-  if (RunCompression* compression = control_.compression()) {
-    PolicyEvents events;
-    StepPlan careful = plan_;
-    compression->after_rollback(progress_.step, careful, events);
-    for (const std::string& event : events) note(event);
-    change_plan(std::move(careful));
-  }
+  note(text("rolled back to step ", progress_.step, ", the last checkpoint: ", why));
+  Decision careful = control_.after_rollback(progress_.step, plan_);
+  note(careful.events);
+  change_plan(std::move(careful.plan));
 }
 
 void TrainingLoop::end_epoch() {
   progress_.finish_epoch();
   if (finished()) return;  // the last evaluation follows anyway
-  const EvaluationReport report = evaluate_split(has_validation());
-  if (RunCompression* compression = control_.compression()) {
-    PolicyEvents events;
-    // The test set must not steer.
-    compression->after_epoch(has_validation() ? 100 * report.accuracy : kUnmeasured, events);
-    for (const std::string& event : events) note(event);
-  }
+  const bool validation = engine_.has_validation();
+  const EvaluationReport report = evaluate_split(validation);
+  // The test set must not steer.
+  note(control_.after_epoch(validation ? 100 * report.accuracy : kUnmeasured));
   progress_.stopped_early = progress_.early_stopping.should_stop_after(report.loss);
 }
 
 EvaluationReport TrainingLoop::evaluate_split(bool validation) {
   watchdog_.enter("evaluation");
   const Stopwatch watch;
-  parts_.runner->follow(plan_);  // decided, but no step has run by it yet
-  std::optional<ScopedAverage> averaged;
-  if (WeightAverage* average = parts_.runner->weight_average()) averaged.emplace(*average);
-  std::vector<std::int64_t> ids = parts_.data.validation_ids;
-  if (!validation) {
-    ids.resize(static_cast<std::size_t>(parts_.data.test->size()));
-    std::iota(ids.begin(), ids.end(), std::int64_t{0});
-  }
-  EvaluationReport report =
-      evaluator_.evaluate(validation ? *parts_.data.train : *parts_.data.test, ids,
-                          {.forward = parts_.runner->forward_rules(),
-                           .shape = shape_hash(plan_),
-                           .batch = plan_.micro_batch_size},
-                          [this] { watchdog_.alive(); });
+  EvaluationReport report = engine_.evaluate(validation, plan_, [this] { watchdog_.alive(); });
   report.step = progress_.step;
   report.epoch = epoch_now();
   report.split = validation ? "validation" : "test";
   start_new_peak();
   seconds_not_training_ += watch.seconds();
-  if (validation == has_validation())
+  if (validation == engine_.has_validation())
     progress_.best_accuracy = std::max(progress_.best_accuracy, report.accuracy);
   for (Sink* sink : hooks_.sinks) sink->evaluation(report);
   return report;
 }
 
 void TrainingLoop::start_new_peak() {
-  const MemoryReport memory = parts_.on.gauge.read();
+  const MemoryReport memory = engine_.take_peak();
   progress_.peak_bytes = std::max(progress_.peak_bytes, memory.peak);
   progress_.peak_reserved_bytes = std::max(progress_.peak_reserved_bytes, memory.reserved);
-  parts_.on.gauge.reset_peak();
 }
 
 void TrainingLoop::note(const std::string& message) {
   for (Sink* sink : hooks_.sinks) sink->notice(message);
 }
 
+void TrainingLoop::note(const std::vector<std::string>& messages) {
+  for (const std::string& message : messages) note(message);
+}
+
 RunSummary TrainingLoop::summary(std::string status,
                                  const std::optional<EvaluationReport>& last) const {
-  return run_summary(config_, parts_, progress_, control_.compression(), plan_, std::move(status),
-                     last);
+  RunSummary summary = run_summary(config_, info(), progress_, plan_, control_.activations(),
+                                   std::move(status), last);
+  engine_.complete(summary);
+  summary.score = efficiency_score(summary);
+  return summary;
 }
 
 void TrainingLoop::save() {
@@ -439,20 +395,38 @@ void TrainingLoop::save() {
   progress_.seconds = seconds_before_ + session_.seconds();
   const Stopwatch watch;
   start_new_peak();
-  // Staging bytes for the disk is no part of what the budget is for.
-  const BudgetLifted unlimited(parts_.on);
-  const SavedCheckpoint saved =
-      save_run(*store_, config_, {parts_, sampler_, progress_, control_, pending_, plan_});
+  std::vector<StateView> state = plan_state(plan_);
+  for (const Stateful* part :
+       std::initializer_list<const Stateful*>{&progress_, &sampler_, &control_, &pending_})
+    std::ranges::move(part->state(), std::back_inserter(state));
+  const SavedCheckpoint saved = engine_.save(*store_,
+                                             {.step = progress_.step,
+                                              .config_hash = config_hash(config_),
+                                              .commit = std::string(build_commit()),
+                                              .torch_version = TORCH_VERSION},
+                                             std::move(state));
   rollbacks_to_checkpoint_ = 0;
-  for (const std::string& message : saved.notices) note(message);
+  note(saved.notices);
   seconds_not_training_ += watch.seconds();
 }
 
 void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
-  restore_run(checkpoint, config_, {parts_, sampler_, progress_, control_, pending_, plan_});
+  if (checkpoint.info.config_hash != config_hash(config_))
+    throw StorageError(text("the checkpoint of step ", checkpoint.info.step,
+                            " was made under another configuration than this run's config.toml; "
+                            "was that file edited?"));
+  const StateMap& trainer = file_of(checkpoint, kTrainerFile);
+  // Checkpoints of integer runs before version 0.2 have no plan: theirs never changes.
+  const bool has_plan = holds_plan(trainer);
+  if (has_plan) plan_ = plan_from(trainer, std::ssize(plan_.layers));
+  engine_.restore(checkpoint, plan_);
+  progress_.restore(trainer);
+  sampler_.restore(trainer);
+  if (has_plan) {
+    control_.restore(trainer);
+    pending_.restore(trainer);
+  }
   interval_steps_ = interval_samples_ = interval_retries_ = 0;
-  interval_ids_.clear();
-  parts_.runner->follow(plan_);  // it may be evaluated before it trains
 }
 
 }  // namespace triaccel

@@ -7,7 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/trainer/evaluate/evaluation_mode.h"
+#include "triaccel/trainer/evaluate/evaluator.h"
 
 namespace triaccel {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
+#include "triaccel/trainer/loop/control_setup.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_control.h"
 
 namespace triaccel {
 namespace {

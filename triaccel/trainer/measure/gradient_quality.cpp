@@ -14,18 +14,18 @@
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/saved/saved_tensor_engine.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_compression.h"
 
 namespace triaccel {
 namespace {
 
 RunConfig judged_config(RunConfig config) {
-  require(config.train.method == "fp32", "gradient quality",
+  require(config.train.method == TrainMethod::Fp32, "gradient quality",
           "the exact gradient is FP32's; method '", config.train.method, "' has another");
-  config.activations.keep = "coded";  // so that the runner can look at what is saved
+  config.activations.keep = "compressed";  // so that the runner can look at what is saved
   config.data.val_split = 0;
-  config.device.graphs = "off";
+  config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));
 }
 

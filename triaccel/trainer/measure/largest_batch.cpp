@@ -8,7 +8,7 @@
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
@@ -22,11 +22,8 @@ void take_steps(const RunConfig& config, RunParts& parts) {
   Sampler sampler(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed));
   EpochOrder order(parts.on.device);
   parts.network.module->train();
-  if (parts.runner->saved() != nullptr) {
-    PolicyEvents events;
-    RunCompression(config, parts)
-        .look(order.upcoming(sampler, RunCompression::kSamples), parts.plan, events);
-  }
+  if (parts.runner->saved() != nullptr)
+    plan_activations(config, parts, order.upcoming(sampler, kProfileSamples));
   const at::Tensor ids = order.upcoming(sampler, parts.plan.batch_size);
   for (int i = 0; i < kSteps; ++i)
     parts.runner->run(parts.plan, *parts.data.train, ids,
@@ -61,7 +58,7 @@ std::int64_t samples_of(const RunConfig& config) {
 std::int64_t largest_batch(const RunConfig& config, std::int64_t budget_bytes) {
   require(budget_bytes > 0, "largest_batch", "the budget must be positive, got ", budget_bytes);
   RunConfig complete = resolved(config);
-  complete.device.budget = "none";  // of the steps alone, and set once the rest is there
+  complete.device.budget = {};  // of the steps alone, and set once the rest is there
   const std::int64_t most = std::min(kMostTimes * complete.train.batch, samples_of(complete));
   std::int64_t fitting = 0, failing = most + 1;
   for (std::int64_t next = std::min(complete.train.batch, most); next > fitting;

@@ -11,14 +11,14 @@
 #include "triaccel/policies/compression/saved_planner.h"
 #include "triaccel/policies/memory/held_bytes.h"
 #include "triaccel/saved/saved_measurement.h"
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 
 namespace triaccel {
 namespace {
 
 at::Tensor surveyed_ids(const RunParts& parts) {
   const std::span<const std::int64_t> all(parts.data.training_ids);
-  const auto few = std::min(all.size(), static_cast<std::size_t>(RunCompression::kSamples));
+  const auto few = std::min(all.size(), static_cast<std::size_t>(kProfileSamples));
   return ids_on_device(all.first(few), parts.on.device);
 }
 
@@ -52,9 +52,10 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   const RunConfig::Activations& wanted = settings.activations;
   if (wanted.keep == "raw") return std::vector<SavedPlan>(survey.tensors.size());
   if (wanted.keep == "lossless") return lossless_plans(survey.tensors);
-  if (const SavedCodec others = codec_of_others(wanted.keep); others != SavedCodec::Raw)
-    return uniform_plans(survey.tensors, {.codec = others}, settings.samples);
-  require(wanted.keep == "coded", "plans_of", "'", wanted.keep,
+  if (const SavedPlan registered = registered_plan(wanted.keep);
+      registered.codec != SavedCodec::Raw)
+    return uniform_plans(survey.tensors, registered, settings.samples);
+  require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
           "' is planned from gradients, while a run trains");
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,

@@ -33,8 +33,8 @@ struct SavedSettings {
 /// as that tells, where it pays.
 SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSettings& settings);
 
-/// A plan for each of the survey's tensors: raw, without loss, coded at a ratio, or as another
-/// system does.
+/// A plan for each of the survey's tensors: raw, without loss, coded at a ratio, or by a registered
+/// codec.
 std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& settings);
 
 /// What becomes of every tensor under the settings, for people.

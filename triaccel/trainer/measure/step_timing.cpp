@@ -15,7 +15,7 @@
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/step/graph_cache.h"
-#include "triaccel/trainer/loop/run_compression.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
@@ -83,11 +83,8 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
   EpochOrder order(parts.on.device);
   require_whole_batch(parts.plan.batch_size, sampler.samples_per_epoch());
   parts.network.module->train();
-  if (parts.runner->saved() != nullptr) {
-    PolicyEvents events;
-    RunCompression(config, parts)
-        .look(order.upcoming(sampler, RunCompression::kSamples), parts.plan, events);
-  }
+  if (parts.runner->saved() != nullptr)
+    plan_activations(config, parts, order.upcoming(sampler, kProfileSamples));
   const auto step = [&] {
     // Only whole batches are timed: the short one at the end of an epoch is passed over.
     if (sampler.samples_per_epoch() - sampler.cursor() < parts.plan.batch_size)
@@ -124,7 +121,7 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
   };
   std::optional<SideStreams> side;
   std::optional<GraphCache> graphs;
-  if (config.device.graphs != "off" && on.device.is_cuda() && can_capture()) {
+  if (config.device.graphs != GraphCapture::Off && on.device.is_cuda() && can_capture()) {
     side.emplace();
     graphs.emplace(GraphCacheOptions{}, *side);
   }

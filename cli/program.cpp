@@ -1,0 +1,118 @@
+#include "cli/program.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/failures.h"
+#include "cli/help_format.h"
+#include "triaccel/base/error.h"
+#include "triaccel/base/nearest_name.h"
+#include "triaccel/base/version.h"
+
+namespace triaccel::cli {
+namespace {
+
+/// The command that the words name: "bench step".
+CLI::App& command_of(CLI::App& program, const std::vector<std::string>& words) {
+  CLI::App* command = &program;
+  for (const std::string& word : words) {
+    std::vector<std::string> names;
+    CLI::App* next = nullptr;
+    for (CLI::App* known : command->get_subcommands([](CLI::App*) { return true; })) {
+      names.push_back(known->get_name());
+      if (names.back() == word) next = known;
+    }
+    if (next == nullptr)
+      throw UsageError(text("unknown command '", word, "'",
+                            word == "reproduce" ? "; the papers' tables are made by "
+                                                  "'python3 bench/papers/reproduce.py'"
+                                                : suggestion(word, names)));
+    command = next;
+  }
+  return *command;
+}
+
+std::string path_of(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return (parent == nullptr ? "" : path_of(*parent) + " ") + command.get_name();
+}
+
+int report_parse_error(const CLI::App& program, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  if (command->get_require_subcommand_min() > 0) {
+    fmt::print(stderr, "{}", command->help());
+  } else {
+    fmt::print(stderr, "triaccel: {}\nTry '{} --help'.\n", error.what(), path_of(*command));
+  }
+  return kUsage;
+}
+
+void add_help(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("help", "Show the help of a command");
+  auto words = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *words, "such as train, or bench step");
+  command->callback([&program, words] {
+    const CLI::App& wanted = command_of(program, *words);
+    fmt::print("{}", wanted.get_formatter()->make_help(&wanted, path_of(wanted),
+                                                       CLI::AppFormatMode::Normal));
+  });
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App program("Train PyTorch models in the memory you have, as fast as the device allows.",
+                   "triaccel");
+  program.formatter(std::make_shared<HelpFormat>());
+  program.set_help_flag("-h,--help", "show this help");
+  program.require_subcommand(1);
+  program.set_version_flag("-v,--version", text("triaccel ", version(), " (", build_commit(), ")"),
+                           "show the version");
+  program.footer(
+      "Examples:\n"
+      "  triaccel demo                                compare the methods on a small network\n"
+      "  triaccel train --model lenet5 --epochs 3     train on the built-in data set\n"
+      "  triaccel help train                          the options of a command\n\n"
+      "Exit codes: 0 ok, 1 internal, 2 usage, 3 data, 4 run locked, 5 storage, 6 out of memory at\n"
+      "the smallest batch, 7 numerical failure, 8 hang, 130/143 stopped by a signal.");
+  int exit_code = kOk;
+  add_train(program, exit_code);
+  add_resume(program, exit_code);
+  add_eval(program);
+  add_find_lr(program, exit_code);
+  add_demo(program, exit_code);
+  add_memory(program);
+  add_doctor(program, exit_code);
+  add_inspect(program);
+  add_bench(program);
+  add_ls(program);
+  add_version(program);
+  add_help(program);
+  try {
+    if (argc > 1 && argv[1][0] != '-') command_of(program, {argv[1]});
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report_parse_error(program, error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+int run_program(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is a failed write, not a death
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    return report_failure(error);
+  }
+}
+
+}  // namespace triaccel::cli

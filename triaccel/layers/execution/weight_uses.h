@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "triaccel/device/side_stream.h"
+
+namespace triaccel {
+
+/// What uses the weights of a network in a pass: their layers, how often, and anything else.
+class WeightUses {
+ public:
+  /// `scales` as GradientDelivery. A weight that something besides its layer reads gets a gradient
+  /// from autograd too, in FP32: what the layer left is widened before the two are added.
+  WeightUses(std::vector<at::Tensor> weights, at::Tensor scales);
+  ~WeightUses();
+  WeightUses(const WeightUses&) = delete;
+  WeightUses& operator=(const WeightUses&) = delete;
+
+  /// Around each step; `side` is where layers leave gradients, or null.
+  void begin_step(SideStreams* side);
+  void end_step();
+  void begin_pass();
+
+  /// A layer computes, with this bias.
+  void note(std::int64_t layer, const std::optional<at::Tensor>& bias);
+  bool is_repeated(std::int64_t layer) const { return uses_[static_cast<std::size_t>(layer)] > 1; }
+
+  /// Whether in the last pass every weight was used once, and by its own layer alone: it then gets
+  /// its gradient in one part.
+  bool each_once() const;
+
+ private:
+  std::vector<at::Tensor> weights_;
+  at::Tensor scales_;
+  std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
+  bool in_step_ = false;
+  SideStreams* side_ = nullptr;             // of the step under way
+  std::vector<int> uses_;                   // in this pass, by its layer
+  std::vector<bool> used_elsewhere_;        // it once got a gradient by other ways, too
+  std::unordered_set<const void*> biases_;  // in this pass
+  bool shares_bias_ = false;                // two layers of this pass have the same
+};
+
+/// Counters of batches, as norms keep them: those of a pass go up together.
+class BatchCounters {
+ public:
+  /// counter += 1, later; false: it is no such counter.
+  bool count_up(const at::Tensor& counter);
+  bool empty() const { return counters_.empty(); }
+  /// Somebody is about to read or to write `tensor`.
+  void touch(const at::Tensor& tensor);
+  void add_up();
+  void clear() { counters_.clear(); }
+
+ private:
+  std::vector<at::Tensor> counters_;
+};
+
+}  // namespace triaccel

@@ -1,0 +1,278 @@
+#include "triaccel/policies/compression/activation_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/policies/compression/codec_rules.h"
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kPendingState =
+    "saved.pending";                                // highest learning rate, whom the noise is for
+constexpr const char* kNoiseState = "saved.noise";  // as noise_numbers() has it
+constexpr const char* kPredictionState = "saved.predictions";
+
+constexpr int kMostCorrections = 8;  // of plans whose error is not what was predicted
+
+bool are_lossy(const std::vector<SavedPlan>& plans) {
+  return std::ranges::any_of(plans, [](const SavedPlan& plan) { return is_lossy(plan.codec); });
+}
+
+/// Of compression, of mini-batches, the error, and for every layer variance and square.
+std::vector<double> noise_numbers(const CompressionNoise& noise) {
+  std::vector<double> numbers = {noise.code_variance, noise.batch_variance, noise.error};
+  for (const LayerCompressionNoise& layer : noise.layers)
+    numbers.insert(numbers.end(), {layer.variance, layer.square});
+  return numbers;
+}
+
+CompressionNoise noise_from(const std::vector<double>& numbers) {
+  if (numbers.size() < 3 || numbers.size() % 2 == 0)
+    throw StorageError(text("the checkpoint's state '", kNoiseState, "' has another size"));
+  CompressionNoise noise{
+      .code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+  for (std::size_t i = 3; i < numbers.size(); i += 2)
+    noise.layers.push_back({numbers[i], numbers[i + 1]});
+  return noise;
+}
+
+bool is_finite(const CompressionNoise& noise) {
+  return std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
+}
+
+}  // namespace
+
+ActivationPolicy::ActivationPolicy(const ActivationOptions& options)
+    : options_(options), policy_(options.compression) {
+  if (options.predict_blocks && policy_.lossy()) prediction_.emplace();
+}
+
+bool ActivationPolicy::profile_due(std::int64_t step) const {
+  return policy_.lossy() &&
+         (policy_.outdated() || (step > 0 && step % options_.profile_every == 0));
+}
+
+ProfileRequest ActivationPolicy::start_profile(bool restored) {
+  // The noise is measured by the calendar: what it changes, and only that, brings another profile.
+  session_ = {
+      .restored = restored,
+      .asks_noise = options_.compression.loop.adapt && (plans_.empty() || !policy_.outdated())};
+  return {.kind = ProfileKind::Values, .error_gains = policy_.error_bound() > 0};
+}
+
+std::optional<ProfileRequest> ActivationPolicy::take(const ActivationProfile& found, StepPlan& plan,
+                                                     PolicyEvents& events) {
+  std::optional<ProfileRequest> next;
+  switch (found.kind) {
+    case ProfileKind::Values:
+      next = take_values(found, plan);
+      break;
+    case ProfileKind::BlockPrediction:
+      next = take_blocks(found, plan);
+      break;
+    case ProfileKind::Noise:
+      next = session_.trial ? end_trial(found, plan) : take_noise(found, plan);
+      break;
+    case ProfileKind::PredictionTime:
+      take_time(found.prediction_seconds);
+      break;
+  }
+  if (!next) std::ranges::move(std::exchange(session_.events, {}), std::back_inserter(events));
+  return next;
+}
+
+std::optional<ProfileRequest> ActivationPolicy::take_values(const ActivationProfile& found,
+                                                            StepPlan& plan) {
+  census_ = found.census;
+  tensors_ = found.tensors;
+  if (session_.restored) {
+    plans_.clear();
+    for (const SavedStatistics& tensor : tensors_)
+      if (plan.saved.size() == census_.entries.size())
+        plans_.push_back(plan.saved[static_cast<std::size_t>(tensor.entry)]);
+    return {};
+  }
+  put(plan, session_.events);
+  if (prediction_) session_.tested = prediction_->due(tensors_, plans_);
+  if (!session_.tested.empty())
+    return ProfileRequest{
+        .kind = ProfileKind::BlockPrediction, .tensors = session_.tested, .plans = plans_};
+  return take_blocks({}, plan);
+}
+
+/// Without tests, what was found before stays.
+std::optional<ProfileRequest> ActivationPolicy::take_blocks(const ActivationProfile& found,
+                                                            StepPlan& plan) {
+  if (prediction_) {
+    if (!found.blocks.empty()) prediction_->take(session_.tested, found.blocks, plans_);
+    put_predictions(plan, session_.events);
+  }
+  if (policy_.lossy() && (session_.asks_noise || policy_.error_bound() > 0)) return ask_noise();
+  return finish();
+}
+
+std::optional<ProfileRequest> ActivationPolicy::ask_noise() {
+  if (!are_lossy(plans_)) return finish();
+  return ProfileRequest{.kind = ProfileKind::Noise};
+}
+
+std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfile& found,
+                                                           StepPlan& plan) {
+  if (!found.failure.empty()) {
+    session_.events.push_back("compression noise was not measured: " + found.failure);
+    return finish();
+  }
+  noise_ = found.noise;
+  noise_unreported_ = noise_pending_ = true;
+  if (policy_.error_bound() == 0) return start_trial(plan);
+  if (session_.corrections == kMostCorrections) {
+    session_.events.push_back(text("compression adds ", noise_.error,
+                                   " of its square to the gradient; the bound ",
+                                   policy_.error_bound(), " is not met"));
+    return finish();
+  }
+  if (!policy_.correct(noise_.error, session_.corrections == 0)) return finish();
+  session_.events.clear();
+  put(plan, session_.events);
+  ++session_.corrections;
+  return ask_noise();
+}
+
+std::optional<ProfileRequest> ActivationPolicy::start_trial(StepPlan& plan) {
+  if (!is_finite(noise_)) return finish();
+  policy_.learn(noise_, tensors_, plans_);
+  session_.trial = Trial{policy_, prediction_, plans_, plan, {}};
+  policy_.calibrate();
+  put(plan, session_.trial->events);
+  if (plans_ == session_.trial->plans) return end_trial({}, plan);
+  return ProfileRequest{.kind = ProfileKind::Noise};
+}
+
+std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfile& found,
+                                                          StepPlan& plan) {
+  Trial trial = *std::exchange(session_.trial, {});
+  const bool measured = found.kind == ProfileKind::Noise && found.failure.empty();
+  if (!found.failure.empty())
+    session_.events.push_back("compression noise was not measured: " + found.failure);
+  if (measured && NoiseCalibration::pays(noise_, found.noise)) {
+    session_.events.push_back(
+        text("bit widths follow the noise of each layer: the gradient's error falls from ",
+             noise_.error, " to ", found.noise.error, " of its square"));
+    std::ranges::move(trial.events, std::back_inserter(session_.events));
+    noise_ = found.noise;
+  } else {
+    policy_ = std::move(trial.policy);
+    prediction_ = std::move(trial.prediction);
+    plans_ = std::move(trial.plans);
+    plan = std::move(trial.step);
+  }
+  return finish();
+}
+
+std::optional<ProfileRequest> ActivationPolicy::finish() {
+  if (!prediction_ || plans_ == timed_plans_) return {};
+  timed_plans_ = plans_;
+  return ProfileRequest{.kind = ProfileKind::PredictionTime, .plans = plans_};
+}
+
+void ActivationPolicy::take_time(double seconds) {
+  prediction_seconds_ = seconds;
+  if (std::isfinite(seconds) && seconds != 0)
+    session_.events.push_back(text("predicting blocks takes ", 1e3 * std::abs(seconds),
+                                   " ms per pass ", seconds < 0 ? "more" : "less",
+                                   " than encoding them without"));
+}
+
+void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
+  const std::int64_t samples = plan.micro_batch_size;
+  if (options_.fixed.codec != SavedCodec::Raw) {
+    plans_ = uniform_plans(tensors_, options_.fixed, samples);
+  } else {
+    const bool same_tensors = plans_.size() == tensors_.size();
+    for (SavedPlan& kept : plans_) kept.predicted = 0;  // decided behind the rest
+    SavedDecision decision = policy_.plan(
+        tensors_, samples,
+        same_tensors ? std::span<const SavedPlan>(plans_) : std::span<const SavedPlan>());
+    std::ranges::move(decision.events, std::back_inserter(events));
+    plans_ = std::move(decision.plans);
+  }
+  if (prediction_)
+    put_predictions(plan, events);
+  else
+    put_saved_plans(plan, census_, tensors_, plans_);
+}
+
+void ActivationPolicy::put_predictions(StepPlan& plan, PolicyEvents& events) {
+  prediction_->write(tensors_, plan.micro_batch_size, plans_, events);
+  put_saved_plans(plan, census_, tensors_, plans_);
+}
+
+void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
+  highest_rate_ = std::max(highest_rate_, report.learning_rate);
+  if (report.saved && report.saved->mismatches > 0)
+    events.push_back(text(report.saved->mismatches,
+                          " saved tensors are not those that were planned, and stay raw"));
+  if (!policy_.lossy()) return;
+  const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
+  policy_.tick({.step = report.step,
+                .code_noise = measured ? noise_.code_variance : kUnmeasured,
+                .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
+                .loss = report.loss,
+                .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
+                .progress = report.progress,
+                .rate_share = highest_rate_ > 0 ? report.learning_rate / highest_rate_ : 1},
+               events);
+  // Other orders, other plans: at once where values do not matter, else after a profile. What was
+  // measured before is not stored with a run, so a resumed one could not decide from it the same.
+  if (policy_.outdated() && policy_.orders().lossless) put(plan, events);
+}
+
+void ActivationPolicy::after_rollback(std::int64_t step, StepPlan& plan, PolicyEvents& events) {
+  if (!policy_.lossy()) return;
+  policy_.tick({.step = step, .nonfinite = true}, events);
+  if (policy_.outdated() && policy_.orders().lossless) put(plan, events);
+}
+
+void ActivationPolicy::after_epoch(double accuracy, PolicyEvents& events) {
+  if (policy_.lossy()) policy_.epoch({.accuracy = accuracy}, events);
+}
+
+void ActivationPolicy::complete(StepReport& report) {
+  report.prediction_seconds = prediction_seconds_;
+  if (std::exchange(noise_pending_, false)) report.code_noise = noise_;
+  predictions_ += report.predictions;
+  if (report.saved) prediction_saved_bytes_ = report.saved->prediction_saved_bytes;
+}
+
+std::vector<StateView> ActivationPolicy::state() const {
+  std::vector<StateView> all = policy_.state();
+  if (prediction_) std::ranges::move(prediction_->state(), std::back_inserter(all));
+  all.push_back(number_state<double>(
+      kPendingState, {highest_rate_, noise_unreported_ ? 1.0 : 0.0, noise_pending_ ? 1.0 : 0.0}));
+  all.push_back(number_state(kNoiseState, noise_numbers(noise_)));
+  all.push_back(number_state<std::int64_t>(
+      kPredictionState, {predictions_.blocks, predictions_.candidates, predictions_.predicted,
+                         predictions_.saved_bits, prediction_saved_bytes_}));
+  return all;
+}
+
+void ActivationPolicy::restore(const StateMap& saved) {
+  const auto pending = numbers_from<double>(saved, kPendingState, 3);
+  const CompressionNoise noise = noise_from(numbers_from<double>(saved, kNoiseState));
+  const auto predictions = numbers_from<std::int64_t>(saved, kPredictionState, 5);
+  policy_.restore(saved);
+  if (prediction_) prediction_->restore(saved);
+  highest_rate_ = pending[0];
+  noise_unreported_ = pending[1] != 0;
+  noise_pending_ = pending[2] != 0;
+  noise_ = noise;
+  predictions_ = {predictions[0], predictions[1], predictions[2], predictions[3]};
+  prediction_saved_bytes_ = predictions[4];
+}
+
+}  // namespace triaccel

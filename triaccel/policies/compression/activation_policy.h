@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triaccel/core/code_noise.h"
+#include "triaccel/core/saved_census.h"
+#include "triaccel/core/saved_statistics.h"
+#include "triaccel/core/state_view.h"
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/policies/compression/block_prediction.h"
+#include "triaccel/policies/compression/compression_policy.h"
+
+namespace triaccel {
+
+/// Samples that a profile of activations wants: a prime, since what divides a network's widths
+/// would be taken for the batch. It makes do with fewer where memory is short.
+inline constexpr std::int64_t kProfileSamples = 11;
+
+enum class ProfileKind {
+  Values,           // statistics of every tensor that a pass saves, on fresh samples
+  BlockPrediction,  // on the same samples: whether blocks of some tensors predict each other
+  Noise,            // on the same samples: what compression by the plan adds to the gradient
+  PredictionTime,   // what predicting blocks costs
+};
+
+/// What is to be measured next under a plan that may be tentative.
+struct ProfileRequest {
+  ProfileKind kind = ProfileKind::Values;
+  bool error_gains = false;               // Values: also what errors do to gradients of weights
+  std::vector<std::size_t> tensors = {};  // BlockPrediction: indices of those to test
+  std::vector<SavedPlan> plans = {};      // both about prediction: how each tensor is kept
+};
+
+/// What was measured.
+struct ActivationProfile {
+  ProfileKind kind = ProfileKind::Values;
+  SavedCensus census = {};                    // Values
+  std::vector<SavedStatistics> tensors = {};  // Values: index as tensors_of(census)
+  std::vector<BlockTest> blocks = {};         // BlockPrediction: of the tensors asked for
+  CompressionNoise noise = {};                // Noise
+  double prediction_seconds = 0;              // PredictionTime: saved per pass; negative: added
+  std::string failure = {};                   // why nothing was measured: memory is short
+};
+
+struct ActivationOptions {
+  CompressionOptions compression = {};
+  SavedPlan fixed = {};              // of every tensor; Raw: the policy chooses
+  bool predict_blocks = false;       // where it pays
+  std::int64_t profile_every = 500;  // steps
+};
+
+/// Activation compression in the control loop: reports and profiles in, plans out.
+///
+/// A profile is a conversation: start_profile() says what to measure first, take() what to measure
+/// next, until it asks for nothing more and the plan stands. The same reports and profiles give
+/// the same plans, also across state() and restore().
+class ActivationPolicy final : public Stateful {
+ public:
+  explicit ActivationPolicy(const ActivationOptions& options);
+
+  /// Whether activations are to be profiled again after this step.
+  bool profile_due(std::int64_t step) const;
+
+  /// `restored`: plans of an earlier session stand; only the tensors they are for are not known.
+  ProfileRequest start_profile(bool restored);
+
+  /// Plans by what was measured under `plan`; the next request, under the plan as it is then.
+  std::optional<ProfileRequest> take(const ActivationProfile& found, StepPlan& plan,
+                                     PolicyEvents& events);
+
+  /// After an interval: a plan without loss where a spike asks for one.
+  void apply(const StepReport& report, StepPlan& plan, PolicyEvents& events);
+
+  /// After an epoch, with its validation accuracy in per cent, or kUnmeasured.
+  void after_epoch(double accuracy, PolicyEvents& events);
+
+  /// After a rollback to this step: compression may have caused it.
+  void after_rollback(std::int64_t step, StepPlan& plan, PolicyEvents& events);
+
+  /// Adds to an interval's report what profiles have found since the last one, and counts what the
+  /// report says of predicted blocks.
+  void complete(StepReport& report);
+
+  /// The compression noise as last measured; without layers: never.
+  const CompressionNoise& noise() const { return noise_; }
+  /// Over the whole run, and what they save per pass, as last measured; negative seconds: the cost.
+  const PredictionCounts& predictions() const { return predictions_; }
+  std::int64_t prediction_saved_bytes() const { return prediction_saved_bytes_; }
+  double prediction_seconds() const { return prediction_seconds_; }
+
+  std::vector<StateView> state() const override;
+  void restore(const StateMap& saved) override;
+
+ private:
+  /// What a trial of plans by each layer's noise goes back to where it does not pay.
+  struct Trial {
+    CompressionPolicy policy;
+    std::optional<BlockPrediction> prediction;
+    std::vector<SavedPlan> plans;
+    StepPlan step;
+    PolicyEvents events;  // of the plans on trial
+  };
+  /// Of the profile under way.
+  struct Session {
+    bool restored = false;
+    bool asks_noise = false;
+    std::vector<std::size_t> tested = {};  // tensors, for prediction of their blocks
+    int corrections = 0;                   // of plans that broke their bound
+    PolicyEvents events = {};              // told once the plan stands
+    std::optional<Trial> trial = {};
+  };
+
+  std::optional<ProfileRequest> take_values(const ActivationProfile& found, StepPlan& plan);
+  std::optional<ProfileRequest> take_blocks(const ActivationProfile& found, StepPlan& plan);
+  std::optional<ProfileRequest> take_noise(const ActivationProfile& found, StepPlan& plan);
+  std::optional<ProfileRequest> start_trial(StepPlan& plan);
+  std::optional<ProfileRequest> end_trial(const ActivationProfile& found, StepPlan& plan);
+  std::optional<ProfileRequest> ask_noise();
+  std::optional<ProfileRequest> finish();
+  void take_time(double seconds);
+  void put(StepPlan& plan, PolicyEvents& events);
+  void put_predictions(StepPlan& plan, PolicyEvents& events);
+
+  ActivationOptions options_;
+  CompressionPolicy policy_;
+  std::optional<BlockPrediction> prediction_;
+  std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
+  double prediction_seconds_ = 0;
+  double highest_rate_ = 0;
+  CompressionNoise noise_;         // of the last profile that measured it
+  bool noise_unreported_ = false;  // no tick has seen it yet
+  bool noise_pending_ = false;     // nor any report
+  PredictionCounts predictions_;
+  std::int64_t prediction_saved_bytes_ = 0;
+  SavedCensus census_;
+  std::vector<SavedStatistics> tensors_;
+  std::vector<SavedPlan> plans_;  // by tensor
+  Session session_;
+};
+
+}  // namespace triaccel

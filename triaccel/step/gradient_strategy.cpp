@@ -1,0 +1,143 @@
+#include "triaccel/step/gradient_strategy.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/ops/loss_data/cross_entropy.h"
+
+namespace triaccel {
+namespace {
+
+/// Autograd keeps nothing for these weights until the scope ends.
+class [[nodiscard]] FrozenWeights {
+ public:
+  explicit FrozenWeights(const std::vector<at::Tensor>& weights) {
+    std::ranges::copy_if(weights, std::back_inserter(frozen_), &at::Tensor::requires_grad);
+    for (const at::Tensor& weight : frozen_) weight.set_requires_grad(false);
+  }
+  ~FrozenWeights() {
+    for (const at::Tensor& weight : frozen_) weight.set_requires_grad(true);
+  }
+  FrozenWeights(const FrozenWeights&) = delete;
+  FrozenWeights& operator=(const FrozenWeights&) = delete;
+
+ private:
+  std::vector<at::Tensor> frozen_;
+};
+
+}  // namespace
+
+bool BackpropGradients::follow(const std::vector<LayerPlan>& layers) {
+  for (const LayerPlan& layer : layers)
+    require(layer.gradient == GradientSource::Backprop, "StepRunner::run",
+            "the plan trains layers by zeroth-order estimates; set "
+            "StepRunnerOptions::zeroth_order");
+  return false;
+}
+
+GradientListener* BackpropGradients::begin_step(std::int64_t passes, Enqueued enqueued) {
+  updates_early_ = early_ && passes == 1 && enqueued != Enqueued::Eagerly;
+  if (!updates_early_) return nullptr;
+  early_->begin_step(enqueued == Enqueued::Rehearsed);
+  return early_.get();
+}
+
+void BackpropGradients::before_backward() {
+  if (updates_early_) early_->before_backward();
+}
+
+void BackpropGradients::update(const at::Tensor& learning_rates) {
+  if (updates_early_) return early_->end_backward();
+  gradients_.measure();
+  optimizer_.update(gradients_.update_inputs(learning_rates));
+}
+
+ZerothOrderGradients::ZerothOrderGradients(const ZerothOrderOptions& options, bool frozen,
+                                           const std::vector<ParameterRef>& parameters,
+                                           GradientControl& gradients, ElasticOptimizer& optimizer,
+                                           c10::Device device)
+    : zeroth_(options, parameters),
+      frozen_(frozen),
+      gradients_(gradients),
+      optimizer_(optimizer),
+      unscored_(make_running_score(device)) {}
+
+bool ZerothOrderGradients::follow(const std::vector<LayerPlan>& layers) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
+  zeroth_.follow(layers);
+  const bool moved = optimizer_.follow(layers);
+  if (zeroth_.must_take_steps())
+    std::ranges::move(zeroth_.take_steps(), std::back_inserter(steps_taken_));
+  return moved;
+}
+
+GradientListener* ZerothOrderGradients::begin_step(std::int64_t passes, Enqueued) {
+  if (estimates()) zeroth_.begin_step(passes);
+  return nullptr;
+}
+
+void ZerothOrderGradients::compute(StepSnapshot& snapshot, bool captured,
+                                   const RunPasses& run_passes) {
+  const FrozenWeights frozen(zeroth_.weights());
+  if (!estimates()) return run_passes({});
+  evaluate(snapshot, captured, run_passes);
+  if (!captured && !draws_) draws_ = snapshot.drew();
+}
+
+void ZerothOrderGradients::evaluate(StepSnapshot& snapshot, bool captured,
+                                    const RunPasses& run_passes) {
+  const bool backprop = !zeroth_.alone();
+  const bool clean_pass = backprop && zeroth_.wants_clean_pass();
+  const auto as_before = [&] {
+    snapshot.put_back_buffers();
+    if (!captured) snapshot.put_back_generators();
+  };
+  const std::int64_t evaluations = zeroth_.evaluations();
+  for (std::int64_t evaluation = 0; evaluation < evaluations; ++evaluation) {
+    if (evaluation > 0) as_before();
+    zeroth_.go_to(evaluation);
+    const bool last = evaluation + 1 == evaluations && !clean_pass;
+    run_passes({.backward = last && backprop,
+                .score = last ? at::Tensor() : unscored_,
+                .losses = [&](std::int64_t pass, std::int64_t rows, std::int64_t classes) {
+                  return zeroth_.losses(evaluation, pass, rows, classes);
+                }});
+  }
+  if (!clean_pass) return;
+  as_before();
+  zeroth_.go_back();
+  run_passes({});
+}
+
+void ZerothOrderGradients::update(const at::Tensor& learning_rates) {
+  if (!estimates()) {
+    gradients_.measure();
+    return optimizer_.update(gradients_.update_inputs(learning_rates));
+  }
+  gradients_.start_gathering();
+  gradients_.gather();
+  zeroth_.estimate(gradients_.update_inputs(learning_rates, UpdateGate::Layer).moments);
+  gradients_.decide();
+  optimizer_.update(gradients_.update_inputs(learning_rates));
+  zeroth_.update(learning_rates, gradients_.step_control());
+}
+
+void ZerothOrderGradients::abandon_step(bool captured) {
+  if (estimates()) zeroth_.abandon_step(/*moved=*/!captured);
+}
+
+void ZerothOrderGradients::end_step(double zeroth_order_rate) {
+  if (estimates()) zeroth_.note_step(zeroth_order_rate);
+}
+
+void ZerothOrderGradients::report(StepReport& report) {
+  std::ranges::move(zeroth_.take_steps(), std::back_inserter(steps_taken_));
+  report.zeroth_order = std::exchange(steps_taken_, {});
+}
+
+}  // namespace triaccel

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "triaccel/telemetry/records/json_fields.h"
+#include "triaccel/telemetry/records/metrics_record.h"
+#include "triaccel/telemetry/sink.h"
+
+namespace triaccel {
+
+/// An interval as a line of metrics.jsonl. Per layer: "layers" holds [count, sum, sum of squares,
+/// absolute maximum, nonfinite, fp16 zeros, fp16 subnormals, fp16 scale] of the gradients, and
+/// "curvature" [[eigenvalues], gradient noise, gradient signal].
+nlohmann::ordered_json interval_json(const IntervalRecord& record);
+
+/// Reads it back; fields missing in files of older versions keep their defaults.
+IntervalRecord interval_from(const JsonFields& fields);
+
+/// Calls `field(key, member)` for every field of a summary: the list shared by writing and reading.
+template <typename Summary, typename Field>
+void for_each_summary_field(Summary& summary, Field&& field) {
+  field("status", summary.status);
+  field("method", summary.method);
+  field("model", summary.model);
+  field("stem", summary.stem);
+  field("data", summary.data);
+  field("seed", summary.seed);
+  field("accuracy", summary.accuracy);
+  field("loss", summary.loss);
+  field("best_accuracy", summary.best_accuracy);
+  field("epochs", summary.epochs);
+  field("seconds", summary.seconds);
+  field("seconds_per_epoch", summary.seconds_per_epoch);
+  field("score", summary.score);
+  field("samples", summary.samples);
+  field("steps", summary.steps);
+  field("peak_bytes", summary.peak_bytes);
+  field("peak_reserved_bytes", summary.peak_reserved_bytes);
+  field("data_bytes", summary.data_bytes);
+  field("predicted_bytes", summary.predicted_bytes);
+  field("budget_bytes", summary.budget_bytes);
+  field("batch_final", summary.batch_final);
+  field("batch_largest", summary.batch_largest);
+  field("skipped_steps", summary.skipped_steps);
+  field("memory_retries", summary.memory_retries);
+  field("rollbacks", summary.rollbacks);
+  field("plan_changes", summary.plan_changes);
+  field("curvature_probes", summary.curvature_probes);
+  field("graph_replays", summary.graph_replays);
+  field("graph_captures", summary.graph_captures);
+  field("control_seconds", summary.control_seconds);
+  field("code_noise", summary.code_noise);
+  field("code_noise_by_layer", summary.code_noise_by_layer);
+  field("prediction_blocks", summary.predictions.blocks);
+  field("prediction_candidates", summary.predictions.candidates);
+  field("prediction_hits", summary.predictions.predicted);
+  field("prediction_saved_bits", summary.predictions.saved_bits);
+  field("prediction_saved_bytes", summary.prediction_saved_bytes);
+  field("prediction_saved_seconds", summary.prediction_seconds);
+  field("layers_fp32", summary.layers_fp32);
+  field("layers_bf16", summary.layers_bf16);
+  field("layers_fp16", summary.layers_fp16);
+  field("parameters", summary.parameters);
+  field("device", summary.device);
+  field("commit", summary.commit);
+}
+
+inline void write_summary_fields(nlohmann::ordered_json& json, const RunSummary& summary) {
+  for_each_summary_field(summary, [&](const char* key, const auto& value) { json[key] = value; });
+}
+
+inline RunSummary read_summary_fields(const JsonFields& fields) {
+  RunSummary summary;
+  for_each_summary_field(summary, [&](const char* key, auto& value) { fields.read(key, value); });
+  return summary;
+}
+
+}  // namespace triaccel

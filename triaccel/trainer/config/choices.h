@@ -1,0 +1,104 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "triaccel/formats/bad_data.h"
+#include "triaccel/policies/policy_options.h"
+#include "triaccel/trainer/config/choice.h"
+
+namespace triaccel {
+
+/// fp32: everything in FP32, TF32 off. amp: libtorch's autocast. triaccel: the control loop.
+/// zo: zeroth-order estimates for every layer. elasticzo: backpropagation for the last ones.
+/// elasticzo-int8: the same in integers.
+enum class TrainMethod { Fp32, Amp, Triaccel, Zo, ElasticZo, ElasticZoInt8 };
+enum class OptimizerName { Sgd, AdamW };
+enum class OptimizerStateName { Fp32, Fp8 };
+enum class LayerPrecision { Auto, Off, Fp32, Bf16, Fp16 };
+enum class CurvatureSource { FisherGram, Hessian, Off };
+enum class CurvatureBlock { Weight, Layer };
+enum class BatchGrowth { Schedule, Free };
+enum class BatchRate { Auto, None, Linear, Sqrt, AdaScale };
+enum class Int8Conventions { Sample, Paper };
+enum class BlockPredictionMode { Off, Auto };
+enum class ActivationRounding { Dither, Stochastic, Nearest };
+enum class Stem { ImageNet, Cifar };
+enum class WeightInit { Auto, Torch, Kaiming };
+enum class MemoryLayout { Auto, Contiguous, ChannelsLast };
+enum class DeviceName { Auto, Cpu, Cuda };
+enum class GraphCapture { Auto, Off };
+
+using Names2 = std::array<std::string_view, 2>;
+using Names3 = std::array<std::string_view, 3>;
+using Names5 = std::array<std::string_view, 5>;
+
+template <>
+inline constexpr std::array<std::string_view, 6> kChoiceNames<TrainMethod> = {
+    "fp32", "amp", "triaccel", "zo", "elasticzo", "elasticzo-int8"};
+template <>
+inline constexpr Names2 kChoiceNames<OptimizerName> = {"sgd", "adamw"};
+template <>
+inline constexpr Names2 kChoiceNames<OptimizerStateName> = {"fp32", "fp8"};
+template <>
+inline constexpr Names2 kChoiceNames<PolicySet> = {"paper", "robust"};
+template <>
+inline constexpr Names5 kChoiceNames<LayerPrecision> = {"auto", "off", "fp32", "bf16", "fp16"};
+template <>
+inline constexpr Names3 kChoiceNames<CurvatureSource> = {"fisher_gram", "hessian", "off"};
+template <>
+inline constexpr Names3 kChoiceNames<BatchMode> = {"off", "elastic", "micro"};
+template <>
+inline constexpr Names2 kChoiceNames<CurvatureBlock> = {"weight", "layer"};
+template <>
+inline constexpr Names2 kChoiceNames<BatchGrowth> = {"schedule", "free"};
+template <>
+inline constexpr Names5 kChoiceNames<BatchRate> = {"auto", "none", "linear", "sqrt", "adascale"};
+template <>
+inline constexpr Names2 kChoiceNames<Int8Conventions> = {"sample", "paper"};
+template <>
+inline constexpr Names2 kChoiceNames<BlockPredictionMode> = {"off", "auto"};
+template <>
+inline constexpr Names3 kChoiceNames<ActivationRounding> = {"dither", "stochastic", "nearest"};
+template <>
+inline constexpr Names2 kChoiceNames<Stem> = {"imagenet", "cifar"};
+template <>
+inline constexpr Names3 kChoiceNames<WeightInit> = {"auto", "torch", "kaiming"};
+template <>
+inline constexpr Names3 kChoiceNames<MemoryLayout> = {"auto", "contiguous", "channels-last"};
+template <>
+inline constexpr Names3 kChoiceNames<BadData> = {"fail", "skip", "report"};
+template <>
+inline constexpr Names3 kChoiceNames<DeviceName> = {"auto", "cpu", "cuda"};
+template <>
+inline constexpr Names2 kChoiceNames<GraphCapture> = {"auto", "off"};
+
+/// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
+/// or the name of a codec to compare with. Earlier versions called "compressed" "coded".
+class ActivationMode {
+ public:
+  ActivationMode(std::string_view name) : name_(name == kFormerName ? "compressed" : name) {}
+  ActivationMode(const std::string& name) : ActivationMode(std::string_view(name)) {}
+  ActivationMode(const char* name) : ActivationMode(std::string_view(name)) {}
+
+  static constexpr std::string_view kFormerName = "coded";
+
+  const std::string& name() const { return name_; }
+  operator const std::string&() const { return name_; }
+  bool saves_exactly() const { return name_ == "raw" || name_ == "lossless"; }
+  bool plans_bits() const { return name_ == "compressed" || name_ == "bounded"; }
+
+  friend bool operator==(const ActivationMode& a, const ActivationMode& b) = default;
+  friend std::ostream& operator<<(std::ostream& out, const ActivationMode& mode) {
+    return out << mode.name_;
+  }
+
+ private:
+  std::string name_;
+};
+
+/// The modes --activations takes.
+std::vector<std::string> activation_modes();
+
+}  // namespace triaccel

@@ -1,0 +1,110 @@
+#include "triaccel/trainer/loop/activation_profiler.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "triaccel/core/codec_registry.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/saved/saved_measurement.h"
+#include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/measure/prediction_cost.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3};
+
+}  // namespace
+
+SavedStoreOptions saved_store_options(const RunConfig& config) {
+  const ActivationRounding rounding = config.activations.rounding;
+  const auto registered = find_registered_codec(config.activations.keep);
+  return {.seed = static_cast<std::uint64_t>(config.train.seed),
+          .rounding = rounding == ActivationRounding::Dither       ? kernels::Rounding::Dither
+                      : rounding == ActivationRounding::Stochastic ? kernels::Rounding::Stochastic
+                                                                   : kernels::Rounding::Nearest,
+          .share = !registered || registered_codec(*registered).shares()};
+}
+
+SavedPlan registered_plan(const std::string& name) {
+  const auto number = find_registered_codec(name);
+  if (!number) return {};
+  return {.codec = SavedCodec::Registered, .registered = *number};
+}
+
+ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, const StepPlan& plan,
+                                              const at::Tensor& ids) {
+  if (request.kind == ProfileKind::Values) return values(request, plan, ids);
+  ActivationProfile found{.kind = request.kind};
+  try {
+    if (request.kind == ProfileKind::BlockPrediction)
+      found.blocks = block_tests(request, plan);
+    else if (request.kind == ProfileKind::Noise)
+      found.noise = parts_.runner->code_noise(plan, *parts_.data.train, ids_);
+  } catch (const OutOfMemory& error) {
+    parts_.on.gauge.release_cache();
+    found.failure = error.what();
+  }
+  if (request.kind == ProfileKind::PredictionTime) {
+    found.prediction_seconds = seconds_saved_by_prediction(tensors_, request.plans,
+                                                           plan.micro_batch_size, parts_.on.device);
+    parts_.on.gauge.release_cache();
+  }
+  return found;
+}
+
+ActivationProfile ActivationProfiler::values(const ProfileRequest& request, const StepPlan& plan,
+                                             const at::Tensor& ids) {
+  StepRunner& runner = *parts_.runner;
+  for (const std::int64_t count : kSampleCounts) {
+    const at::Tensor some = ids.narrow(0, 0, std::min(count, ids.numel()));
+    try {
+      const auto samples = runner.take_census(plan, *parts_.data.train, some);
+      std::vector<SavedStatistics> tensors = tensors_of(runner.census());
+      measure_saved(tensors, samples);
+      if (request.error_gains)
+        measure_gains(tensors, runner.census(), runner.error_gains(plan, *parts_.data.train, some));
+      ids_ = some;
+      tensors_ = std::move(tensors);
+      break;
+    } catch (const OutOfMemory&) {
+      parts_.on.gauge.release_cache();
+      if (count == kSampleCounts.back()) throw;
+    }
+  }
+  return {.census = runner.census(), .tensors = tensors_};
+}
+
+std::vector<BlockTest> ActivationProfiler::block_tests(const ProfileRequest& request,
+                                                       const StepPlan& plan) const {
+  std::vector<std::int64_t> entries;
+  for (const std::size_t i : request.tensors) entries.push_back(tensors_[i].entry);
+  std::vector<BlockTest> tests(entries.size());
+  for (const SavedSample& sample :
+       parts_.runner->channel_samples(plan, *parts_.data.train, ids_, entries))
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (entries[i] == sample.entry) {
+        const SavedPlan& kept = request.plans[request.tensors[i]];
+        tests[i] = block_test(measure_prediction(sample, kept), plain_block_bits(kept));
+      }
+  return tests;
+}
+
+void plan_activations(ActivationPolicy& policy, RunParts& parts, const at::Tensor& ids,
+                      StepPlan& plan, PolicyEvents& events) {
+  ActivationProfiler profiler(parts);
+  std::optional<ProfileRequest> request = policy.start_profile(/*restored=*/false);
+  while (request) request = policy.take(profiler.measure(*request, plan, ids), plan, events);
+}
+
+void plan_activations(const RunConfig& config, RunParts& parts, const at::Tensor& ids) {
+  ActivationPolicy policy(activation_options(config));
+  PolicyEvents events;
+  plan_activations(policy, parts, ids, parts.plan, events);
+}
+
+}  // namespace triaccel

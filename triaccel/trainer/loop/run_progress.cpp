@@ -1,0 +1,133 @@
+#include "triaccel/trainer/loop/run_progress.h"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kIntervalState = "interval";
+
+}  // namespace
+
+std::vector<StateView> RunProgress::state() const {
+  return {number_state<std::int64_t>(
+              "progress/counters",
+              {step, samples, skipped_steps, memory_retries, peak_bytes, peak_reserved_bytes,
+               largest_batch, plan_changes, curvature_probes, rollbacks,
+               std::int64_t{stopped_early}, early_stopping.evaluations_since_best, look_again_at}),
+          number_state<double>("progress/measures", {seconds, epoch_seconds, control_seconds,
+                                                     best_accuracy, early_stopping.best_loss}),
+          number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
+}
+
+void RunProgress::restore(const StateMap& saved) {
+  const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 13);
+  const auto measures = numbers_from<double>(saved, "progress/measures", 5);
+  last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
+  step = counters[0];
+  samples = counters[1];
+  skipped_steps = counters[2];
+  memory_retries = counters[3];
+  peak_bytes = counters[4];
+  peak_reserved_bytes = counters[5];
+  largest_batch = counters[6];
+  plan_changes = counters[7];
+  curvature_probes = counters[8];
+  rollbacks = counters[9];
+  stopped_early = counters[10] != 0;
+  early_stopping.evaluations_since_best = counters[11];
+  look_again_at = counters[12];
+  seconds = measures[0];
+  epoch_seconds = measures[1];
+  control_seconds = measures[2];
+  best_accuracy = measures[3];
+  early_stopping.best_loss = measures[4];
+}
+
+void PendingInterval::add(const StepReport& report) {
+  const StepReport before = std::exchange(so_far_, report);
+  so_far_.interval_steps += before.interval_steps;
+  so_far_.interval_samples += before.interval_samples;
+  so_far_.seconds += before.seconds;
+  so_far_.skipped_steps += before.skipped_steps;
+  so_far_.nonfinite_losses += before.nonfinite_losses;
+  so_far_.memory_retries += before.memory_retries;
+  so_far_.memory.peak = std::max(so_far_.memory.peak, before.memory.peak);
+  so_far_.memory.reserved = std::max(so_far_.memory.reserved, before.memory.reserved);
+  if (before.skipped_layer >= 0) so_far_.skipped_layer = before.skipped_layer;
+}
+
+std::vector<StateView> PendingInterval::state() const {
+  return {number_state<std::int64_t>(
+      kIntervalState, {so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
+                       so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
+                       so_far_.memory.reserved, so_far_.nonfinite_losses})};
+}
+
+void PendingInterval::restore(const StateMap& saved) {
+  const auto numbers = numbers_from<std::int64_t>(saved, kIntervalState, 8);
+  so_far_ = {};
+  so_far_.interval_steps = numbers[0];
+  so_far_.interval_samples = numbers[1];
+  so_far_.skipped_steps = numbers[2];
+  so_far_.skipped_layer = numbers[3];
+  so_far_.memory_retries = numbers[4];
+  so_far_.memory.peak = numbers[5];
+  so_far_.memory.reserved = numbers[6];
+  so_far_.nonfinite_losses = numbers[7];
+}
+
+RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunProgress& progress,
+                       const StepPlan& plan, const ActivationPolicy* activations,
+                       std::string status, const std::optional<EvaluationReport>& last) {
+  const std::vector<double>& epochs = progress.last_epoch_seconds;
+  const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
+  const auto layers_in = [&](Precision precision) {
+    return std::ranges::count(plan.layers, precision, &LayerPlan::compute);
+  };
+  RunSummary summary{
+      .status = std::move(status),
+      .method = config.train.method,
+      .model = info.model,
+      .stem = config.model.name.starts_with("resnet") ? std::string(config.model.stem.name()) : "",
+      .data = config.data.name,
+      .device = info.device,
+      .commit = info.commit,
+      .seed = static_cast<std::uint64_t>(config.train.seed),
+      .accuracy = last ? 100 * last->accuracy : std::nan(""),
+      .loss = last ? last->loss : std::nan(""),
+      .best_accuracy = 100 * progress.best_accuracy,
+      .epochs = static_cast<double>(progress.samples) / static_cast<double>(info.training_samples),
+      .seconds = progress.seconds,
+      .seconds_per_epoch = epochs.empty() ? progress.epoch_seconds
+                                          : epoch_total / static_cast<double>(epochs.size()),
+      .samples = progress.samples,
+      .steps = progress.step,
+      .peak_bytes = progress.peak_bytes,
+      .peak_reserved_bytes = progress.peak_reserved_bytes,
+      .budget_bytes = info.budget_bytes,
+      .batch_final = plan.batch_size,
+      .batch_largest = progress.largest_batch,
+      .skipped_steps = progress.skipped_steps,
+      .memory_retries = progress.memory_retries,
+      .rollbacks = progress.rollbacks,
+      .plan_changes = progress.plan_changes,
+      .curvature_probes = progress.curvature_probes,
+      .control_seconds = progress.control_seconds,
+      .layers_fp32 = layers_in(Precision::Fp32),
+      .layers_bf16 = layers_in(Precision::Bf16),
+      .layers_fp16 = layers_in(Precision::Fp16)};
+  if (activations != nullptr) {
+    const CompressionNoise& noise = activations->noise();
+    if (!noise.layers.empty()) summary.code_noise = noise.code_variance / noise.batch_variance;
+    summary.code_noise_by_layer = noise.shares();
+    summary.predictions = activations->predictions();
+    summary.prediction_saved_bytes = activations->prediction_saved_bytes();
+    summary.prediction_seconds = activations->prediction_seconds();
+  }
+  return summary;
+}
+
+}  // namespace triaccel

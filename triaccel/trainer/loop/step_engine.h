@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triaccel/base/error.h"
+#include "triaccel/checkpoint/checkpoint_store.h"
+#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/data/sampler.h"
+#include "triaccel/policies/controller.h"
+#include "triaccel/telemetry/sink.h"
+#include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/measure/diagnosis.h"
+
+namespace triaccel {
+
+// Files of a checkpoint.
+inline constexpr const char* kWeightsFile = "weights.safetensors";      // a plain state_dict
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";  // and loss scale, average
+inline constexpr const char* kTrainerFile = "trainer.safetensors";  // counters, order, generators
+
+inline const StateMap& file_of(const LoadedCheckpoint& checkpoint, const char* name) {
+  const auto found = checkpoint.files.find(name);
+  if (found == checkpoint.files.end())
+    throw StorageError(text("the checkpoint of step ", checkpoint.info.step, " has no ", name));
+  return found->second;
+}
+
+/// Where in a run a step is.
+struct StepPosition {
+  std::int64_t step = 0;               // optimizer steps done before it
+  std::int64_t scheduled_samples = 0;  // of the learning rate's schedule, likewise
+  double epoch = 0;                    // samples trained over the size of the training set
+};
+
+/// What runs the steps that a TrainingLoop asks for, and measures them: libtorch (TorchEngine) or
+/// integers alone (Int8Engine). Plans go in, reports come out.
+///
+/// What an engine does not have (curvature, loss scales, compressed activations) it need not
+/// override, and its control setup asks for none of it.
+class StepEngine {
+ public:
+  virtual ~StepEngine() = default;
+
+  /// The run as sinks are told it; what is the same for every engine is left to the caller.
+  virtual RunInfo info() const = 0;
+  virtual ControlSetup control_setup() const = 0;
+  virtual const std::vector<std::int64_t>& training_ids() const = 0;
+  virtual bool has_validation() const = 0;
+  /// What people should know and were not told yet.
+  virtual std::vector<std::string> take_notices() = 0;
+  /// Writes choices that were measured into a new run's configuration: resumed, it repeats them.
+  virtual void record_choices(RunConfig&) const {}
+  /// Files of its own in a run directory, written as the run goes on.
+  virtual std::unique_ptr<Sink> files_in(const std::filesystem::path& directory) = 0;
+  virtual void complete(RunSummary& summary) const = 0;
+
+  /// Before the first step of a session.
+  virtual void start() {}
+  /// Samples of a step when `left` of an epoch are left.
+  virtual std::int64_t samples_of_step(const StepPlan& plan, std::int64_t left) const {
+    return std::min(plan.batch_size, left);
+  }
+  /// Trains the sampler's next `count` samples and may return before the device is done. Throws
+  /// OutOfMemory, with everything as before the call.
+  virtual void run(const StepPlan& plan, const Sampler& sampler, std::int64_t count,
+                   const StepPosition& at) = 0;
+  /// Until the steps under way are done.
+  virtual void wait() {}
+  /// What the steps since the last call measured; counters and times are the caller's to fill in.
+  virtual StepReport collect() = 0;
+
+  /// Curvature from the sampler's next samples; nothing where it is still being computed: then
+  /// probed() has it later.
+  virtual std::optional<CurvatureReport> probe_curvature(const Sampler&, std::int64_t /*step*/) {
+    return {};
+  }
+  virtual std::optional<CurvatureReport> probed() { return {}; }
+  /// Measures activations under a plan. Throws OutOfMemory where not even the values can be.
+  virtual ActivationProfile profile(const ProfileRequest& request, const StepPlan&,
+                                    const Sampler&) {
+    return {.kind = request.kind};
+  }
+
+  /// Skipped steps up to the last one, as far as is known without waiting for the device.
+  virtual std::int64_t skips_so_far() const { return 0; }
+  /// Whether a skipped step now and then is how the loss scale finds its place.
+  virtual bool scales_loss() const { return false; }
+  /// Looks for what is not finite in the weights, and where asked in the last interval's samples.
+  virtual Diagnosis diagnose(const StepPlan&, bool /*with_samples*/) { return {}; }
+
+  /// Loss and accuracy on the held-out training samples or on the test set.
+  virtual EvaluationReport evaluate(bool validation, const StepPlan& plan,
+                                    const std::function<void()>& alive) = 0;
+
+  /// The most memory used since the last call.
+  virtual MemoryReport take_peak() = 0;
+  virtual void release_cache() {}
+
+  /// Saves its state together with that of the loop, which goes into kTrainerFile.
+  virtual SavedCheckpoint save(CheckpointStore& store, const CheckpointInfo& info,
+                               std::vector<StateView> of_loop) = 0;
+  /// `plan` is in force from here on.
+  virtual void restore(const LoadedCheckpoint& checkpoint, const StepPlan& plan) = 0;
+};
+
+}  // namespace triaccel

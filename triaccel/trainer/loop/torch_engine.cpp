@@ -1,0 +1,220 @@
+#include "triaccel/trainer/loop/torch_engine.h"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/ops/tensors/tensor_state.h"
+#include "triaccel/telemetry/records/zeroth_order_file.h"
+#include "triaccel/trainer/config/run_schedule.h"
+#include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/network_state.h"
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kPasses = "saved.passes";
+
+void append(std::vector<StateView>& to, std::vector<StateView> more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+/// The random generators a forward pass may draw from, by name.
+std::vector<std::pair<std::string, at::Generator>> generators(const RunParts& parts) {
+  std::vector<std::pair<std::string, at::Generator>> all = {
+      {"generator/cpu", at::globalContext().defaultGenerator(at::Device(at::kCPU))}};
+  if (parts.on.device.is_cuda())
+    all.emplace_back("generator/cuda", at::globalContext().defaultGenerator(parts.on.device));
+  return all;
+}
+
+/// The parts whose state goes into the optimizer's file.
+std::vector<Stateful*> optimizer_parts(const RunParts& parts) {
+  std::vector<Stateful*> all = {&parts.runner->optimizer(), &parts.runner->gradient_control()};
+  if (parts.runner->weight_average() != nullptr) all.push_back(parts.runner->weight_average());
+  if (parts.runner->zeroth_order() != nullptr) all.push_back(parts.runner->zeroth_order());
+  return all;
+}
+
+}  // namespace
+
+TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
+    : config_(config),
+      parts_(parts),
+      order_(parts.on.device),
+      evaluator_(parts.network, parts.on.device, parts.runner->graphs()),
+      schedule_(schedule_of(config, std::ssize(parts.data.training_ids))),
+      curvature_(config, parts),
+      profiler_(parts),
+      notices_(parts.data.notices) {}
+
+TorchEngine::TorchEngine(const RunConfig& config, std::unique_ptr<RunParts> owned)
+    : TorchEngine(config, *owned) {
+  owned_ = std::move(owned);
+}
+
+TorchEngine::TorchEngine(const RunConfig& config)
+    : TorchEngine(config, std::make_unique<RunParts>(config)) {}
+
+RunInfo TorchEngine::info() const {
+  RunInfo info{.model = parts_.network.name,
+               .device = device_text(parts_.on.device),
+               .budget_bytes = parts_.on.budget_bytes};
+  for (const LayerInfo& layer : parts_.network.layers.layers())
+    info.layer_names.push_back(layer.name);
+  return info;
+}
+
+ControlSetup TorchEngine::control_setup() const { return control_setup_for(config_, parts_); }
+
+const std::vector<std::int64_t>& TorchEngine::training_ids() const {
+  return parts_.data.training_ids;
+}
+
+std::vector<std::string> TorchEngine::take_notices() {
+  if (GraphCache* graphs = parts_.runner->graphs(); graphs != nullptr && graphs->thrashes())
+    notices_.push_back(
+        "plans change faster than captured steps pay for themselves; see --dwell, --graphs off");
+  return std::exchange(notices_, {});
+}
+
+void TorchEngine::record_choices(RunConfig& config) const {
+  if (parts_.method.per_layer) config.control.kernels = parts_.kernels;
+}
+
+std::unique_ptr<Sink> TorchEngine::files_in(const std::filesystem::path& directory) {
+  ZerothOrder* const zeroth = parts_.runner->zeroth_order();
+  return std::make_unique<ZerothOrderFile>(directory, zeroth == nullptr ? 0 : zeroth->steps_done());
+}
+
+void TorchEngine::complete(RunSummary& summary) const {
+  summary.data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes();
+  summary.parameters = parameter_count(parts_.network);
+  if (const GraphCache* graphs = parts_.runner->graphs()) {
+    summary.graph_replays = graphs->counts().replays;
+    summary.graph_captures = graphs->counts().captures;
+  }
+}
+
+void TorchEngine::start() { parts_.network.module->train(); }
+
+/// A single last sample joins the step before it.
+std::int64_t TorchEngine::samples_of_step(const StepPlan& plan, std::int64_t left) const {
+  return left == plan.batch_size + 1 ? left : std::min(plan.batch_size, left);
+}
+
+void TorchEngine::run(const StepPlan& plan, const Sampler& sampler, std::int64_t count,
+                      const StepPosition& at) {
+  reported_ids_.clear();
+  learning_rate_ = learning_rate_at(schedule_, at.scheduled_samples, count);
+  zeroth_order_rate_ = zeroth_order_rate_at(config_, at.epoch);
+  const at::Tensor ids = catching_out_of_memory([&] { return order_.upcoming(sampler, count); });
+  parts_.runner->run(plan, *parts_.data.train, ids,
+                     {.augment = augments(config_),
+                      .epoch = sampler.epoch(),
+                      .seed = static_cast<std::uint64_t>(config_.train.seed)},
+                     learning_rate_, zeroth_order_rate_);
+  interval_ids_.push_back(ids);
+}
+
+void TorchEngine::wait() { synchronize(parts_.on.device); }
+
+StepReport TorchEngine::collect() {
+  StepReport report = parts_.runner->collect();
+  report.learning_rate = parts_.method.backprop ? learning_rate_ : zeroth_order_rate_;
+  reported_ids_ = std::exchange(interval_ids_, {});
+  return report;
+}
+
+std::optional<CurvatureReport> TorchEngine::probe_curvature(const Sampler& sampler,
+                                                            std::int64_t step) {
+  return curvature_.probe([&] { return order_.upcoming(sampler, curvature_.batch()); }, step);
+}
+
+ActivationProfile TorchEngine::profile(const ProfileRequest& request, const StepPlan& plan,
+                                       const Sampler& sampler) {
+  const at::Tensor ids =
+      catching_out_of_memory([&] { return order_.upcoming(sampler, kProfileSamples); });
+  return profiler_.measure(request, plan, ids);
+}
+
+std::int64_t TorchEngine::skips_so_far() const {
+  return parts_.on.device.is_cpu() ? parts_.runner->gradient_control().consecutive_skips() : 0;
+}
+
+Diagnosis TorchEngine::diagnose(const StepPlan& plan, bool with_samples) {
+  return triaccel::diagnose(parts_.network, *parts_.data.train,
+                            with_samples ? reported_ids_ : std::vector<at::Tensor>(),
+                            parts_.runner->forward_rules(), plan.micro_batch_size);
+}
+
+EvaluationReport TorchEngine::evaluate(bool validation, const StepPlan& plan,
+                                       const std::function<void()>& alive) {
+  parts_.runner->follow(plan);  // decided, but no step has run by it yet
+  std::optional<ScopedAverage> averaged;
+  if (WeightAverage* average = parts_.runner->weight_average()) averaged.emplace(*average);
+  std::vector<std::int64_t> ids = parts_.data.validation_ids;
+  if (!validation) {
+    ids.resize(static_cast<std::size_t>(parts_.data.test->size()));
+    std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  }
+  return evaluator_.evaluate(validation ? *parts_.data.train : *parts_.data.test, ids,
+                             {.forward = parts_.runner->forward_rules(),
+                              .shape = shape_hash(plan),
+                              .batch = plan.micro_batch_size},
+                             alive);
+}
+
+MemoryReport TorchEngine::take_peak() {
+  const MemoryReport memory = parts_.on.gauge.read();
+  parts_.on.gauge.reset_peak();
+  return memory;
+}
+
+SavedCheckpoint TorchEngine::save(CheckpointStore& store, const CheckpointInfo& info,
+                                  std::vector<StateView> of_loop) {
+  // Staging bytes for the disk is no part of what the budget is for.
+  const BudgetLifted unlimited(parts_.on);
+  CheckpointFile weights{.name = kWeightsFile, .tensors = network_state(parts_.network)};
+  CheckpointFile optimizer{.name = kOptimizerFile};
+  for (const Stateful* part : optimizer_parts(parts_)) append(optimizer.tensors, part->state());
+  CheckpointFile trainer{.name = kTrainerFile, .tensors = std::move(of_loop)};
+  append(trainer.tensors, curvature_.state());
+  if (SavedStore* saved = parts_.runner->saved())
+    trainer.tensors.push_back(
+        number_state<std::int64_t>(kPasses, {saved->passes().item<std::int64_t>()}));
+  for (const auto& [name, generator] : generators(parts_))
+    trainer.tensors.push_back(tensor_state(name, generator.get_state()));
+  return store.save(info, std::array{weights, optimizer, trainer});
+}
+
+void TorchEngine::restore(const LoadedCheckpoint& checkpoint, const StepPlan& plan) {
+  restore_network(parts_.network, file_of(checkpoint, kWeightsFile));
+  const StateMap& optimizer = file_of(checkpoint, kOptimizerFile);
+  const StateMap& trainer = file_of(checkpoint, kTrainerFile);
+  if (ZerothOrder* zeroth = parts_.runner->zeroth_order()) {
+    // The plan says which layers have optimizer state, and the grids which bits weights have.
+    zeroth->restore(optimizer);
+    parts_.runner->divide_layers(plan);
+  }
+  for (Stateful* part : optimizer_parts(parts_)) part->restore(optimizer);
+  parts_.runner->start_interval();
+  curvature_.restore(trainer);
+  if (SavedStore* saved = parts_.runner->saved())
+    saved->passes().fill_(numbers_from<std::int64_t>(trainer, kPasses, 1).front());
+  for (auto& [name, generator] : generators(parts_)) {
+    at::Tensor state = generator.get_state();
+    restore_tensor(state, trainer, name);
+    generator.set_state(state);
+  }
+  interval_ids_.clear();
+  reported_ids_.clear();
+  parts_.runner->follow(plan);  // it may be evaluated before it trains
+}
+
+}  // namespace triaccel
