@@ -1,12 +1,17 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "triaccel/core/layer_registry.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace triaccel {
 

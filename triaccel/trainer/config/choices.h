@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triaccel/formats/bad_data.h"
+#include "triaccel/optim/optimizer_options.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/trainer/config/choice.h"
 
@@ -14,8 +15,6 @@ namespace triaccel {
 /// zo: zeroth-order estimates for every layer. elasticzo: backpropagation for the last ones.
 /// elasticzo-int8: the same in integers.
 enum class TrainMethod { Fp32, Amp, Triaccel, Zo, ElasticZo, ElasticZoInt8 };
-enum class OptimizerName { Sgd, AdamW };
-enum class OptimizerStateName { Fp32, Fp8 };
 enum class LayerPrecision { Auto, Off, Fp32, Bf16, Fp16 };
 enum class CurvatureSource { FisherGram, Hessian, Off };
 enum class CurvatureBlock { Weight, Layer };
@@ -38,9 +37,9 @@ template <>
 inline constexpr std::array<std::string_view, 6> kChoiceNames<TrainMethod> = {
     "fp32", "amp", "triaccel", "zo", "elasticzo", "elasticzo-int8"};
 template <>
-inline constexpr Names2 kChoiceNames<OptimizerName> = {"sgd", "adamw"};
+inline constexpr Names2 kChoiceNames<OptimizerKind> = {"sgd", "adamw"};
 template <>
-inline constexpr Names2 kChoiceNames<OptimizerStateName> = {"fp32", "fp8"};
+inline constexpr Names2 kChoiceNames<StateFormat> = {"fp32", "fp8"};
 template <>
 inline constexpr Names2 kChoiceNames<PolicySet> = {"paper", "robust"};
 template <>

@@ -13,7 +13,7 @@ bool has_stem(const RunConfig& config) {
   return name.starts_with("resnet") || name.starts_with("densenet") || name.starts_with("vgg");
 }
 
-bool uses_sgd(const RunConfig& config) { return config.train.optimizer == OptimizerName::Sgd; }
+bool uses_sgd(const RunConfig& config) { return config.train.optimizer == OptimizerKind::Sgd; }
 bool takes_text(const RunConfig& config) { return config.data.name == "text"; }
 
 constexpr Condition kStem = {"a resnet, densenet or vgg --model", has_stem};

@@ -124,7 +124,7 @@ RunConfig resolved(RunConfig config) {
   check_pairs(config);
   check_paths(config);
   check_fit(config);
-  const bool sgd = config.train.optimizer == OptimizerName::Sgd;
+  const bool sgd = config.train.optimizer == OptimizerKind::Sgd;
   const bool elastic = config.train.method == TrainMethod::ElasticZo;
   if (config.train.batch == 0) config.train.batch = estimates_losses(config) ? 32 : 96;
   check_first_batch(config);

@@ -17,8 +17,8 @@ struct RunConfig {
     std::int64_t steps = 0;  // > 0: this many optimizer steps instead of `epochs`
     std::int64_t batch = 0;  // 0: 96, or 32 with zeroth-order estimates
     std::int64_t accumulate = 1;
-    Choice<OptimizerName> optimizer = OptimizerName::Sgd;
-    Choice<OptimizerStateName> optimizer_state = OptimizerStateName::Fp32;
+    Choice<OptimizerKind> optimizer = OptimizerKind::Sgd;
+    Choice<StateFormat> optimizer_state = StateFormat::Fp32;
     double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw
     double momentum = 0.9;
     double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw

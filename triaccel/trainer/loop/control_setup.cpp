@@ -67,7 +67,7 @@ ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   precision.automatic = precision.tau_high == 0;
   CurvatureRules& curvature = options.curvature = control.curvature_rules;
   if (curvature.cap == 0) curvature.cap = curvature_cap(curvature_options(config).mode);
-  curvature.momentum = config.train.optimizer == OptimizerName::Sgd ? config.train.momentum : 0;
+  curvature.momentum = config.train.optimizer == OptimizerKind::Sgd ? config.train.momentum : 0;
   curvature.automatic = curvature.tau == 0;
   curvature.tau = std::max(0.0, curvature.tau);
   options.batch = batch_options(config, parts, options.batch);

@@ -100,23 +100,20 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
   if (method.zeroth_order) zeroth_order = zeroth_order_options(config);
   std::optional<SavedStoreOptions> saved;
   if (config.activations.keep != "raw") saved = saved_store_options(config);
-  return {
-      .optimizer = {.kind = train.optimizer == OptimizerName::Sgd ? OptimizerKind::Sgd
-                                                                  : OptimizerKind::AdamW,
-                    .state = train.optimizer_state == OptimizerStateName::Fp8 ? StateFormat::Fp8
-                                                                              : StateFormat::Fp32,
-                    .momentum = train.momentum,
-                    .weight_decay = train.weight_decay,
-                    .seed = static_cast<std::uint64_t>(train.seed)},
-      .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
-      .label_smoothing = train.label_smoothing,
-      .weight_average_decay = train.ema,
-      .autocast = method.autocast,
-      .autocast_type = method.autocast_type,
-      .zeroth_order = zeroth_order,
-      .saved = saved,
-      .frozen_head = config.zeroth_order.freeze,
-      .graphs = config.device.graphs != GraphCapture::Off};
+  return {.optimizer = {.kind = train.optimizer,
+                        .state = train.optimizer_state,
+                        .momentum = train.momentum,
+                        .weight_decay = train.weight_decay,
+                        .seed = static_cast<std::uint64_t>(train.seed)},
+          .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
+          .label_smoothing = train.label_smoothing,
+          .weight_average_decay = train.ema,
+          .autocast = method.autocast,
+          .autocast_type = method.autocast_type,
+          .zeroth_order = zeroth_order,
+          .saved = saved,
+          .frozen_head = config.zeroth_order.freeze,
+          .graphs = config.device.graphs != GraphCapture::Off};
 }
 
 }  // namespace

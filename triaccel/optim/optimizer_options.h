@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace triaccel {
+
+enum class OptimizerKind { Sgd, AdamW };
+
+constexpr std::string_view name_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::Sgd:
+      return "sgd";
+    case OptimizerKind::AdamW:
+      return "adamw";
+  }
+  return "";
+}
+
+/// Format of the optimizer state.
+enum class StateFormat {
+  Fp32,
+  Fp8,  // a quarter of the memory: see Note [State in 8 bits] in kernels/state_codec.h
+};
+
+constexpr std::string_view name_of(StateFormat format) {
+  switch (format) {
+    case StateFormat::Fp32:
+      return "fp32";
+    case StateFormat::Fp8:
+      return "fp8";
+  }
+  return "";
+}
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::Sgd;
+  StateFormat state = StateFormat::Fp32;
+  double momentum = 0.9;       // SGD
+  bool nesterov = false;       // SGD
+  double weight_decay = 5e-4;  // SGD: added to the gradient; AdamW: decoupled from it
+  double beta1 = 0.9;          // AdamW
+  double beta2 = 0.999;        // AdamW
+  double epsilon = 1e-8;       // AdamW
+  std::uint64_t seed = 0;      // of the run: for stochastic rounding of 8-bit states
+};
+
+}  // namespace triaccel
