@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+
 namespace triaccel::cli {
 
 /// Exit codes, documented in README.md; scripts rely on them.
@@ -15,5 +17,8 @@ enum ExitCode : int {
   kHang = 8,
   kInterrupted = 130,  // SIGINT; 128 + the number for other signals
 };
+
+/// Says on standard error what went wrong, and answers with its exit code.
+int report_failure(const std::exception& error);
 
 }  // namespace triaccel::cli

@@ -11,7 +11,6 @@
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
-#include "cli/failures.h"
 #include "cli/help_format.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"

@@ -8,8 +8,7 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/inspect_gradients.h"
-#include "cli/commands/inspect_saved.h"
+#include "cli/commands/inspect_parts.h"
 #include "cli/config_options.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"

@@ -1,4 +1,4 @@
-#include "cli/commands/inspect_gradients.h"
+#include "cli/commands/inspect_parts.h"
 
 #include <fmt/core.h>
 

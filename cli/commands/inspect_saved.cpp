@@ -1,4 +1,4 @@
-#include "cli/commands/inspect_saved.h"
+#include "cli/commands/inspect_parts.h"
 
 #include <ATen/ops/arange.h>
 #include <fmt/core.h>

@@ -125,8 +125,8 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchConverges) {
     EXPECT_EQ(summary.steps, 48);
     EXPECT_FALSE(run.over_the_cap) << "trace " << trace;
     changes += summary.plan_changes;
-    const auto settled = run.batches.begin() + run.last_change + 10;
-    const std::vector<std::int64_t> steady(settled, run.batches.end());
+    const auto from_here = run.batches.begin() + run.last_change + 10;
+    const std::vector<std::int64_t> steady(from_here, run.batches.end());
     EXPECT_LE(reversals(steady), 1) << "trace " << trace << testing::PrintToString(run.batches);
     EXPECT_EQ(steady.front(), steady.back())
         << "trace " << trace << testing::PrintToString(run.batches);

@@ -67,7 +67,7 @@ TEST(Rotation, IsRefusedForPointClouds) {
 }
 
 TEST(Int8Schedule, AreOneNumberOrTwo) {
-  const StairRange range{1, 7};
+  const ScheduleRange range{1, 7};
   const auto schedule = [&](std::string_view written) {
     return int8_schedule(written, {2, 5}, range, "--bits");
   };

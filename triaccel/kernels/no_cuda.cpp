@@ -1,13 +1,23 @@
 // What is asked of the CUDA kernels without launching one, answered for a build without nvcc. The
 // launchers need no such answer: ops/tensors/dispatch.h does not refer to them in that build.
 
-#include "triaccel/kernels/common/no_cuda.h"
+#include <string_view>
+
+#include "triaccel/base/error.h"
 #include "triaccel/kernels/conv/stem_convolution.h"
 #include "triaccel/kernels/excitation/squeeze_excite.h"
 #include "triaccel/kernels/loss_data/step_inputs.h"
 #include "triaccel/kernels/norm/batch_norm.h"
 
 namespace triaccel::kernels::cuda {
+namespace {
+
+[[noreturn]] void no_cuda(std::string_view who) {
+  throw UsageError(
+      text("[", who, "] this build has no CUDA back end; configure with -DTRIACCEL_CUDA=ON"));
+}
+
+}  // namespace
 
 bool has_stem_convolution() { return false; }
 

@@ -97,7 +97,7 @@ class GradientControl : public Stateful {
   kernels::StepControlOptions options_;
   TensorBundle bundle_;
   std::int64_t layer_count_;
-  at::Tensor board_;         // step control, layer scales, moments: one piece, so one copy reads it
+  at::Tensor board_;  // step control, layer scales, moments: contiguous, so that one copy reads it
   at::Tensor step_control_;  // views of the board
   at::Tensor loss_scale_;
   at::Tensor diagnosis_;

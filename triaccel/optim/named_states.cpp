@@ -22,16 +22,17 @@ NamedStates::NamedStates(std::string kind, TensorBundle& bundle, kernels::Moment
                          const OptimizerOptions& options)
     : kind_(std::move(kind)), seed_(state_noise_seed(options)) {
   const int which = moment == kernels::Moment::First ? 1 : 2;
-  if (options.state == StateFormat::Fp8) coded_ = moment;
-  tensors_ = coded_ ? bundle.add_quantized_state(which) : bundle.add_state(which);
+  if (options.state == StateFormat::Fp8) quantized_ = moment;
+  tensors_ = quantized_ ? bundle.add_quantized_state(which) : bundle.add_state(which);
 }
 
 void NamedStates::append_to(std::vector<StateView>& states,
                             const std::vector<ParameterRef>& owners) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::string name = kind_ + "/" + owners[i].name;
-    states.push_back(coded_ ? coded_state(std::move(name), tensors_[i], *coded_, owners[i].tensor)
-                            : tensor_state(std::move(name), tensors_[i]));
+    states.push_back(
+        quantized_ ? quantized_state(std::move(name), tensors_[i], *quantized_, owners[i].tensor)
+                   : tensor_state(std::move(name), tensors_[i]));
   }
 }
 
@@ -43,8 +44,8 @@ void NamedStates::check(const StateMap& saved, const std::vector<ParameterRef>& 
 void NamedStates::restore(const StateMap& saved, const std::vector<ParameterRef>& owners) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const std::string name = kind_ + "/" + owners[i].name;
-    if (coded_)
-      restore_quantized_state(tensors_[i], *coded_, owners[i].tensor, saved, name, seed_);
+    if (quantized_)
+      restore_quantized_state(tensors_[i], *quantized_, owners[i].tensor, saved, name, seed_);
     else
       restore_tensor(tensors_[i], saved, name);
   }

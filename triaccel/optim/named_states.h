@@ -34,9 +34,9 @@ class NamedStates {
 
  private:
   std::string kind_;
-  std::vector<at::Tensor> tensors_;       // index = parameter
-  std::optional<kernels::Moment> coded_;  // quantized moment; none: FP32
-  std::uint64_t seed_ = 0;                // for stochastic rounding when restoring
+  std::vector<at::Tensor> tensors_;           // index = parameter
+  std::optional<kernels::Moment> quantized_;  // quantized moment; none: FP32
+  std::uint64_t seed_ = 0;                    // for stochastic rounding when restoring
 };
 
 /// Seed of the stochastic rounding of 8-bit states.

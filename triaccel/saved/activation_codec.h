@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "triaccel/core/codec_registry.h"
 #include "triaccel/kernels/compression/dither.h"
@@ -44,9 +45,11 @@ class ActivationCodec : public RegisteredCodec {
 };
 
 /// Adds a codec and returns its number, see register_codec.
-std::uint8_t register_activation_codec(std::unique_ptr<const ActivationCodec> codec);
+inline std::uint8_t register_activation_codec(std::unique_ptr<const ActivationCodec> codec) {
+  return register_codec(std::move(codec));
+}
 
-/// Throws UsageError for a number that was not given out.
+/// Throws UsageError for a number that was not given out, or of a codec that cannot encode tensors.
 const ActivationCodec& activation_codec(std::uint8_t number);
 
 }  // namespace triaccel

@@ -82,6 +82,14 @@ SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& co
 
 }  // namespace
 
+const ActivationCodec& activation_codec(std::uint8_t number) {
+  const RegisteredCodec& codec = registered_codec(number);
+  const auto* found = dynamic_cast<const ActivationCodec*>(&codec);
+  require(found != nullptr, "activation_codec", "'", codec.name(),
+          "' cannot encode tensors; add it with register_activation_codec");
+  return *found;
+}
+
 SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const EncodeBuffer& room) {
   double value = 1;
   if (two_valued) {

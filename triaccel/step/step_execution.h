@@ -31,7 +31,7 @@ class StepExecution {
 };
 
 /// With `capture` whole steps are captured once and replayed from then on, else every step is
-/// enqueued anew.
+/// enqueued again.
 std::unique_ptr<StepExecution> make_step_execution(bool capture);
 
 }  // namespace triaccel

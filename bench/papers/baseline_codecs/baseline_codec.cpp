@@ -101,7 +101,7 @@ at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& codin
     const void* from = maps.const_data_ptr();
     dispatch(
         who, values.device(), [&] { kernels::cpu::encode_split(split, from, to, counter); },
-        [&](cudaStream_t stream) {
+        [&](auto stream) {
           kernels::cuda::encode_split(split, from, to, scratch.mutable_data_ptr<float>(), counter,
                                       stream);
         });
@@ -113,7 +113,7 @@ at::Tensor encode_baseline(const at::Tensor& values, const BaselineCoding& codin
   const void* from = values.const_data_ptr();
   dispatch(
       who, values.device(), [&] { kernels::cpu::encode_plain_groups(plain, from, to, counter); },
-      [&](cudaStream_t stream) {
+      [&](auto stream) {
         kernels::cuda::encode_plain_groups(plain, from, to, scratch.mutable_data_ptr<float>(),
                                            counter, stream);
       });
@@ -136,14 +136,14 @@ at::Tensor decode_baseline(const at::Tensor& codes, at::IntArrayRef sizes, at::I
     void* to = maps.mutable_data_ptr();
     dispatch(
         who, codes.device(), [&] { kernels::cpu::decode_split(split, from, to); },
-        [&](cudaStream_t stream) { kernels::cuda::decode_split(split, from, to, stream); });
+        [&](auto stream) { kernels::cuda::decode_split(split, from, to, stream); });
     return maps.is_same(values) ? values : values.copy_(maps);
   }
   const kernels::PlainGroupCoding plain = plain_coding(coding, sizes, stored);
   void* to = values.mutable_data_ptr();
   dispatch(
       who, codes.device(), [&] { kernels::cpu::decode_plain_groups(plain, from, to); },
-      [&](cudaStream_t stream) { kernels::cuda::decode_plain_groups(plain, from, to, stream); });
+      [&](auto stream) { kernels::cuda::decode_plain_groups(plain, from, to, stream); });
   return values;
 }
 

@@ -272,14 +272,14 @@ TEST(StepMemory, IsWhatTheStepUses) {
   }
 }
 
-TEST(Staircase, TakesEachStepForAnEqualPartOfTheRun) {
-  const Staircase down = {.first = 4, .last = 1};
+TEST(StepSchedule, TakesEachStepForAnEqualPartOfTheRun) {
+  const StepSchedule down = {.first = 4, .last = 1};
   EXPECT_EQ(down.at(0, 8), 4);
   EXPECT_EQ(down.at(1, 8), 4);
   EXPECT_EQ(down.at(2, 8), 3);
   EXPECT_EQ(down.at(7, 8), 1);
   EXPECT_EQ(down.at(9, 8), 1);
-  EXPECT_EQ((Staircase{.first = 3, .last = 5}).at(5, 6), 5);
+  EXPECT_EQ((StepSchedule{.first = 3, .last = 5}).at(5, 6), 5);
 }
 
 TEST(PaperBytes, GivesThePublishedRatios) {

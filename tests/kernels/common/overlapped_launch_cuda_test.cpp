@@ -62,7 +62,7 @@ struct HostChain {
   }
   void clear(const at::Tensor& memory) { memory.zero_(); }
   void fork() {}
-  void round_beside(const at::Tensor& from, const at::Tensor& to) {
+  void round_on_side_stream(const at::Tensor& from, const at::Tensor& to) {
     cpu::copy_weights(rounding(from, to));
   }
   void join() {}
@@ -101,7 +101,7 @@ class DeviceChain {
     EXPECT_EQ(cudaEventRecord(forked_, main_), cudaSuccess);
     EXPECT_EQ(cudaStreamWaitEvent(side_, forked_), cudaSuccess);
   }
-  void round_beside(const at::Tensor& from, const at::Tensor& to) {
+  void round_on_side_stream(const at::Tensor& from, const at::Tensor& to) {
     cuda::copy_weights(rounding(from, to), side_);
   }
   void join() {
@@ -140,7 +140,7 @@ void run_chain(Chain& chain, const ChainMemory& memory) {
                   memory.control);
     if (turn % kTurnsOfAFork != 0) continue;
     chain.fork();
-    chain.round_beside(memory.values, memory.rounded[turn / kTurnsOfAFork]);
+    chain.round_on_side_stream(memory.values, memory.rounded[turn / kTurnsOfAFork]);
     chain.clear(memory.others);
     chain.cast(memory.saved.narrow(0, 0, 3000), memory.others.narrow(0, 0, 3000));
     chain.join();

@@ -15,7 +15,7 @@ struct CodedBunch {
     std::int64_t total = 0;
     for (const at::Tensor& parameter : plain.parameters) {
       at_.push_back(total);
-      total += state_code_room(parameter.numel());
+      total += state_encoded_bytes(parameter.numel());
     }
     first = at::zeros({total}, at::kByte);
     second = at::zeros({total}, at::kByte);

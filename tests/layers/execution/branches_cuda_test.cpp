@@ -40,7 +40,7 @@ struct Parts : nn::Module {
   std::vector<nn::BatchNorm2d> norms;
 
   at::Tensor entered(const at::Tensor& x) { return norms[0](convs[0](x)).relu_(); }
-  /// The way that the shortcuts go beside of.
+  /// The path that runs concurrently with the shortcuts.
   at::Tensor chain(const at::Tensor& x) {
     return norms[2](convs[2](norms[1](convs[1](x)).relu_()));
   }
@@ -190,7 +190,7 @@ class ChangingWeights final : public GradientListener {
   SideStreams* side_;
 };
 
-/// Output, gradients, weights and buffers after three steps, on one stream or with others beside
+/// Output, gradients, weights and buffers after three steps, on one stream or with others next to
 /// it. Layers compute in the precisions in turn.
 std::vector<at::Tensor> everything_after(const Use& use, const std::vector<Precision>& precisions,
                                          SideStreams* side, Late late) {
@@ -263,7 +263,8 @@ TEST_P(BranchesOnCuda, GiveEveryBitOfOneStream) {
     for (const Late late : {Late::None, Late::Main, Late::Branch, Late::Updates}) {
       SideStreams side;
       const auto found = everything_after(GetParam(), precisions, &side, late);
-      EXPECT_GE(side.branches.run([] {}, {}).number, 3) << "work beside: a piece a step at least";
+      EXPECT_GE(side.branches.run([] {}, {}).number, 3)
+          << "work on the side stream: at least once per step";
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         EXPECT_TRUE(at::equal(found[i], expected[i]))

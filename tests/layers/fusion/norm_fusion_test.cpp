@@ -182,7 +182,7 @@ const std::vector<Use> kUsesOfFactors = {
      [](Norm& a, Norm&, auto& x, auto& r) {
        return a(x) * r.detach().mean({2, 3}, true);
      }},
-    {"norm beside its product",
+    {"norm and its own product",
      [](Norm& a, Norm&, auto& x, auto&) {
        const at::Tensor y = a(x);
        return y * kept_samples() + at::tanh(y);

@@ -35,7 +35,8 @@ TEST(GradientQuality, IsExactWhereNothingIsLost) {
     EXPECT_EQ(quality.bias, 0) << keep;
     EXPECT_NEAR(quality.cosine, 1, 1e-12) << keep;
   }
-  EXPECT_TRUE(std::isnan(judge.judge(kept("coded"), 1).bias)) << "one draw has no other beside it";
+  EXPECT_TRUE(std::isnan(judge.judge(kept("coded"), 1).bias))
+      << "one draw has no other to compare with";
 }
 
 // The cosine at 10 times less is 0.998 once a network is trained

@@ -10,13 +10,14 @@ Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only
   if (bp_layers == 0)
     return {.noise = {.reach = 15},
             .slope_exponent = unit,
-            .rate_exponent = sign_only ? Staircase{3, 5} : Staircase{4, 7}};
+            .rate_exponent = sign_only ? StepSchedule{3, 5} : StepSchedule{4, 7}};
   if (bp_layers == network.layer_count()) return {.gradient_bits = {4, 2}};
-  return {.noise = {.reach = 7},
-          .slope_exponent = unit,
-          .rate_exponent = sign_only ? Staircase{3, 11} : Staircase{4, bp_layers == 1 ? 10 : 12},
-          .gradient_bits = {bp_layers == 1 ? 3 : 4, 1},
-          .saturated_share = 6554};
+  return {
+      .noise = {.reach = 7},
+      .slope_exponent = unit,
+      .rate_exponent = sign_only ? StepSchedule{3, 11} : StepSchedule{4, bp_layers == 1 ? 10 : 12},
+      .gradient_bits = {bp_layers == 1 ? 3 : 4, 1},
+      .saturated_share = 6554};
 }
 
 StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,

@@ -7,15 +7,15 @@
 namespace triaccel::int8 {
 
 /// Integer schedule from `first` to `last`, each for an equal part of a run.
-struct Staircase {
+struct StepSchedule {
   std::int32_t first = 0;
   std::int32_t last = 0;
 
   std::int32_t at(std::int64_t done_steps, std::int64_t total_steps) const {
     const std::int64_t schedule = first < last ? last - first + 1 : first - last + 1;
-    std::int64_t stair = total_steps > 0 ? done_steps * schedule / total_steps : 0;
-    if (stair > schedule - 1) stair = schedule - 1;
-    return static_cast<std::int32_t>(first < last ? first + stair : first - stair);
+    std::int64_t level = total_steps > 0 ? done_steps * schedule / total_steps : 0;
+    if (level > schedule - 1) level = schedule - 1;
+    return static_cast<std::int32_t>(first < last ? first + level : first - level);
   }
 };
 
@@ -23,8 +23,8 @@ struct Staircase {
 struct Recipe {
   NoiseShape noise = {};
   std::int32_t slope_exponent = kSignOnly;
-  Staircase rate_exponent = {};
-  Staircase gradient_bits = {3, 3};
+  StepSchedule rate_exponent = {};
+  StepSchedule gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
 };
 

@@ -50,9 +50,9 @@ __device__ void write_four(const StateCodes& state, int i, const float (&values)
 
 template <typename Rule>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    coded_update_kernel(const __grid_constant__ TensorList list,
-                        const __grid_constant__ UpdateInputs inputs, typename Rule::Step step,
-                        const __grid_constant__ StateDither dither) {
+    quantized_update_kernel(const __grid_constant__ TensorList list,
+                            const __grid_constant__ UpdateInputs inputs, typename Rule::Step step,
+                            const __grid_constant__ StateDither dither) {
   const ChunkRange range = locate_chunk(list, static_cast<std::int32_t>(blockIdx.x));
   const std::int32_t layer = list.layer[range.index];
   wait_for_previous_kernel();
@@ -116,7 +116,7 @@ void quantized_update(std::string_view who, std::span<const TensorEntry> tensors
       sizeof(TensorList) + sizeof(UpdateInputs) + sizeof(step) + sizeof(StateDither) <= 4096 - 16,
       "kernel arguments end at 4 KB, gaps between them included");
   const StateDither dither(noise);
-  launch_lists(who, tensors, coded_update_kernel<Rule>, stream, inputs, step, dither);
+  launch_lists(who, tensors, quantized_update_kernel<Rule>, stream, inputs, step, dither);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ constexpr std::int64_t quantized_state_bytes(std::int64_t count) {
 }
 
 /// The same up to where the codes of another tensor may start.
-constexpr std::int64_t state_code_room(std::int64_t count) {
+constexpr std::int64_t state_encoded_bytes(std::int64_t count) {
   return round_up(quantized_state_bytes(count), kStateBlock);
 }
 

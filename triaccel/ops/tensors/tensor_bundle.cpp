@@ -79,7 +79,7 @@ std::vector<at::Tensor> TensorBundle::add_quantized_state(int which) {
   std::vector<std::int64_t> offsets;
   for (const kernels::TensorEntry& entry : all_) {
     offsets.push_back(total);
-    total += kernels::state_code_room(entry.count);
+    total += kernels::state_encoded_bytes(entry.count);
   }
   const at::Tensor buffer = at::zeros({total}, at::TensorOptions(at::kByte).device(device_));
   auto* begin = buffer.mutable_data_ptr<std::uint8_t>();

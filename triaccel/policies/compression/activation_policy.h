@@ -97,7 +97,7 @@ class ActivationPolicy final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
-  /// What a trial of plans by each layer's noise goes back to where it does not pay.
+  /// What to restore when plans calibrated by the noise per layer are no better.
   struct Trial {
     CompressionPolicy policy;
     std::optional<BlockPrediction> prediction;

@@ -65,7 +65,7 @@ void add_loss(CompressionState& state, double loss) {
 }
 
 /// Lossless for a while, and more bytes after it, unless the last profile found next to no
-/// compression noise. What comes after a spike may be another level: the averages start anew.
+/// compression noise. What comes after a spike may be another level: the averages restart.
 void fall_back(CompressionState& state, const CompressionTick& tick, const std::string& why,
                const LoopOptions& options, PolicyEvents& events) {
   const bool coded = state.lossless_until == 0;

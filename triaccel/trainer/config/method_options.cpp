@@ -1,4 +1,5 @@
 // The options of zeroth-order and integer training, and of saved activations.
+#include "triaccel/core/codec_registry.h"
 #include "triaccel/int8/training/perturbation.h"
 #include "triaccel/trainer/config/options.h"
 
@@ -27,7 +28,9 @@ constexpr Condition kInt8 = {"--method elasticzo-int8", trains_in_integers};
 }  // namespace
 
 std::vector<std::string> activation_modes() {
-  return {"raw", "lossless", "compressed", "bounded", "bf16", "actnn", "gact", "division"};
+  std::vector<std::string> modes = {"raw", "lossless", "compressed", "bounded"};
+  for (const std::string_view codec : registered_codec_names()) modes.emplace_back(codec);
+  return modes;
 }
 
 void add_zeroth_order_options(std::vector<Option>& all) {

@@ -17,8 +17,8 @@ std::optional<std::int32_t> whole_number(std::string_view written) {
 
 }  // namespace
 
-int8::Staircase int8_schedule(std::string_view written, int8::Staircase fallback, StairRange range,
-                              std::string_view who) {
+int8::StepSchedule int8_schedule(std::string_view written, int8::StepSchedule fallback,
+                                 ScheduleRange range, std::string_view who) {
   if (written.empty()) return fallback;
   const std::size_t dash = written.find('-', 1);
   const auto first = whole_number(written.substr(0, dash));

@@ -15,7 +15,7 @@ namespace triaccel {
 namespace {
 
 /// The weights, in memory that no budget counts; put back when the scope ends. Rehearsing rounds
-/// those of layers that it trains by the loss alone.
+/// those of layers that it trains by zeroth-order estimates.
 class KeptWeights {
  public:
   explicit KeptWeights(const Network& network) : weights_(network.module->parameters()) {

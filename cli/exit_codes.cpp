@@ -1,4 +1,3 @@
-#include "cli/failures.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
