@@ -8,6 +8,10 @@
 
 #include "triaccel/core/layer_registry.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace triaccel {
 
 /// A model as used by the trainer. Copies share the module.
