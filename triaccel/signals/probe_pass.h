@@ -2,6 +2,7 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <utility>

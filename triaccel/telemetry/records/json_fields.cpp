@@ -1,6 +1,7 @@
 #include "triaccel/telemetry/records/json_fields.h"
 
 #include <fmt/format.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cmath>
