@@ -138,6 +138,28 @@ TEST(Int8Run, EndsTheSameWhenItWasInterrupted) {
             read_summary(whole.path / kSummaryFile).accuracy / 100);
 }
 
+// As integer runs wrote them before every run had a plan and a controller.
+TEST(Int8Run, GoesOnFromACheckpointWithoutAPlan) {
+  ScratchFolder whole, cut;
+  const RunConfig config = patches_run(/*bp_layers=*/2);
+  trained(config, whole.path);
+  std::int64_t steps = 0;
+  trained(config, cut.path, {.stop_requested = [&] { return ++steps == 22; }});
+  LoadedCheckpoint older = *CheckpointStore(cut.path / kCheckpointFolder).load_latest();
+  std::erase_if(older.files.at(kTrainerFile), [](const auto& named) {
+    return !named.first.starts_with("progress/") && named.first != "sampler" &&
+           named.first != "slopes";
+  });
+  const RunConfig stored = resolved(read_run_config(cut.path));
+  Int8Engine engine(stored);
+  const TrainingHooks none;
+  TrainingLoop loop(stored, engine, none, nullptr);
+  loop.restore(older);
+  EXPECT_EQ(loop.run().status, "finished");
+  EXPECT_EQ(engine.state().weights, final_state(config, whole.path).weights);
+  EXPECT_EQ(engine.slopes(), read_slopes(whole.path));
+}
+
 TEST(Int8Run, StartsFromWeightsOfAnotherRun) {
   ScratchFolder folder;
   RunConfig config = patches_run(/*bp_layers=*/5);

@@ -68,16 +68,16 @@ void add_loss(CompressionState& state, double loss) {
 /// compression noise. What comes after a spike may be another level: the averages restart.
 void fall_back(CompressionState& state, const CompressionTick& tick, const std::string& why,
                const LoopOptions& options, PolicyEvents& events) {
-  const bool coded = state.lossless_until == 0;
+  const bool lossy = state.lossless_until == 0;
   const bool cleared = state.noise >= 0 && state.noise < kQuietNoise && !tick.nonfinite;
   const double before = ratio_of(state, options);
-  if (coded && !cleared) grow(state, options.spike_grow, options);
+  if (lossy && !cleared) grow(state, options.spike_grow, options);
   state.lossless_until = tick.step + options.lossless_steps;
   state.loss_ticks = 0;
   state.loss_mean = state.loss_variance = 0;
   state.quiet = false;
   state.quiet_epochs = 0;
-  if (!coded)
+  if (!lossy)
     events.push_back(text("compression stays lossless for another ", options.lossless_steps,
                           " steps: ", why, ", which compression did not cause"));
   else if (cleared)

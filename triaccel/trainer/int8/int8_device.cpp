@@ -21,8 +21,8 @@ constexpr std::int64_t kLogged = 256;
 constexpr std::int64_t kResultWords = sizeof(DeviceStepResult) / sizeof(std::int64_t);
 static_assert(kResultWords * sizeof(std::int64_t) == sizeof(DeviceStepResult));
 
-/// A step with neither backpropagation nor perturbation only looks at the loss.
-int8::StepOptions looking_only(int8::StepOptions options) {
+/// A step with neither backpropagation nor perturbation only evaluates the loss.
+int8::StepOptions evaluating_only(int8::StepOptions options) {
   options.bp_layers = 0;
   options.head = int8::Head::Frozen;
   options.saturated_share = 65536;
@@ -36,7 +36,7 @@ Int8Device::Int8Device(const Int8Data& data, const int8::Network& network,
     : device_(choose_device("cuda")),
       batch_(batch),
       training_(network, static_cast<std::int32_t>(batch), options, data.train.exponent),
-      evaluation_(network, static_cast<std::int32_t>(batch), looking_only(options),
+      evaluation_(network, static_cast<std::int32_t>(batch), evaluating_only(options),
                   data.test.exponent),
       rates_{options.rate_exponent, options.gradient_bits},
       train_(on_device(data.train)),

@@ -12,11 +12,11 @@ constexpr const char* kIntervalState = "interval";
 }  // namespace
 
 std::vector<StateView> RunProgress::state() const {
-  return {number_state<std::int64_t>(
-              "progress/counters",
-              {step, samples, skipped_steps, memory_retries, peak_bytes, peak_reserved_bytes,
-               largest_batch, plan_changes, curvature_probes, rollbacks,
-               std::int64_t{stopped_early}, early_stopping.evaluations_since_best, look_again_at}),
+  return {number_state<std::int64_t>("progress/counters",
+                                     {step, samples, skipped_steps, memory_retries, peak_bytes,
+                                      peak_reserved_bytes, largest_batch, plan_changes,
+                                      curvature_probes, rollbacks, std::int64_t{stopped_early},
+                                      early_stopping.evaluations_since_best, decide_again_at}),
           number_state<double>("progress/measures", {seconds, epoch_seconds, control_seconds,
                                                      best_accuracy, early_stopping.best_loss}),
           number_state<double>("progress/last_epoch_seconds", last_epoch_seconds)};
@@ -38,7 +38,7 @@ void RunProgress::restore(const StateMap& saved) {
   rollbacks = counters[9];
   stopped_early = counters[10] != 0;
   early_stopping.evaluations_since_best = counters[11];
-  look_again_at = counters[12];
+  decide_again_at = counters[12];
   seconds = measures[0];
   epoch_seconds = measures[1];
   control_seconds = measures[2];

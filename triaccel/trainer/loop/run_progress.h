@@ -29,11 +29,11 @@ struct RunProgress final : Stateful {
   std::int64_t plan_changes = 0;
   std::int64_t curvature_probes = 0;
   std::int64_t rollbacks = 0;
-  std::int64_t look_again_at = 0;  // step of a decision out of turn, while steps are being skipped
-  double seconds = 0;              // of training, evaluation included, over all sessions
-  double epoch_seconds = 0;        // of training alone, in the epoch under way
-  double control_seconds = 0;      // of probes, of reading measurements and of deciding
-  double best_accuracy = 0;        // in [0, 1]; as RunSummary has it
+  std::int64_t decide_again_at = 0;  // step of an extra decision, while steps are skipped
+  double seconds = 0;                // of training, evaluation included, over all sessions
+  double epoch_seconds = 0;          // of training alone, in the epoch under way
+  double control_seconds = 0;        // of probes, of reading measurements and of deciding
+  double best_accuracy = 0;          // in [0, 1]; as RunSummary has it
   bool stopped_early = false;
   std::vector<double> last_epoch_seconds = {};  // of at most five whole epochs
   EarlyStopping early_stopping = {};

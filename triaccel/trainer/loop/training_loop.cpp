@@ -122,7 +122,7 @@ TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
   const std::int64_t step = progress_.step;
   const std::int64_t every = config_.run.checkpoint_every;
   const std::int64_t skips = engine_.skips_so_far();
-  const bool skipping = step == progress_.look_again_at || skips == kSkipsToAnswer;
+  const bool skipping = step == progress_.decide_again_at || skips == kSkipsToAnswer;
   Due due{.end_of_epoch = end_of_epoch,
           .stop = hooks_.stop_requested && hooks_.stop_requested(),
           .save = every > 0 ? step % every == 0 : end_of_epoch,
@@ -226,7 +226,8 @@ bool TrainingLoop::decide_next_plan() {
   const Stopwatch watch;
   const StepReport report = pending_.take();
   Decision decision = control_.next(report, plan_);
-  progress_.look_again_at = report.consecutive_skips > 0 ? progress_.step + kStepsWhileSkipping : 0;
+  progress_.decide_again_at =
+      report.consecutive_skips > 0 ? progress_.step + kStepsWhileSkipping : 0;
   // As long as a layer can still be lifted, that may mend it.
   if (report.consecutive_skips >= kMostSkipsInARow && !lifts_a_layer(plan_, decision.plan)) {
     if (!weights_astray_) give_up(report);
