@@ -13,7 +13,7 @@ at::Tensor linear_forward(const at::Tensor& input, const LayerWeight& weight,
   const at::Tensor factors = weight_operand(weight, {}, precision, arithmetic);
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.back() = weight.master.size(0);
-  const at::Tensor product = at::mm(rows, factors.t()).to(output).view(shape);
+  at::Tensor product = at::mm(rows, factors.t()).to(output).view(shape);
   if (bias.defined()) add_bias_along(product, bias, product.dim() - 1);
   return product;
 }
