@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "triaccel/base/error.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
@@ -25,9 +26,11 @@ void add_eval(CLI::App& program) {
   command->add_flag("--json", arguments->json, "print JSON");
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments] {
-    const EvaluationReport report = arguments->run.empty()
-                                        ? evaluate_weights(arguments->options->config())
-                                        : evaluate_run(arguments->run);
+    const RunConfig config = arguments->options->config();
+    require(!arguments->run.empty() || !config.model.init_from.empty(), "eval",
+            "name a run, or weights with --init-from");
+    const EvaluationReport report =
+        arguments->run.empty() ? evaluate_weights(config) : evaluate_run(arguments->run);
     if (arguments->json) {
       const nlohmann::ordered_json json = {
           {"run", arguments->run},     {"step", report.step},

@@ -161,6 +161,14 @@ class ReadCommands(unittest.TestCase):
         self.assertAlmostEqual(self.json_of("eval", self.folder / "run")["accuracy"],
                                self.summary["accuracy"], places=6)
 
+    def test_eval_takes_weights_in_place_of_a_run(self):
+        weights = self.folder / "run/checkpoints/step-6/weights.safetensors"
+        self.assertAlmostEqual(self.json_of("eval", *SMALL_RUN, "--init-from", weights)["accuracy"],
+                               self.summary["accuracy"], places=6)
+        nothing = run("eval")
+        self.assertEqual(nothing.returncode, 2)
+        self.assertIn("--init-from", nothing.stderr)
+
     def test_ls(self):
         self.assertEqual(self.json_of("ls", self.folder)[0]["status"], "finished")
         self.assertIn("finished", run("ls", self.folder).stdout)

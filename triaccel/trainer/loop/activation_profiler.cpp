@@ -22,7 +22,7 @@ constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3}
 
 SavedStoreOptions saved_store_options(const RunConfig& config) {
   const ActivationRounding rounding = config.activations.rounding;
-  const auto registered = find_registered_codec(config.activations.keep);
+  const auto registered = find_registered_codec(config.activations.keep.name());
   return {.seed = static_cast<std::uint64_t>(config.train.seed),
           .rounding = rounding == ActivationRounding::Dither       ? kernels::Rounding::Dither
                       : rounding == ActivationRounding::Stochastic ? kernels::Rounding::Stochastic
