@@ -104,16 +104,15 @@ void bench_step(const BenchArguments& arguments) {
 void bench_largest_batch(const BenchArguments& arguments) {
   RunConfig config = arguments.options->config();
   const c10::Device device = choose_device(config.device.device);
-  const std::int64_t budget =
-      parse_budget(config.device.budget, device_total_bytes(device), "--budget");
+  const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
   require(budget > 0, "--budget", "says how much memory training steps may take; none is given");
-  config.device.budget = "none";
+  config.device.budget = {};
   const std::int64_t batch = largest_batch(config, budget);
   if (arguments.json)
     fmt::print("{}\n", nlohmann::ordered_json{{"bench", "largest_batch"},
                                               {"model", config.model.name},
-                                              {"method", config.train.method},
-                                              {"activations", config.activations.keep},
+                                              {"method", config.train.method.name()},
+                                              {"activations", config.activations.keep.name()},
                                               {"budget_bytes", budget},
                                               {"largest_batch", batch},
                                               {"device", device_text(device)},

@@ -139,7 +139,7 @@ void write_bit_widths(const RunConfig& config, const std::filesystem::path& fold
   write_saved_files(
       folder,
       saved_rows_of(survey, {.activations = config.activations, .samples = config.train.batch}),
-      fmt::format("{}, activations {}", config.model.name, config.activations.keep));
+      fmt::format("{}, activations {}", config.model.name, config.activations.keep.name()));
 }
 
 void inspect_saved(const RunConfig& config, bool json) {

@@ -44,11 +44,11 @@ struct SimulatedProfiler {
   }
 };
 
-StepPlan two_layers() {
+StepPlan profiled_plan() {
   return {.batch_size = 64, .micro_batch_size = 64, .layers = std::vector<LayerPlan>(2)};
 }
 
-ActivationPolicy policy_of(CompressionMode mode) {
+ActivationPolicy activation_policy(CompressionMode mode) {
   return ActivationPolicy({.compression = {.mode = mode, .error_bound = 0.01}});
 }
 
@@ -60,27 +60,27 @@ CompressionNoise one_noisy_layer(double error) {
           .layers = {{.variance = error, .square = 1}, {.variance = error / 100, .square = 1}}};
 }
 
-constexpr ProfileKind kValues = ProfileKind::Values, kNoise = ProfileKind::Noise;
+constexpr ProfileKind kValuesAsked = ProfileKind::Values, kNoiseAsked = ProfileKind::Noise;
 
 TEST(ActivationPolicy, MeasuresAgainUntilTheBoundHolds) {
-  ActivationPolicy policy = policy_of(CompressionMode::Error);
+  ActivationPolicy policy = activation_policy(CompressionMode::Error);
   SimulatedProfiler profiler;
   profiler.noise_of = [&](const StepPlan&) {
     return CompressionNoise{.error = profiler.tried.size() < 3 ? 0.05 : 0.006};
   };
-  StepPlan plan = two_layers();
+  StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
-  EXPECT_EQ(profiler.asked, (std::vector{kValues, kNoise, kNoise, kNoise}));
+  EXPECT_EQ(profiler.asked, (std::vector{kValuesAsked, kNoiseAsked, kNoiseAsked, kNoiseAsked}));
   EXPECT_NE(profiler.tried[0], profiler.tried[1]);
   EXPECT_NE(profiler.tried[1], profiler.tried[2]);
   EXPECT_EQ(plan, profiler.tried[2]);
 }
 
 TEST(ActivationPolicy, SaysWhenTheBoundCannotBeMet) {
-  ActivationPolicy policy = policy_of(CompressionMode::Error);
+  ActivationPolicy policy = activation_policy(CompressionMode::Error);
   SimulatedProfiler profiler{
       .noise_of = [](const StepPlan&) { return CompressionNoise{.error = 0.05}; }};
-  StepPlan plan = two_layers();
+  StepPlan plan = profiled_plan();
   const PolicyEvents events = profiler.profile(policy, plan);
   EXPECT_EQ(profiler.tried.size(), 9u);
   ASSERT_FALSE(events.empty());
@@ -89,14 +89,14 @@ TEST(ActivationPolicy, SaysWhenTheBoundCannotBeMet) {
 
 TEST(ActivationPolicy, KeepsATrialOnlyWhereTheNoiseFalls) {
   for (const double later : {0.001, 0.1}) {
-    ActivationPolicy policy = policy_of(CompressionMode::Ratio);
+    ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
     SimulatedProfiler profiler;
     profiler.noise_of = [&](const StepPlan&) {
       return one_noisy_layer(profiler.tried.size() < 2 ? 0.05 : later);
     };
-    StepPlan plan = two_layers();
+    StepPlan plan = profiled_plan();
     profiler.profile(policy, plan);
-    ASSERT_EQ(profiler.asked, (std::vector{kValues, kNoise, kNoise}));
+    ASSERT_EQ(profiler.asked, (std::vector{kValuesAsked, kNoiseAsked, kNoiseAsked}));
     EXPECT_NE(profiler.tried[0], profiler.tried[1]);
     EXPECT_EQ(plan, profiler.tried[later < 0.05 ? 1 : 0]) << later;
     EXPECT_EQ(policy.noise().error, std::min(later, 0.05));
@@ -104,13 +104,13 @@ TEST(ActivationPolicy, KeepsATrialOnlyWhereTheNoiseFalls) {
 }
 
 TEST(ActivationPolicy, ReportsTheNoiseOfAProfileOnce) {
-  ActivationPolicy policy = policy_of(CompressionMode::Ratio);
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
   SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return one_noisy_layer(0.05); }};
-  StepPlan plan = two_layers();
+  StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
   StateMap state;
   for (const StateView& view : policy.state()) state.emplace(view.name, view);
-  ActivationPolicy resumed = policy_of(CompressionMode::Ratio);
+  ActivationPolicy resumed = activation_policy(CompressionMode::Ratio);
   resumed.restore(state);
   for (ActivationPolicy* one : {&policy, &resumed}) {
     StepReport first, second;
@@ -123,15 +123,15 @@ TEST(ActivationPolicy, ReportsTheNoiseOfAProfileOnce) {
 }
 
 TEST(ActivationPolicy, LeavesARestoredPlanAsItIsAndGoesLosslessAtOnceAfterASpike) {
-  ActivationPolicy policy = policy_of(CompressionMode::Ratio);
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
   SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return one_noisy_layer(0.05); }};
-  StepPlan plan = two_layers();
+  StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
-  ActivationPolicy resumed = policy_of(CompressionMode::Ratio);
+  ActivationPolicy resumed = activation_policy(CompressionMode::Ratio);
   profiler.asked.clear();
   StepPlan restored = plan;
   profiler.profile(resumed, restored, /*restored=*/true);
-  EXPECT_EQ(profiler.asked, std::vector{kValues});
+  EXPECT_EQ(profiler.asked, std::vector{kValuesAsked});
   EXPECT_EQ(restored, plan);
   PolicyEvents events;
   resumed.after_rollback(100, restored, events);
