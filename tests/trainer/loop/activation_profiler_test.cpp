@@ -34,10 +34,10 @@ TEST(RegisteredCodec, KeepsEveryTensorThatIsWorthCompressing) {
   const RunConfig config = resolved(kept_run("fp32", "rounded"));
   RunParts parts(config, slim_resnet());
   parts.network.module->train();
-  RunCompression compression(config, parts);
+  ActivationPolicy compression(activation_options(config));
   StepPlan plan = parts.plan;
   PolicyEvents events;
-  compression.look(at::arange(RunCompression::kSamples), plan, events);
+  plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
   parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
   const SavedCounts saved = parts.runner->collect().saved.value();
   EXPECT_EQ(saved.mismatches, 0);
