@@ -166,7 +166,9 @@ TEST_P(EveryElasticOptimizer, KeepsTheStateOfLayersThatStay) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryElasticOptimizer,
                          testing::Values(StateFormat::Fp32, StateFormat::Fp8),
-                         [](const auto& which) { return std::string(name_of(which.param)); });
+                         [](const auto& which) {
+                           return std::string(which.param == StateFormat::Fp32 ? "fp32" : "fp8");
+                         });
 
 }  // namespace
 }  // namespace triaccel

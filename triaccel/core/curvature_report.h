@@ -14,13 +14,8 @@ enum class CurvatureMode {
 };
 
 constexpr std::string_view name_of(CurvatureMode mode) {
-  switch (mode) {
-    case CurvatureMode::Hessian:
-      return "hessian";
-    case CurvatureMode::FisherGram:
-      return "fisher_gram";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"hessian", "fisher_gram"};
+  return kNames[static_cast<std::size_t>(mode)];
 }
 
 /// The loss around one layer's weights, seen from a small batch.

@@ -13,21 +13,9 @@ enum class MemoryPurpose { Weights, Gradients, Optimizer, Activations, Data, Wor
 inline constexpr std::size_t kMemoryPurposes = 6;
 
 constexpr std::string_view name_of(MemoryPurpose purpose) {
-  switch (purpose) {
-    case MemoryPurpose::Weights:
-      return "weights";
-    case MemoryPurpose::Gradients:
-      return "gradients";
-    case MemoryPurpose::Optimizer:
-      return "optimizer";
-    case MemoryPurpose::Activations:
-      return "activations";
-    case MemoryPurpose::Data:
-      return "data";
-    case MemoryPurpose::Workspace:
-      return "workspace";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"weights",     "gradients", "optimizer",
+                                         "activations", "data",      "workspace"};
+  return kNames[static_cast<std::size_t>(purpose)];
 }
 
 /// Device memory at one moment, in bytes.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/models/attention.h"

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 
 #include "triaccel/base/divide_up.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/layers/forward_pass.h"

@@ -1,7 +1,5 @@
 #include "triaccel/int8/training/step_memory.h"
 
-#include <algorithm>
-
 #include "triaccel/int8/layers/forward_memory.h"
 #include "triaccel/int8/layers/layer_sums.h"
 

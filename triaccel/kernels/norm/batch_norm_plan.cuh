@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "triaccel/kernels/common/overlapped_launch.cuh"

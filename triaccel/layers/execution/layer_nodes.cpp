@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "triaccel/layers/convolution/convolution_parts.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "triaccel/base/error.h"
 #include "triaccel/ops/tensors/dispatch.h"
 #include "triaccel/ops/tensors/tensor_check.h"

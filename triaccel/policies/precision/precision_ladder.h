@@ -6,17 +6,8 @@ namespace triaccel {
 
 /// Rank of a format: FP16 < BF16 < FP32; integer layers rank below and never change.
 constexpr int rank_of(Precision p) {
-  switch (p) {
-    case Precision::Int8:
-      return -1;
-    case Precision::Fp16:
-      return 0;
-    case Precision::Bf16:
-      return 1;
-    case Precision::Fp32:
-      return 2;
-  }
-  return 0;
+  if (p == Precision::Int8) return -1;
+  return p == Precision::Fp16 ? 0 : p == Precision::Bf16 ? 1 : 2;
 }
 
 constexpr Precision higher(Precision a, Precision b) { return rank_of(a) < rank_of(b) ? b : a; }
@@ -28,15 +19,8 @@ struct PrecisionLadder {
 
   /// `wanted`, or its replacement if the device does not support it.
   constexpr Precision nearest(Precision wanted) const {
-    switch (wanted) {
-      case Precision::Bf16:
-        return bf16 ? Precision::Bf16 : fp16 ? Precision::Fp16 : Precision::Fp32;
-      case Precision::Fp16:
-        return fp16 ? Precision::Fp16 : bf16 ? Precision::Bf16 : Precision::Fp32;
-      case Precision::Fp32:
-      case Precision::Int8:
-        return wanted;
-    }
+    if (wanted == Precision::Bf16 && !bf16) return fp16 ? Precision::Fp16 : Precision::Fp32;
+    if (wanted == Precision::Fp16 && !fp16) return bf16 ? Precision::Bf16 : Precision::Fp32;
     return wanted;
   }
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
 
+constexpr std::string_view kLetters = "fbhi";       // by Precision
 constexpr std::string_view kFormatLetters = "rlc";  // by ActivationFormat
 
 bool is_scale(float value) { return std::isfinite(value) && value >= 0; }
@@ -84,24 +85,12 @@ ScheduledPlan plan_from(std::string_view line, std::string_view where) {
 
 }  // namespace
 
-char letter_of(Precision precision) {
-  switch (precision) {
-    case Precision::Fp32:
-      return 'f';
-    case Precision::Bf16:
-      return 'b';
-    case Precision::Fp16:
-      return 'h';
-    case Precision::Int8:
-      return 'i';
-  }
-  return '?';  // unreachable: a missing case is a build error
-}
+char letter_of(Precision precision) { return kLetters[static_cast<std::size_t>(precision)]; }
 
 std::optional<Precision> precision_of(char letter) {
-  for (const Precision p : {Precision::Fp32, Precision::Bf16, Precision::Fp16, Precision::Int8})
-    if (letter_of(p) == letter) return p;
-  return std::nullopt;
+  const std::size_t index = kLetters.find(letter);
+  if (index == kLetters.npos) return std::nullopt;
+  return static_cast<Precision>(index);
 }
 
 std::string precision_letters(const StepPlan& plan) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/telemetry/report/report_parts.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "triaccel/telemetry/report/html_text.h"
 #include "triaccel/telemetry/report/plot_frame.h"

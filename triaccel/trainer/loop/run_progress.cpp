@@ -1,6 +1,5 @@
 #include "triaccel/trainer/loop/run_progress.h"
 
-#include <cmath>
 #include <numeric>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "triaccel/base/error.h"
