@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "triaccel/base/error.h"
-#include "triaccel/optim/elastic_optimizer.h"
+#include "triaccel/optim/optimizer.h"
 
 namespace triaccel {
 namespace {

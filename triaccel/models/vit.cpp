@@ -4,7 +4,6 @@
 #include <string>
 
 #include "triaccel/base/error.h"
-#include "triaccel/models/attention.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
 

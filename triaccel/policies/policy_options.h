@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "triaccel/saved/derivation_chain.h"
+#include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_classes.h"
 #include "triaccel/saved/saved_record.h"
