@@ -13,7 +13,7 @@
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/layers/scope/layer_shapes.h"
+#include "triaccel/layers/convolution/kernel_choice_measure.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"

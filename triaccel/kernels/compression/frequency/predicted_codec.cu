@@ -1,3 +1,4 @@
+#include <string>
 
 #include "triaccel/kernels/common/launch.cuh"
 #include "triaccel/kernels/compression/frequency/frequency_codec_blocks.cuh"
