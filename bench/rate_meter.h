@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel::bench {
 

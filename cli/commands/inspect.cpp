@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/inspect_parts.h"

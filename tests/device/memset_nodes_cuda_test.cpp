@@ -14,7 +14,6 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/side_stream.h"
-#include "triaccel/device/work_stream.h"
 #include "triaccel/kernels/update/weight_average.h"
 
 namespace triaccel {

@@ -1,10 +1,9 @@
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "triaccel/device/cuda_memory.h"
-#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/models/slim_models.h"
 #include "triaccel/base/error.h"
-#include "triaccel/models/attention.h"
+#include "triaccel/models/families.h"
 #include "triaccel/models/model_zoo.h"
 
 namespace triaccel {

@@ -22,7 +22,8 @@ inline std::vector<OptimizerOptions> every_optimizer() {
 
 /// For the name of a test.
 inline std::string optimizer_text(const OptimizerOptions& options) {
-  return std::string(name_of(options.kind)) + "_" + std::string(name_of(options.state));
+  return std::string(options.kind == OptimizerKind::Sgd ? "sgd" : "adamw") +
+         (options.state == StateFormat::Fp32 ? "_fp32" : "_fp8");
 }
 
 /// A few parameters in two layers, one of them channels-last, and a copy for a reference to train.

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "triaccel/base/error.h"
-#include "triaccel/optim/elastic_optimizer.h"
+#include "triaccel/optim/optimizer.h"
 
 namespace triaccel {
 namespace {
@@ -166,7 +166,9 @@ TEST_P(EveryElasticOptimizer, KeepsTheStateOfLayersThatStay) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryElasticOptimizer,
                          testing::Values(StateFormat::Fp32, StateFormat::Fp8),
-                         [](const auto& which) { return std::string(name_of(which.param)); });
+                         [](const auto& which) {
+                           return std::string(which.param == StateFormat::Fp32 ? "fp32" : "fp8");
+                         });
 
 }  // namespace
 }  // namespace triaccel

@@ -4,7 +4,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/early_stopping.h"
-#include "triaccel/policies/plan_schedule.h"
 
 namespace triaccel {
 namespace {

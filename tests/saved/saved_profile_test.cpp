@@ -7,7 +7,6 @@
 #include <map>
 
 #include "tests/saved/saved_pass.h"
-#include "triaccel/saved/saved_classes.h"
 
 namespace triaccel {
 namespace {

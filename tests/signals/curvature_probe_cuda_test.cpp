@@ -12,8 +12,8 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/work_stream.h"
-#include "triaccel/signals/fisher_replay.h"
+#include "triaccel/device/side_stream.h"
+#include "triaccel/signals/fisher_gram.h"
 
 namespace triaccel {
 namespace {

@@ -14,7 +14,7 @@
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/step/step_runner.h"
 

@@ -9,7 +9,7 @@
 #include "tests/step/step_parts.h"
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 namespace {

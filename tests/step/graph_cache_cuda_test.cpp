@@ -9,7 +9,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/memory_gauge.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 #include "triaccel/ops/loss_data/step_inputs.h"
 
 namespace triaccel {

@@ -4,8 +4,8 @@
 #include "tests/step/step_parts.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/work_stream.h"
-#include "triaccel/models/kaiming.h"
+#include "triaccel/device/side_stream.h"
+#include "triaccel/models/families.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/step/step_runner.h"
 

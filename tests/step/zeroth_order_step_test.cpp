@@ -7,7 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/models/kaiming.h"
+#include "triaccel/models/families.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/step/step_runner.h"
 

@@ -4,7 +4,7 @@
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
-#include "triaccel/trainer/int8/int8_schedule.h"
+#include "triaccel/trainer/config/int8_options.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {

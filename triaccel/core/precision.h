@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace triaccel {
@@ -8,30 +9,27 @@ namespace triaccel {
 enum class Precision { Fp32, Bf16, Fp16, Int8 };
 
 constexpr int bytes_per_element(Precision p) {
-  switch (p) {
-    case Precision::Fp32:
-      return 4;
-    case Precision::Bf16:
-    case Precision::Fp16:
-      return 2;
-    case Precision::Int8:
-      return 1;
-  }
-  return 0;  // unreachable: a missing case is a build error
+  return p == Precision::Fp32 ? 4 : p == Precision::Int8 ? 1 : 2;
 }
 
 constexpr std::string_view name_of(Precision p) {
-  switch (p) {
-    case Precision::Fp32:
-      return "fp32";
-    case Precision::Bf16:
-      return "bf16";
-    case Precision::Fp16:
-      return "fp16";
-    case Precision::Int8:
-      return "int8";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"fp32", "bf16", "fp16", "int8"};
+  return kNames[static_cast<std::size_t>(p)];
+}
+
+/// The type of a stored element: what files and states speak of, without torch.
+enum class ElementType { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64 };
+
+constexpr std::int64_t size_of(ElementType type) {
+  constexpr std::int64_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  return kSizes[static_cast<std::size_t>(type)];
+}
+
+/// The name the safetensors format uses.
+constexpr std::string_view name_of(ElementType type) {
+  constexpr std::string_view kNames[] = {"BOOL", "U8",  "I8",   "I16", "I32",
+                                         "I64",  "F16", "BF16", "F32", "F64"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 }  // namespace triaccel

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "triaccel/core/element_type.h"
+#include "triaccel/core/precision.h"
 
 namespace triaccel {
 
@@ -27,33 +27,10 @@ enum class SavedClass : std::uint8_t {
 };
 
 constexpr std::string_view name_of(SavedClass kind) {
-  switch (kind) {
-    case SavedClass::Constant:
-      return "constant";
-    case SavedClass::Sizes:
-      return "sizes";
-    case SavedClass::Sign:
-      return "sign";
-    case SavedClass::Window:
-      return "window";
-    case SavedClass::Positive:
-      return "positive";
-    case SavedClass::NormInput:
-      return "norm-input";
-    case SavedClass::Factor:
-      return "factor";
-    case SavedClass::Nonlinear:
-      return "nonlinear";
-    case SavedClass::Attention:
-      return "attention";
-    case SavedClass::Statistics:
-      return "statistics";
-    case SavedClass::Vector:
-      return "vector";
-    case SavedClass::Other:
-      return "other";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"constant",  "sizes",      "sign",   "window",
+                                         "positive",  "norm-input", "factor", "nonlinear",
+                                         "attention", "statistics", "vector", "other"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 /// Whether backward reads the values of elements, which codes can stand for.

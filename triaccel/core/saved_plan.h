@@ -23,29 +23,10 @@ enum class SavedCodec : std::uint8_t {
 inline constexpr int kSavedCodecs = 10;
 
 constexpr std::string_view name_of(SavedCodec codec) {
-  switch (codec) {
-    case SavedCodec::Raw:
-      return "raw";
-    case SavedCodec::Shape:
-      return "shape";
-    case SavedCodec::Mask:
-      return "mask";
-    case SavedCodec::Window:
-      return "window";
-    case SavedCodec::Groups:
-      return "groups";
-    case SavedCodec::Levelled:
-      return "levelled";
-    case SavedCodec::NonZeros:
-      return "nonzeros";
-    case SavedCodec::Frequency:
-      return "frequency";
-    case SavedCodec::Derived:
-      return "derived";
-    case SavedCodec::Registered:
-      return "registered";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"raw",     "shape",     "mask",     "window",
+                                         "groups",  "levelled",  "nonzeros", "frequency",
+                                         "derived", "registered"};
+  return kNames[static_cast<std::size_t>(codec)];
 }
 
 inline constexpr int kFrequencyBands = 5;

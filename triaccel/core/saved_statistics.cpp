@@ -1,39 +1,19 @@
 #include "triaccel/core/saved_statistics.h"
 
+#include <algorithm>
+#include <array>
+
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
 
 /// How much of a tensor a reader needs: the class with the higher place decides.
-int place_of(SavedClass kind) {
-  switch (kind) {
-    case SavedClass::Sizes:
-      return 0;
-    case SavedClass::Sign:
-      return 1;
-    case SavedClass::Window:
-      return 2;
-    case SavedClass::NormInput:
-      return 3;
-    case SavedClass::Factor:
-      return 4;
-    case SavedClass::Positive:
-      return 5;
-    case SavedClass::Nonlinear:
-      return 6;
-    case SavedClass::Attention:
-      return 7;
-    case SavedClass::Vector:
-      return 8;
-    case SavedClass::Statistics:
-      return 9;
-    case SavedClass::Other:
-      return 10;
-    case SavedClass::Constant:
-      return 11;
-  }
-  return 11;
+std::ptrdiff_t place_of(SavedClass kind) {
+  using enum SavedClass;
+  constexpr std::array kPlaces = {Sizes,     Sign,      Window, NormInput,  Factor, Positive,
+                                  Nonlinear, Attention, Vector, Statistics, Other,  Constant};
+  return std::ranges::find(kPlaces, kind) - kPlaces.begin();
 }
 
 bool is_floating(ElementType type) {

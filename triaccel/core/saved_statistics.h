@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/core/element_type.h"
+#include "triaccel/core/precision.h"
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 

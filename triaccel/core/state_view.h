@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "triaccel/base/error.h"
-#include "triaccel/core/element_type.h"
+#include "triaccel/core/precision.h"
 
 namespace triaccel {
 
@@ -70,6 +70,13 @@ std::vector<T> numbers_from(const StateMap& saved, const std::string& name,
   std::vector<T> values(size);
   if (size > 0) std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
   return values;
+}
+
+/// Sets as many variables to the values that numbers_from read, in order.
+template <typename T, typename... Variables>
+void assign_numbers(const std::vector<T>& values, Variables&... into) {
+  auto next = values.begin();
+  ((into = static_cast<Variables>(*next++)), ...);
 }
 
 }  // namespace triaccel

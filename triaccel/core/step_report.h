@@ -1,16 +1,124 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "triaccel/core/code_noise.h"
-#include "triaccel/core/curvature_report.h"
-#include "triaccel/core/memory_report.h"
 #include "triaccel/core/predicted_blocks.h"
-#include "triaccel/core/saved_counts.h"
+#include "triaccel/core/saved_plan.h"
 
 namespace triaccel {
+
+/// What became of the tensors that one forward pass saved, and of those its backward has read.
+/// Bytes are exact and known without asking the device.
+struct SavedCounts {
+  std::int64_t saved = 0;         // times that an operator saved a tensor, without constants
+  std::int64_t passed_bytes = 0;  // of those, one tensor as often as it was saved
+  std::int64_t unique_bytes = 0;  // each tensor once
+  std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
+  std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask
+  std::int64_t prediction_saved_bytes = 0;                 // saved by prediction
+  std::int64_t allocations = 0;      // of memory for encoded tensors, one or many in each
+  std::int64_t allocated_bytes = 0;  // by those, with what lies unused between
+  std::int64_t shared = 0;      // times that a tensor was there already, and nothing was encoded
+  std::int64_t derived = 0;     // times that it is rebuilt from another one
+  std::int64_t mismatches = 0;  // times that it was not what the plan is for, and stayed raw
+  std::int64_t decodes = 0;     // in backward
+  std::int64_t shared_decodes = 0;  // times that it needed none: the last one's values were there
+
+  std::int64_t all_held_bytes() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t bytes : held_bytes) sum += bytes;
+    return sum;
+  }
+  bool operator==(const SavedCounts&) const = default;
+};
+
+/// Noise that compression adds to the gradient of one layer's parameters. Squared norms.
+struct LayerCompressionNoise {
+  double variance = 0;  // by the random offsets of rounding
+  double square = 0;    // of the exact gradient
+  bool operator==(const LayerCompressionNoise&) const = default;
+
+  /// NaN where the layer has no gradient.
+  double share() const { return variance / square; }
+};
+
+/// Noise that compressed activations add to the gradient of a few samples. Squared norms over all
+/// parameters; of different samples, and under a loss scale, only their ratios can be compared.
+struct CompressionNoise {
+  double code_variance = 0;   // by the random offsets of rounding
+  double batch_variance = 0;  // by the choice of samples
+  double error = 0;           // mean square of the difference from the exact gradient, over its own
+  std::vector<LayerCompressionNoise> layers = {};  // index = LayerId
+  bool operator==(const CompressionNoise&) const = default;
+
+  std::vector<double> shares() const {
+    std::vector<double> all;
+    for (const LayerCompressionNoise& layer : layers) all.push_back(layer.share());
+    return all;
+  }
+};
+
+/// What a piece of device memory is for.
+enum class MemoryPurpose { Weights, Gradients, Optimizer, Activations, Data, Workspace };
+
+inline constexpr std::size_t kMemoryPurposes = 6;
+
+constexpr std::string_view name_of(MemoryPurpose purpose) {
+  constexpr std::string_view kNames[] = {"weights",     "gradients", "optimizer",
+                                         "activations", "data",      "workspace"};
+  return kNames[static_cast<std::size_t>(purpose)];
+}
+
+/// Device memory at one moment, in bytes.
+struct MemoryReport {
+  std::int64_t used = 0;      // in live tensors now
+  std::int64_t peak = 0;      // most in live tensors since the last reset
+  std::int64_t reserved = 0;  // most taken from the device since the last reset, pools of captured
+                              // graphs included; >= peak
+  std::int64_t limit = 0;     // the budget; 0: none
+  std::array<std::int64_t, kMemoryPurposes> peak_by_purpose = {};  // index = MemoryPurpose
+  bool operator==(const MemoryReport&) const = default;
+};
+
+/// How the curvature of a layer is estimated.
+enum class CurvatureMode {
+  Hessian,     // top eigenvalues of the layer's diagonal block of the loss's Hessian
+  FisherGram,  // top eigenvalues of the layer's block of the empirical Fisher matrix
+};
+
+constexpr std::string_view name_of(CurvatureMode mode) {
+  constexpr std::string_view kNames[] = {"hessian", "fisher_gram"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+/// The loss around one layer's weights, seen from a small batch.
+struct LayerCurvature {
+  std::vector<double> eigenvalues = {};  // the largest first, signed; empty: not measured
+  // From per-sample gradients g_i of the layer (fisher_gram only; both 0 otherwise):
+  double gradient_noise = 0;   // trace of their covariance
+  double gradient_signal = 0;  // squared norm of their mean, unbiased; may come out negative
+  bool operator==(const LayerCurvature&) const = default;
+
+  double largest() const { return eigenvalues.empty() ? 0 : eigenvalues.front(); }
+};
+
+/// One curvature probe over all layers.
+struct CurvatureReport {
+  CurvatureMode mode = CurvatureMode::FisherGram;
+  std::int64_t step = 0;
+  std::int64_t batch = 0;  // samples used; fewer than asked for when memory was short
+  double seconds = 0;
+  std::int64_t negative = 0;  // layers whose eigenvalue of largest magnitude is negative
+  std::string skipped = {};   // why there was no probe; empty: there was one
+  std::vector<LayerCurvature> layers = {};  // index = LayerId; empty when skipped
+  bool operator==(const CurvatureReport&) const = default;
+};
 
 /// All that a zeroth-order step did to its weights, given the seed: with these and the first
 /// weights a run can be redone.

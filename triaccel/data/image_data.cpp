@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/ops/loss_data/augment.h"
 

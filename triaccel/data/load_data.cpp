@@ -1,18 +1,56 @@
 #include "triaccel/data/load_data.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/data/image_data.h"
-#include "triaccel/data/point_data.h"
 #include "triaccel/data/text_data.h"
+#include "triaccel/device/cpu_memory.h"
 #include "triaccel/formats/data_root.h"
+#include "triaccel/formats/point_cloud.h"
 #include "triaccel/formats/text_corpus.h"
 
 namespace triaccel {
 namespace {
+
+/// Point clouds stored as 16-bit coordinates; a batch is float [B, 3, points] in [-1, 1].
+class PointData final : public Dataset {
+ public:
+  PointData(const PointSet& set, c10::Device device);
+
+  std::int64_t size() const override { return labels_.numel(); }
+  std::int64_t bytes() const override;
+  Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
+
+ private:
+  at::Tensor coordinates_;  // int16 [count, 3, points]: 0 to 1023
+  at::Tensor labels_;       // uint8 [count]
+};
+
+PointData::PointData(const PointSet& set, c10::Device device) {
+  MemoryPurposeScope purpose(MemoryPurpose::Data);
+  // Ten bits fit int16, which libtorch supports everywhere, unlike uint16.
+  auto* const coordinates = const_cast<std::uint16_t*>(set.coordinates.data());
+  auto* const labels = const_cast<std::uint8_t*>(set.labels.data());
+  coordinates_ = at::from_blob(coordinates, {set.count, 3, set.points}, at::kShort)
+                     .to(device, at::kShort, false, /*copy=*/true);
+  labels_ = at::from_blob(labels, {set.count}, at::kByte).to(device, at::kByte, false, true);
+}
+
+std::int64_t PointData::bytes() const {
+  return static_cast<std::int64_t>(coordinates_.nbytes() + labels_.nbytes());
+}
+
+Batch PointData::gather(const at::Tensor& ids, const GatherOptions&) const {
+  constexpr double scale = 2.0 / kLargestCoordinate;
+  return {coordinates_.index_select(0, ids).to(at::kFloat).mul_(scale).sub_(1),
+          labels_.index_select(0, ids).to(at::kLong)};
+}
 
 void load_images(LoadedData& data, const DataOptions& options, c10::Device device) {
   const ImageSplits splits = read_images(options);

@@ -1,11 +1,15 @@
 #include "triaccel/data/sampler.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
+#include "triaccel/core/step_report.h"
+#include "triaccel/device/cpu_memory.h"
 
 namespace triaccel {
 namespace {
@@ -79,6 +83,25 @@ void Sampler::restore(const StateMap& saved) {
   epoch_ = values[1];
   cursor_ = values[2];
   shuffle();
+}
+
+at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) {
+  // from_blob requires a mutable pointer, but the view is only read.
+  auto* const data = const_cast<std::int64_t*>(ids.data());
+  return at::from_blob(data, {static_cast<std::int64_t>(ids.size())}, at::kLong)
+      .to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
+  if (epoch_ != sampler.epoch()) {
+    MemoryPurposeScope purpose(MemoryPurpose::Data);
+    epoch_ = -1;  // until the new order is uploaded
+    order_.reset();
+    order_ = ids_on_device(sampler.order(), device_);
+    epoch_ = sampler.epoch();
+  }
+  const auto ids = sampler.upcoming(count);
+  return order_.narrow(0, sampler.cursor(), static_cast<std::int64_t>(ids.size()));
 }
 
 }  // namespace triaccel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -46,5 +48,23 @@ class Sampler final : public Stateful {
 /// A permutation of 0 .. count - 1 that depends only on (seed, stream).
 std::vector<std::int64_t> shuffled_numbers(std::int64_t count, std::uint64_t seed,
                                            std::uint64_t stream);
+
+/// A sampler's order on the device, uploaded once per epoch, so that the sample ids of a step are a
+/// view and no step needs a copy from the host.
+class EpochOrder {
+ public:
+  explicit EpochOrder(c10::Device device) : device_(device) {}
+
+  /// The sampler's upcoming(count) as int64 on the device.
+  at::Tensor upcoming(const Sampler& sampler, std::int64_t count);
+
+ private:
+  c10::Device device_;
+  std::int64_t epoch_ = -1;
+  at::Tensor order_;
+};
+
+/// Host numbers as an int64 tensor on a device.
+at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device);
 
 }  // namespace triaccel

@@ -4,7 +4,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/device/cpu_memory.h"
 
 namespace triaccel {

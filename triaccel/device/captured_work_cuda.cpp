@@ -11,7 +11,7 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/graph_nodes.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 

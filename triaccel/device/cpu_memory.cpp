@@ -5,7 +5,6 @@
 #include <c10/util/Exception.h>
 #include <malloc.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>

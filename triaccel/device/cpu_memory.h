@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

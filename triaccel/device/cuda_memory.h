@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

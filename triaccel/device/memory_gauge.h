@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "triaccel/core/memory_report.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

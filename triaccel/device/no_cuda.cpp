@@ -4,7 +4,6 @@
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/side_stream.h"
-#include "triaccel/device/work_stream.h"
 
 namespace triaccel {
 namespace {

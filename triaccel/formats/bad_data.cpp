@@ -1,5 +1,7 @@
 #include "triaccel/formats/bad_data.h"
 
+#include <algorithm>
+#include <array>
 #include <bitset>
 #include <string>
 #include <utility>
@@ -12,94 +14,42 @@ constexpr std::size_t kMaxFindings = 10'000;
 
 // Whether the set stays usable after dropping bad records or ignoring trailing bytes.
 bool mended_by_dropping(Defect defect) {
-  switch (defect) {
-    case Defect::TrailingBytes:
-    case Defect::TruncatedRecord:
-    case Defect::MissingRecords:
-    case Defect::LabelOutOfRange:
-    case Defect::CoarseLabelOutOfRange:
-    case Defect::CoordinateOutOfRange:
-    case Defect::DegenerateShape:
-    case Defect::BinaryByte:
-    case Defect::FurtherDefects:
-      return true;
-    case Defect::MissingFile:
-    case Defect::Unreadable:
-    case Defect::EmptyFile:
-    case Defect::FileTooLarge:
-    case Defect::BadGzip:
-    case Defect::TruncatedGzip:
-    case Defect::GzipTooLarge:
-    case Defect::WrongMagic:
-    case Defect::TruncatedHeader:
-    case Defect::WrongElementType:
-    case Defect::WrongDimensions:
-    case Defect::CountTooLarge:
-    case Defect::CountMismatch:
-    case Defect::BadClassName:
-    case Defect::MissingClass:
-    case Defect::EmptySplit:
-      return false;
-  }
-  return false;
+  using enum Defect;
+  constexpr std::array kMended = {
+      TrailingBytes,        TruncatedRecord, MissingRecords, LabelOutOfRange, CoarseLabelOutOfRange,
+      CoordinateOutOfRange, DegenerateShape, BinaryByte,     FurtherDefects};
+  return std::ranges::find(kMended, defect) != kMended.end();
 }
 
 }  // namespace
 
 std::string_view defect_name(Defect defect) {
-  switch (defect) {
-    case Defect::MissingFile:
-      return "missing file";
-    case Defect::Unreadable:
-      return "unreadable file";
-    case Defect::EmptyFile:
-      return "empty file";
-    case Defect::FileTooLarge:
-      return "file too large";
-    case Defect::BadGzip:
-      return "damaged gzip";
-    case Defect::TruncatedGzip:
-      return "truncated gzip";
-    case Defect::GzipTooLarge:
-      return "gzip expands beyond the size limit";
-    case Defect::TrailingBytes:
-      return "trailing bytes";
-    case Defect::WrongMagic:
-      return "wrong magic";
-    case Defect::TruncatedHeader:
-      return "truncated header";
-    case Defect::WrongElementType:
-      return "wrong element type";
-    case Defect::WrongDimensions:
-      return "wrong dimensions";
-    case Defect::CountTooLarge:
-      return "count too large";
-    case Defect::TruncatedRecord:
-      return "truncated record";
-    case Defect::MissingRecords:
-      return "missing records";
-    case Defect::CountMismatch:
-      return "counts differ";
-    case Defect::LabelOutOfRange:
-      return "label out of range";
-    case Defect::CoarseLabelOutOfRange:
-      return "coarse label out of range";
-    case Defect::CoordinateOutOfRange:
-      return "coordinate out of range";
-    case Defect::DegenerateShape:
-      return "all points are identical";
-    case Defect::BadClassName:
-      return "bad class name";
-    case Defect::BinaryByte:
-      return "binary byte in a text file";
-    case Defect::MissingClass:
-      return "class missing";
-    case Defect::EmptySplit:
-      return "empty split";
-    case Defect::FurtherDefects:
-      return "more defects";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"missing file",
+                                         "unreadable file",
+                                         "empty file",
+                                         "file too large",
+                                         "damaged gzip",
+                                         "truncated gzip",
+                                         "gzip expands beyond the size limit",
+                                         "trailing bytes",
+                                         "wrong magic",
+                                         "truncated header",
+                                         "wrong element type",
+                                         "wrong dimensions",
+                                         "count too large",
+                                         "truncated record",
+                                         "missing records",
+                                         "counts differ",
+                                         "label out of range",
+                                         "coarse label out of range",
+                                         "coordinate out of range",
+                                         "all points are identical",
+                                         "bad class name",
+                                         "binary byte in a text file",
+                                         "class missing",
+                                         "empty split",
+                                         "more defects"};
+  return kNames[static_cast<std::size_t>(defect)];
 }
 
 std::string finding_text(const Finding& finding) {

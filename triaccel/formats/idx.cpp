@@ -1,7 +1,6 @@
 #include "triaccel/formats/idx.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "triaccel/core/element_type.h"
+#include "triaccel/core/precision.h"
 
 namespace triaccel {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "triaccel/models/families.h"
-#include "triaccel/models/kaiming.h"
 #include "triaccel/models/network.h"
 
 // EfficientNet-B0 (Tan and Le 2019) with torchvision's names, shapes and, up to the classifier's

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/models/model_zoo.h"
@@ -30,5 +34,27 @@ inline bool has_cifar_stem(const ModelOptions& options) {
           options.stem, "'", suggestion(options.stem, stems));
   return options.stem == stems[1];
 }
+
+struct AttentionOptions {
+  std::int64_t heads = 1;
+  bool causal = false;   // a token attends to itself and earlier tokens
+  double dropout = 0.0;  // on the attention weights; pass 0 outside training
+};
+
+/// Self-attention from packed queries, keys and values [B, T, 3 * width] to [B, T, width].
+at::Tensor self_attention(const at::Tensor& packed, const AttentionOptions& options);
+
+/// Number of heads of 64 channels (one for smaller widths); throws UsageError if not divisible.
+std::int64_t heads_for(std::int64_t width);
+
+/// Kaiming initialization (He et al. 2015) of all 2-d convolutions: normal weights with variance 2
+/// / fan_out, zero biases, as in torchvision.
+void initialise_convolutions(torch::nn::Module& network);
+
+/// The same for all convolutions and linear layers of a network without norms, with variance 2 /
+/// fan_in, so that ReLU layers preserve the scale of activations. PyTorch's default variance is a
+/// sixth of that: backpropagation compensates in its first steps, but zeroth-order estimates drown
+/// in noise. Returns false, without changes, for a network with norms.
+bool initialise_without_norms(torch::nn::Module& network);
 
 }  // namespace triaccel

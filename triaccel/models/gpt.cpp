@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "triaccel/base/error.h"
-#include "triaccel/models/attention.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
 

@@ -1,6 +1,5 @@
 #include <torch/nn.h>
 
-#include <string>
 #include <tuple>
 #include <vector>
 

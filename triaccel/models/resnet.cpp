@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "triaccel/models/families.h"
-#include "triaccel/models/kaiming.h"
 #include "triaccel/models/network.h"
 
 // Residual networks (He et al. 2015) with torchvision's names, shapes and initial weights.

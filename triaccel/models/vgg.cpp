@@ -4,7 +4,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
-#include "triaccel/models/kaiming.h"
 #include "triaccel/models/network.h"
 
 // VGG-16 with batch norm (Simonyan and Zisserman 2014) with torchvision's names, shapes and initial

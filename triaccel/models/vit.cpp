@@ -2,10 +2,8 @@
 
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "triaccel/base/error.h"
-#include "triaccel/models/attention.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
 

@@ -160,10 +160,8 @@ void GradientControl::restore(const StateMap& saved) {
   check_restorable(layer_scales_, saved, kLayerScaleState);
   kernels::StepControl control;
   control.loss_scale = scale[0];
-  control.clean_steps = static_cast<std::int32_t>(counters[0]);
-  control.applied_steps = counters[1];
-  control.skipped_steps = counters[2];
-  control.consecutive_skips = counters[3];
+  assign_numbers(counters, control.clean_steps, control.applied_steps, control.skipped_steps,
+                 control.consecutive_skips);
   write_control(step_control_, control);
   restore_tensor(layer_scales_, saved, kLayerScaleState);
 }

@@ -4,7 +4,6 @@
 
 #include "triaccel/base/random.h"
 #include "triaccel/ops/tensors/tensor_state.h"
-#include "triaccel/ops/update/quantized_state.h"
 
 namespace triaccel {
 namespace {

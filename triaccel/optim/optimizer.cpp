@@ -2,11 +2,115 @@
 
 #include <ATen/ATen.h>
 
+#include <initializer_list>
+#include <utility>
+
 #include "triaccel/base/error.h"
-#include "triaccel/optim/adamw.h"
-#include "triaccel/optim/sgd.h"
+#include "triaccel/kernels/update/adamw.h"
+#include "triaccel/kernels/update/sgd.h"
+#include "triaccel/ops/update/multi_tensor.h"
+#include "triaccel/optim/named_states.h"
 
 namespace triaccel {
+namespace {
+
+/// An optimizer whose states are the first moment of every parameter, or the first and second.
+class MomentOptimizer : public Optimizer {
+ public:
+  std::int64_t state_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const NamedStates& moment : moments_) bytes += moment.bytes();
+    return bytes;
+  }
+  std::vector<StateView> state() const override {
+    std::vector<StateView> states;
+    for (const NamedStates& moment : moments_) moment.append_to(states, bundle_.parameters());
+    return states;
+  }
+  void restore(const StateMap& saved) override {
+    for (const NamedStates& moment : moments_) moment.check(saved, bundle_.parameters());
+    for (NamedStates& moment : moments_) moment.restore(saved, bundle_.parameters());
+  }
+
+ protected:
+  MomentOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters,
+                  std::initializer_list<const char*> kinds)
+      : format_(options.state),
+        noise_seed_(state_noise_seed(options)),
+        bundle_("--optimizer", std::move(parameters)) {
+    require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
+            options.weight_decay);
+    for (const char* kind : kinds)
+      moments_.emplace_back(kind, bundle_,
+                            moments_.empty() ? kernels::Moment::First : kernels::Moment::Second,
+                            options);
+  }
+
+  StateFormat format_;
+  std::uint64_t noise_seed_;
+  TensorBundle bundle_;
+
+ private:
+  std::vector<NamedStates> moments_;
+};
+
+/// SGD with momentum, as torch.optim.SGD with dampening 0; state "momentum/<parameter>".
+class Sgd final : public MomentOptimizer {
+ public:
+  Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
+      : MomentOptimizer(options, std::move(parameters), {"momentum"}),
+        step_{.momentum = static_cast<float>(options.momentum),
+              .weight_decay = static_cast<float>(options.weight_decay),
+              .nesterov = options.nesterov} {
+    require(options.momentum >= 0 && options.momentum < 1, "--optimizer",
+            "momentum must be in [0, 1), got ", options.momentum);
+  }
+
+  void update(const UpdateInputs& inputs) override {
+    bundle_.bind_gradients();
+    if (format_ == StateFormat::Fp32)
+      update_tensors<kernels::cpu::sgd_update, kernels::cuda::sgd_update>("sgd_update", bundle_,
+                                                                          inputs, step_);
+    else
+      update_tensors<kernels::cpu::quantized_sgd_update, kernels::cuda::quantized_sgd_update>(
+          "quantized_sgd_update", bundle_, inputs, step_, state_noise(bundle_, noise_seed_));
+  }
+
+ private:
+  kernels::SgdStep step_;
+};
+
+/// Adam with decoupled weight decay, as torch.optim.AdamW. Its step count is the step control's
+/// applied_steps, which GradientControl saves; states "first_moment/<parameter>" and
+/// "second_moment/<parameter>".
+class AdamW final : public MomentOptimizer {
+ public:
+  AdamW(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
+      : MomentOptimizer(options, std::move(parameters), {"first_moment", "second_moment"}),
+        step_{.beta1 = options.beta1,
+              .beta2 = options.beta2,
+              .epsilon = static_cast<float>(options.epsilon),
+              .weight_decay = static_cast<float>(options.weight_decay)} {
+    for (const double beta : {options.beta1, options.beta2})
+      require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
+    require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
+  }
+
+  void update(const UpdateInputs& inputs) override {
+    bundle_.bind_gradients();
+    if (format_ == StateFormat::Fp32)
+      update_tensors<kernels::cpu::adamw_update, kernels::cuda::adamw_update>(
+          "adamw_update", bundle_, inputs, step_);
+    else
+      update_tensors<kernels::cpu::quantized_adamw_update, kernels::cuda::quantized_adamw_update>(
+          "quantized_adamw_update", bundle_, inputs, step_, state_noise(bundle_, noise_seed_));
+  }
+
+ private:
+  kernels::AdamWStep step_;
+};
+
+}  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<ParameterRef> parameters) {
@@ -18,6 +122,45 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
   }
   ensure(false, "every OptimizerKind has an optimizer");
   return nullptr;
+}
+
+ElasticOptimizer::ElasticOptimizer(const OptimizerOptions& options,
+                                   std::vector<ParameterRef> parameters)
+    : options_(options), parameters_(std::move(parameters)) {}
+
+bool ElasticOptimizer::follow(const std::vector<LayerPlan>& layers) {
+  std::vector<bool> wanted;
+  for (const LayerPlan& layer : layers)
+    wanted.push_back(layer.gradient == GradientSource::Backprop);
+  if (wanted == layers_) return false;
+  std::vector<ParameterRef> chosen;
+  for (const ParameterRef& parameter : parameters_)
+    if (wanted[static_cast<std::size_t>(parameter.layer)]) chosen.push_back(parameter);
+  std::unique_ptr<Optimizer> next;
+  if (!chosen.empty()) next = make_optimizer(options_, std::move(chosen));
+  if (next && inner_) {
+    StateMap states;
+    for (StateView& view : next->state()) states.emplace(view.name, view);
+    for (StateView& view : inner_->state())
+      if (const auto found = states.find(view.name); found != states.end())
+        found->second = std::move(view);
+    next->restore(states);
+  }
+  inner_ = std::move(next);
+  layers_ = std::move(wanted);
+  return true;
+}
+
+void ElasticOptimizer::update(const UpdateInputs& inputs) {
+  if (inner_) inner_->update(inputs);
+}
+
+std::vector<StateView> ElasticOptimizer::state() const {
+  return inner_ ? inner_->state() : std::vector<StateView>();
+}
+
+void ElasticOptimizer::restore(const StateMap& saved) {
+  if (inner_) inner_->restore(saved);
 }
 
 }  // namespace triaccel

@@ -1,37 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace triaccel {
 
 enum class OptimizerKind { Sgd, AdamW };
-
-constexpr std::string_view name_of(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::Sgd:
-      return "sgd";
-    case OptimizerKind::AdamW:
-      return "adamw";
-  }
-  return "";
-}
 
 /// Format of the optimizer state.
 enum class StateFormat {
   Fp32,
   Fp8,  // a quarter of the memory: see Note [State in 8 bits] in kernels/state_codec.h
 };
-
-constexpr std::string_view name_of(StateFormat format) {
-  switch (format) {
-    case StateFormat::Fp32:
-      return "fp32";
-    case StateFormat::Fp8:
-      return "fp8";
-  }
-  return "";
-}
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;

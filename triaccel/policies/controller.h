@@ -13,13 +13,25 @@
 #include "triaccel/policies/compression/activation_policy.h"
 #include "triaccel/policies/compression/gradient_noise.h"
 #include "triaccel/policies/curvature/curvature_policy.h"
-#include "triaccel/policies/plan_schedule.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_policy.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
-#include "triaccel/policies/zeroth_order/zeroth_order_alarm.h"
 
 namespace triaccel {
+
+/// A fixed sequence of plans that replaces the controller, used to replay a recorded run.
+class PlanSchedule {
+ public:
+  /// Throws UsageError unless there is a plan, steps are increasing and batch sizes valid.
+  explicit PlanSchedule(std::vector<ScheduledPlan> plans);
+
+  /// The plan in effect after `step` steps; `current` before the first. Throws UsageError if it was
+  /// recorded from a model with other layers.
+  const StepPlan& plan_after(std::int64_t step, const StepPlan& current) const;
+
+ private:
+  std::vector<ScheduledPlan> plans_;
+};
 
 /// Options under which a plan stays what it is.
 inline ControlOptions no_control() {

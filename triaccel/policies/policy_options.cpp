@@ -1,7 +1,5 @@
 #include "triaccel/policies/policy_options.h"
 
-#include <cmath>
-
 #include "triaccel/base/error.h"
 
 namespace triaccel {

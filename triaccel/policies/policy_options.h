@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 
@@ -25,42 +24,6 @@ enum class RateRule { None, Linear, Sqrt, AdaScale };
 /// Which measurement counts as used memory. Peak of live tensors excludes the pools of captured
 /// graphs; reserved bytes fall only when the cache is released.
 enum class MemorySignal { Peak, Reserved };
-
-constexpr std::string_view name_of(PolicySet set) {
-  switch (set) {
-    case PolicySet::Paper:
-      return "paper";
-    case PolicySet::Robust:
-      return "robust";
-  }
-  return "";
-}
-
-constexpr std::string_view name_of(BatchMode mode) {
-  switch (mode) {
-    case BatchMode::Off:
-      return "off";
-    case BatchMode::Elastic:
-      return "elastic";
-    case BatchMode::Micro:
-      return "micro";
-  }
-  return "";
-}
-
-constexpr std::string_view name_of(RateRule rule) {
-  switch (rule) {
-    case RateRule::None:
-      return "none";
-    case RateRule::Linear:
-      return "linear";
-    case RateRule::Sqrt:
-      return "sqrt";
-    case RateRule::AdaScale:
-      return "adascale";
-  }
-  return "";
-}
 
 /// Guards that keep the paper's equations well-defined. Each reports an event when it fires; built
 /// into the robust policies.

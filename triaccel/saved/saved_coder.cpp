@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <type_traits>
-#include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"

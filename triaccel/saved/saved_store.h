@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "triaccel/core/saved_census.h"
-#include "triaccel/core/saved_counts.h"
 #include "triaccel/core/saved_plan.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/record_arena.h"
 #include "triaccel/saved/saved_coder.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/signals/probe_pass.h"
 
 namespace triaccel {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/signals/block_hessian.h"
 #include "triaccel/signals/probe_pass.h"
 

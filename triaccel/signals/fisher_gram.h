@@ -1,8 +1,13 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <future>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/signals/probe_pass.h"
 
 namespace triaccel {
@@ -25,5 +30,27 @@ std::vector<LayerCurvature> curvature_from(const at::Tensor& products, std::int6
 /// Both combined. Index = LayerId; no eigenvalues for layers that are not measured.
 std::vector<LayerCurvature> fisher_curvature(const ProbeNetwork& network, const ProbeBatch& batch,
                                              const CurvatureOptions& options);
+
+/// A fisher_gram measurement on a GPU, captured once, replayed like a step and read while the next
+/// steps run, without synchronization. For models whose passes draw no random numbers.
+class FisherReplay {
+ public:
+  /// Allocates all persistent buffers.
+  FisherReplay(ProbeNetwork network, const CurvatureOptions& options, c10::Device device);
+
+  /// Enqueues a measurement of options.batch samples; `captured`: only records it. Leaves buffers
+  /// unchanged.
+  void enqueue(const ProbeBatch& batch, bool captured);
+
+  /// Result of the last measurement enqueued on the current stream; index = LayerId.
+  std::future<std::vector<LayerCurvature>> read();
+
+ private:
+  ProbeNetwork network_;
+  CurvatureOptions options_;
+  c10::Device device_;
+  at::Tensor products_;                // float [layers, batch, batch], of the measured ones first
+  std::vector<std::size_t> measured_;  // their LayerIds
+};
 
 }  // namespace triaccel

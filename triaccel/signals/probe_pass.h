@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/layers/scope/operator_scope.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
 

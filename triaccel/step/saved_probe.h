@@ -6,9 +6,9 @@
 #include <functional>
 #include <vector>
 
-#include "triaccel/core/code_noise.h"
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/data/dataset.h"
 #include "triaccel/saved/error_gains.h"
 #include "triaccel/saved/saved_sampler.h"

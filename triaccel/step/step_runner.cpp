@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <utility>
 

@@ -18,8 +18,8 @@
 #include "triaccel/step/compressed_activations.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/gradient_strategy.h"
+#include "triaccel/step/graph_cache.h"
 #include "triaccel/step/saved_probe.h"
-#include "triaccel/step/step_execution.h"
 #include "triaccel/step/step_snapshot.h"
 
 namespace triaccel {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "triaccel/ops/update/restore_if_skipped.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/core/group_bytes.h"
+#include "triaccel/core/saved_bytes.h"
 
 // The bytes that activations take in other systems' codecs: known from sizes alone, and exact.
 namespace triaccel {

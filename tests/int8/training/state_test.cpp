@@ -7,7 +7,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/int8/layers/sums.h"
-#include "triaccel/int8/shadow.h"
 #include "triaccel/int8/training/random_stream.h"
 #include "triaccel/int8/training/weight_update.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel::kernels {
 

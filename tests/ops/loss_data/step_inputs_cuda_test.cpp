@@ -5,7 +5,7 @@
 
 #include "tests/kernels/common/cuda_fixture.h"
 #include "triaccel/device/captured_work.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 #include "triaccel/ops/loss_data/step_inputs.h"
 
 namespace triaccel {

@@ -11,7 +11,7 @@
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/ops/update/layer_scales.h"
-#include "triaccel/ops/update/restore_if_skipped.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 namespace triaccel {
 namespace {

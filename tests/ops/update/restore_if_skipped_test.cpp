@@ -1,4 +1,4 @@
-#include "triaccel/ops/update/restore_if_skipped.h"
+#include "triaccel/ops/update/multi_tensor.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "tests/core/byte_codec.h"
 #include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
-#include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
 #include "triaccel/policies/compression/predicted_error.h"

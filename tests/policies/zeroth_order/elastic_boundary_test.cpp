@@ -6,7 +6,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/policies/zeroth_order/zeroth_order_alarm.h"
 
 namespace triaccel {
 namespace {

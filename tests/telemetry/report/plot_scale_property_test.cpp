@@ -1,4 +1,4 @@
-#include "triaccel/telemetry/report/plot_scale.h"
+#include "triaccel/telemetry/report/plot_frame.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -4,7 +4,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/trainer/config/run_schedule.h"
+#include "triaccel/trainer/config/run_config.h"
 #include "triaccel/trainer/loop/run_parts.h"
 #include "triaccel/trainer/loop/run_progress.h"
 

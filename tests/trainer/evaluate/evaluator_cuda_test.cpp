@@ -10,7 +10,6 @@
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/side_stream.h"
-#include "triaccel/device/work_stream.h"
 #include "triaccel/models/model_zoo.h"
 
 namespace triaccel {

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/layers/layer_sums.h"
 #include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/training/cross_entropy.h"
 

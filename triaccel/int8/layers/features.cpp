@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cstring>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/layers/forward_pass.h"
-#include "triaccel/int8/layers/layer_input.h"
-#include "triaccel/int8/layers/layer_sums.h"
+#include "triaccel/int8/layers/patches.h"
+#include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/network.h"
 
 namespace triaccel::int8 {

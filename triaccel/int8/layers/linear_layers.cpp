@@ -3,10 +3,9 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/int8/layers/forward_pass.h"
-#include "triaccel/int8/layers/layer_input.h"
+#include "triaccel/int8/layers/patches.h"
 #include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/network.h"
-#include "triaccel/int8/shadow.h"
 #include "triaccel/int8/training/cross_entropy.h"
 
 namespace triaccel::int8 {

@@ -1,7 +1,12 @@
 #include "triaccel/int8/layers/sums.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "triaccel/base/error.h"
 #include "triaccel/int8/fixed_point.h"
-#include "triaccel/int8/shadow.h"
+#include "triaccel/int8/layers/patches.h"
+#include "triaccel/int8/network.h"
 #include "triaccel/int8/threads.h"
 
 namespace triaccel::int8 {
@@ -17,7 +22,59 @@ std::uint32_t outer_magnitude(std::int32_t low, std::int32_t high) {
   return below > above ? below : above;
 }
 
+std::uint32_t part_of_target(const Layer& layer, const RowParts& parts, std::int32_t part,
+                             Product product, const std::int8_t* rows, const SumTarget& target,
+                             std::int32_t* part_sums) {
+  const ProductShape shape = {.rows = parts.rows_of(part),
+                              .columns = layer.out_channels,
+                              .depth = padded_depth(layer.depth()),
+                              .c_stride = layer.out_channels};
+  const std::int32_t first_unit = part * parts.units_per_part;
+  switch (layer.pooling) {
+    case Pooling::None: {
+      std::int32_t* to =
+          target.sums + std::int64_t{first_unit} * parts.rows_per_unit * layer.out_channels;
+      checked_product(product, shape, rows, target.panel, to);
+      return largest_magnitude(to, std::int64_t{shape.rows} * shape.columns);
+    }
+    case Pooling::Max2x2: {
+      checked_product(product, shape, rows, target.panel, part_sums);
+      const std::int32_t count = shape.rows / 4 * shape.columns;
+      const std::int64_t first =
+          std::int64_t{first_unit} * (parts.rows_per_unit / 4) * shape.columns;
+      if (target.choices == nullptr) return pool_four(part_sums, count, target.sums + first);
+      return pool_four(part_sums, count, target.sums + first, first, target.choices);
+    }
+    case Pooling::MaxOverPoints: {
+      checked_product(product, shape, rows, target.panel, part_sums);
+      return pool_points(part_sums, shape.rows, shape.columns, first_unit, target.sums,
+                         reinterpret_cast<std::uint16_t*>(target.choices));
+    }
+  }
+  return 0;
+}
+
 }  // namespace
+
+void check_product(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
+                   const std::int32_t* c) {
+  for (std::int64_t i = 0; i < shape.rows; ++i) {
+    for (std::int64_t j = 0; j < shape.columns; ++j) {
+      std::int64_t sum = 0;
+      for (std::int64_t k = 0; k < shape.depth; ++k)
+        sum += std::int64_t{a[i * shape.depth + k]} * b[j * shape.depth + k];
+      ensure(sum == c[i * shape.c_stride + j], "sum of a product fits int32 and is exact");
+    }
+  }
+}
+
+void check_scaled_sum(const std::int8_t* values, std::int32_t count, std::int32_t factor,
+                      const std::int32_t* sums) {
+  for (std::int32_t i = 0; i < count; ++i) {
+    const std::int64_t sum = sums[i] + std::int64_t{factor} * values[i];
+    ensure(sum == static_cast<std::int32_t>(sum), "sum of a gradient fits int32");
+  }
+}
 
 TRIACCEL_WIDE_LOOP std::uint32_t largest_magnitude(const std::int32_t* sums, std::int64_t count) {
   std::int32_t low = 0;
@@ -122,6 +179,40 @@ TRIACCEL_WIDE_LOOP void add_two_scaled(const std::int8_t* __restrict a, std::int
   }
   for (std::int32_t i = 0; i < count; ++i)  // 2 · 127 · 127 fits int16 as well
     sums[i] += static_cast<std::int16_t>(factor_a * a[i] + factor_b * b[i]);
+}
+
+std::int64_t part_sum_count(const Layer& layer) {
+  if (layer.pooling == Pooling::None) return 0;
+  return std::int64_t{row_parts(layer).rows_of(0)} * layer.out_channels;
+}
+
+std::int64_t choice_bytes(const Layer& layer) {
+  switch (layer.pooling) {
+    case Pooling::None:
+      return 0;
+    case Pooling::Max2x2:
+      return (layer.outputs() + 3) / 4;
+    case Pooling::MaxOverPoints:
+      return std::int64_t{2} * layer.outputs();
+  }
+  return 0;
+}
+
+void feature_sums(const Layer& layer, Product product, const std::int8_t* placed,
+                  SumTarget* targets, std::int32_t target_count, const SumScratch& scratch) {
+  const RowParts parts = row_parts(layer);
+  for (std::int32_t t = 0; t < target_count; ++t) {
+    targets[t].largest = 0;
+    if (targets[t].choices != nullptr)
+      std::memset(targets[t].choices, 0, static_cast<std::size_t>(choice_bytes(layer)));
+  }
+  for (std::int32_t part = 0; part < parts.parts(); ++part) {
+    const std::int8_t* rows = part_rows(layer, parts, part, placed, scratch.patches);
+    for (std::int32_t t = 0; t < target_count; ++t)
+      targets[t].largest = std::max(
+          targets[t].largest,
+          part_of_target(layer, parts, part, product, rows, targets[t], scratch.part_sums));
+  }
 }
 
 }  // namespace triaccel::int8

@@ -2,7 +2,31 @@
 
 #include <cstdint>
 
+#include "triaccel/int8/network.h"
+#include "triaccel/int8/products/product.h"
+
 namespace triaccel::int8 {
+
+/// Whether this build also computes every sum in int64 and throws on a difference.
+#ifdef TRIACCEL_INT8_SHADOW
+inline constexpr bool kShadow = true;
+#else
+inline constexpr bool kShadow = false;
+#endif
+
+/// Throws std::logic_error unless c is the product of a and b in int64.
+void check_product(const ProductShape& shape, const std::int8_t* a, const std::int8_t* b,
+                   const std::int32_t* c);
+
+/// Throws std::logic_error if sums + factor · values overflows int32.
+void check_scaled_sum(const std::int8_t* values, std::int32_t count, std::int32_t factor,
+                      const std::int32_t* sums);
+
+inline void checked_product(Product product, const ProductShape& shape, const std::int8_t* a,
+                            const std::int8_t* b, std::int32_t* c) {
+  product(shape, a, b, c);
+  if constexpr (kShadow) check_product(shape, a, b, c);
+}
 
 /// The largest |sum|.
 std::uint32_t largest_magnitude(const std::int32_t* sums, std::int64_t count);
@@ -32,5 +56,29 @@ void add_scaled(const std::int8_t* values, std::int32_t count, std::int32_t fact
 /// sums[i] += factor_a · a[i] + factor_b · b[i]
 void add_two_scaled(const std::int8_t* a, std::int32_t factor_a, const std::int8_t* b,
                     std::int32_t factor_b, std::int32_t count, std::int32_t* sums);
+
+/// One set of weights of a layer and its results.
+struct SumTarget {
+  const std::int8_t* panel = nullptr;  // rows padded
+  std::int32_t* sums = nullptr;        // Layer::outputs() of them, pooled
+  std::uint8_t* choices = nullptr;     // choice_bytes(layer): position of each maximum; or null
+  std::uint32_t largest = 0;           // result: |sum| before pooling
+};
+
+/// Scratch of feature_sums.
+struct SumScratch {
+  std::int8_t* patches = nullptr;     // patch_bytes(layer)
+  std::int32_t* part_sums = nullptr;  // part_sum_count(layer)
+};
+
+std::int64_t part_sum_count(const Layer& layer);
+
+/// Two bits per output for 2x2 pooling, 16 for max over points, none without pooling.
+std::int64_t choice_bytes(const Layer& layer);
+
+/// Pooled sums of a convolution or point layer for one sample and each target; the input is
+/// gathered once for all.
+void feature_sums(const Layer& layer, Product product, const std::int8_t* placed,
+                  SumTarget* targets, std::int32_t target_count, const SumScratch& scratch);
 
 }  // namespace triaccel::int8

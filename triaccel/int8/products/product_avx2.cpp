@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 
-#include "triaccel/int8/products/product_x86_256.h"
+#include "triaccel/int8/products/product_x86.h"
 
 namespace triaccel::int8 {
 namespace {

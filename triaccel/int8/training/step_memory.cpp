@@ -1,9 +1,7 @@
 #include "triaccel/int8/training/step_memory.h"
 
-#include <algorithm>
-
-#include "triaccel/int8/layers/forward_memory.h"
-#include "triaccel/int8/layers/layer_sums.h"
+#include "triaccel/int8/layers/forward_pass.h"
+#include "triaccel/int8/layers/sums.h"
 
 namespace triaccel::int8 {
 

@@ -2,7 +2,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/int8/layers/backward.h"
-#include "triaccel/int8/layers/layer_sums.h"
+#include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/training/random_stream.h"
 #include "triaccel/int8/training/step_memory.h"
 

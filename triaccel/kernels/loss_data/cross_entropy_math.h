@@ -7,7 +7,6 @@
 #include "triaccel/base/host_device.h"
 #include "triaccel/kernels/common/float_type_math.h"
 #include "triaccel/kernels/loss_data/cross_entropy.h"
-#include "triaccel/kernels/loss_data/running_score.h"
 
 namespace triaccel::kernels {
 

@@ -2,9 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
-#include <string_view>
-
 #include "triaccel/core/precision.h"
 #include "triaccel/layers/execution/prepared_weights.h"
 #include "triaccel/layers/scope/operator_scope.h"

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,5 +37,12 @@ KernelChoices measure_kernels(std::span<const LayerShape> layers, c10::Device de
 
 /// The fixed choice for each of these layers.
 KernelChoices fixed_kernels(std::span<const LayerShape> layers, c10::Device device);
+
+/// The shapes that the layers of a network meet when it is given `input`, scaled up from its
+/// samples to `samples`. Runs one forward pass without gradients: put the network into evaluation
+/// mode first. A layer that the pass does not reach keeps empty sizes.
+std::vector<LayerShape> record_layer_shapes(
+    const std::function<at::Tensor(const at::Tensor&)>& forward,
+    const std::vector<at::Tensor>& weights, const at::Tensor& input, std::int64_t samples);
 
 }  // namespace triaccel

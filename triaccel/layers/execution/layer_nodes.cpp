@@ -6,12 +6,11 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "triaccel/layers/convolution/convolution_parts.h"
 #include "triaccel/layers/convolution/kept_map.h"
-#include "triaccel/layers/execution/layer_bias.h"
+#include "triaccel/layers/execution/gradient_delivery.h"
 #include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/layers/execution/linear_product.h"
 #include "triaccel/layers/execution/rounding.h"

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "triaccel/layers/execution/layer_bias.h"
+#include "triaccel/layers/execution/gradient_delivery.h"
 #include "triaccel/layers/execution/rounding.h"
 
 namespace triaccel {

@@ -11,7 +11,7 @@
 
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/left_gradient.h"
-#include "triaccel/ops/norm/norm_history.h"
+#include "triaccel/ops/norm/batch_norm.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 
 namespace triaccel {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "triaccel/kernels/loss_data/running_score.h"
+#include "triaccel/kernels/loss_data/cross_entropy.h"
 
 namespace triaccel {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "triaccel/base/error.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 // The one place where a back end is chosen at run time.
 namespace triaccel {

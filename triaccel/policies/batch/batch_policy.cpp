@@ -180,11 +180,8 @@ void BatchPolicy::save(std::vector<StateView>& state) const {
 
 void BatchPolicy::restore(const StateMap& saved) {
   robust_.restore(saved);
-  const auto memory = numbers_from<std::int64_t>(saved, "batch.memory", 4);
-  options_.device_bytes = memory[0];
-  retry_wait_ = memory[1];
-  retry_in_ = memory[2];
-  grown_back_to_ = memory[3];
+  assign_numbers(numbers_from<std::int64_t>(saved, "batch.memory", 4), options_.device_bytes,
+                 retry_wait_, retry_in_, grown_back_to_);
   highest_rate_ = numbers_from<double>(saved, "batch.rate", 1)[0];
 }
 

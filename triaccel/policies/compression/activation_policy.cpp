@@ -267,12 +267,10 @@ void ActivationPolicy::restore(const StateMap& saved) {
   const auto predictions = numbers_from<std::int64_t>(saved, kPredictionState, 5);
   policy_.restore(saved);
   if (prediction_) prediction_->restore(saved);
-  highest_rate_ = pending[0];
-  noise_unreported_ = pending[1] != 0;
-  noise_pending_ = pending[2] != 0;
+  assign_numbers(pending, highest_rate_, noise_unreported_, noise_pending_);
   noise_ = noise;
-  predictions_ = {predictions[0], predictions[1], predictions[2], predictions[3]};
-  prediction_saved_bytes_ = predictions[4];
+  assign_numbers(predictions, predictions_.blocks, predictions_.candidates, predictions_.predicted,
+                 predictions_.saved_bits, prediction_saved_bytes_);
 }
 
 }  // namespace triaccel

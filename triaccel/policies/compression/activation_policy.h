@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/core/code_noise.h"
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/core/state_view.h"

@@ -34,25 +34,11 @@ bool levels_channels(const SavedStatistics& tensor, std::int64_t samples) {
 }
 
 SavedPlan lossless_plan(const SavedStatistics& tensor) {
-  switch (tensor.kind) {
-    case SavedClass::Sizes:
-      return {.codec = SavedCodec::Shape};
-    case SavedClass::Sign:
-      return {.codec = SavedCodec::Mask};
-    case SavedClass::Window:  // not every pooling exposes its windows
-      return {.codec = tensor.window_taps >= 1 && tensor.window_taps <= 256 ? SavedCodec::Window
-                                                                            : SavedCodec::Raw};
-    case SavedClass::Constant:
-    case SavedClass::Positive:
-    case SavedClass::NormInput:
-    case SavedClass::Factor:
-    case SavedClass::Nonlinear:
-    case SavedClass::Attention:
-    case SavedClass::Statistics:
-    case SavedClass::Vector:
-    case SavedClass::Other:
-      return {};
-  }
+  if (tensor.kind == SavedClass::Sizes) return {.codec = SavedCodec::Shape};
+  if (tensor.kind == SavedClass::Sign) return {.codec = SavedCodec::Mask};
+  // Not every pooling exposes its windows.
+  const bool has_windows = tensor.window_taps >= 1 && tensor.window_taps <= 256;
+  if (tensor.kind == SavedClass::Window && has_windows) return {.codec = SavedCodec::Window};
   return {};
 }
 
@@ -71,21 +57,8 @@ std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
 }
 
 bool is_lossy(SavedCodec codec) {
-  switch (codec) {
-    case SavedCodec::Raw:
-    case SavedCodec::Shape:
-    case SavedCodec::Mask:
-    case SavedCodec::Window:
-      return false;
-    case SavedCodec::Groups:
-    case SavedCodec::Levelled:
-    case SavedCodec::NonZeros:
-    case SavedCodec::Frequency:
-    case SavedCodec::Derived:
-    case SavedCodec::Registered:
-      return true;
-  }
-  return true;
+  return codec != SavedCodec::Raw && codec != SavedCodec::Shape && codec != SavedCodec::Mask &&
+         codec != SavedCodec::Window;
 }
 
 int least_bits(SavedClass kind, const CodecOptions& options) {

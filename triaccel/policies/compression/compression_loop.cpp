@@ -241,20 +241,12 @@ std::vector<StateView> compression_state(const CompressionState& s) {
 CompressionState compression_from(const StateMap& saved) {
   const auto numbers = numbers_from<double>(saved, kNumbers, 8);
   const auto counts = numbers_from<std::int64_t>(saved, kCounts, 6);
-  return {.bytes = numbers[0],
-          .price_factor = numbers[1],
-          .price = numbers[2],
-          .best_accuracy = numbers[3],
-          .best_loss = numbers[4],
-          .loss_mean = numbers[5],
-          .loss_variance = numbers[6],
-          .noise = numbers[7],
-          .loss_ticks = counts[0],
-          .lossless_until = counts[1],
-          .frozen_epochs = counts[2],
-          .quiet_epochs = counts[3],
-          .quiet = counts[4] != 0,
-          .told_limit = counts[5] != 0};
+  CompressionState s;
+  assign_numbers(numbers, s.bytes, s.price_factor, s.price, s.best_accuracy, s.best_loss,
+                 s.loss_mean, s.loss_variance, s.noise);
+  assign_numbers(counts, s.loss_ticks, s.lossless_until, s.frozen_epochs, s.quiet_epochs, s.quiet,
+                 s.told_limit);
+  return s;
 }
 
 }  // namespace triaccel

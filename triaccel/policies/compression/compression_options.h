@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 namespace triaccel {
 
@@ -12,20 +11,6 @@ enum class CompressionMode {
   Ratio,     // as few bits as a ratio asks for, where they matter least
   Error,     // as few bits as an error of the gradient lets through
 };
-
-constexpr std::string_view name_of(CompressionMode mode) {
-  switch (mode) {
-    case CompressionMode::Off:
-      return "off";
-    case CompressionMode::Lossless:
-      return "lossless";
-    case CompressionMode::Ratio:
-      return "ratio";
-    case CompressionMode::Error:
-      return "error";
-  }
-  return "";
-}
 
 /// What the planner may do to saved tensors.
 struct CodecOptions {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "triaccel/core/code_noise.h"
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/policies/compression/compression_loop.h"
 #include "triaccel/policies/compression/compression_options.h"
 #include "triaccel/policies/compression/noise_calibration.h"

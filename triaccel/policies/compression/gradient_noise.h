@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

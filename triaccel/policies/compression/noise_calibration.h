@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/core/code_noise.h"
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 
 namespace triaccel {
 

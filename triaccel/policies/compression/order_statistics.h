@@ -1,11 +1,23 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <vector>
+
+#include "triaccel/base/error.h"
 
 namespace triaccel {
 
 /// The q-quantile with linear interpolation; q in [0, 1], `values` not empty.
-double quantile(std::vector<double> values, double q);
+inline double quantile(std::vector<double> values, double q) {
+  ensure(!values.empty(), "a quantile needs at least one value");
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], place - static_cast<double>(below));
+}
 
 /// Location and scale, robust against outliers.
 struct RobustSpread {
@@ -17,6 +29,14 @@ struct RobustSpread {
 };
 
 /// The deviation is 0 for fewer than three values.
-RobustSpread robust_spread(const std::vector<double>& values);
+inline RobustSpread robust_spread(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  RobustSpread spread{.median = quantile(values, 0.5)};
+  if (values.size() < 3) return spread;
+  std::vector<double> distances;
+  for (double value : values) distances.push_back(std::abs(value - spread.median));
+  spread.deviation = 1.4826 * quantile(distances, 0.5);
+  return spread;
+}
 
 }  // namespace triaccel

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "triaccel/base/divide_up.h"
-#include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
 #include "triaccel/policies/compression/codec_rules.h"

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {

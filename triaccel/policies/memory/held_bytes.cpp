@@ -2,7 +2,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/codec_registry.h"
-#include "triaccel/core/group_bytes.h"
 #include "triaccel/core/saved_bytes.h"
 #include "triaccel/policies/compression/band_table.h"
 

@@ -1,14 +1,65 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "triaccel/core/layer_registry.h"
 #include "triaccel/core/precision.h"
+#include "triaccel/core/state_view.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/compression/gradient_variance.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
+
+/// Rank of a format: FP16 < BF16 < FP32; integer layers rank below and never change.
+constexpr int rank_of(Precision p) {
+  if (p == Precision::Int8) return -1;
+  return p == Precision::Fp16 ? 0 : p == Precision::Bf16 ? 1 : 2;
+}
+
+constexpr Precision higher(Precision a, Precision b) { return rank_of(a) < rank_of(b) ? b : a; }
+
+/// The formats supported by the device; FP32 always is.
+struct PrecisionLadder {
+  bool bf16 = true;
+  bool fp16 = true;
+
+  /// `wanted`, or its replacement if the device does not support it.
+  constexpr Precision nearest(Precision wanted) const {
+    if (wanted == Precision::Bf16 && !bf16) return fp16 ? Precision::Fp16 : Precision::Fp32;
+    if (wanted == Precision::Fp16 && !fp16) return bf16 ? Precision::Bf16 : Precision::Fp32;
+    return wanted;
+  }
+
+  /// The next higher supported format; FP32 stays.
+  constexpr Precision up(Precision from) const {
+    return from == Precision::Fp16 && bf16 ? Precision::Bf16 : Precision::Fp32;
+  }
+};
+
+/// v_l(t) = beta v_l(t-1) + (1 - beta) Var[gradient of layer l]: population variance over the
+/// elements of the unscaled gradient.
+class GradientVariance {
+ public:
+  /// `starts_at_first`: v_l begins at the first measurement instead of 0.
+  GradientVariance(std::size_t layers, double beta, bool starts_at_first);
+
+  /// Adds a tick; layers without gradients, or with non-finite ones, are skipped. Returns the
+  /// number of layers measured for the first time.
+  std::int64_t add(const std::vector<LayerSignals>& signals);
+
+  bool known(std::size_t layer) const { return average_[layer] >= 0; }
+  double operator[](std::size_t layer) const { return average_[layer]; }
+
+  void save(std::vector<StateView>& state) const;
+  void restore(const StateMap& saved);
+
+ private:
+  double beta_;
+  bool starts_at_first_;
+  std::vector<double> average_;  // negative: not measured yet
+};
 
 struct VarianceThresholds {
   double low = 0;

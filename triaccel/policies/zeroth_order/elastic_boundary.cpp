@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "triaccel/base/error.h"
 
@@ -11,6 +12,14 @@ namespace {
 constexpr double kKeptLoss = 0.8;  // decay of the average loss
 constexpr const char* kBoundaryCounters = "boundary/counters";
 constexpr const char* kBoundaryLosses = "boundary/losses";
+
+constexpr double kKeptAverages = 0.9;     // decay of the averages per interval
+constexpr std::int64_t kFirstTicks = 20;  // warm-up of the averages
+constexpr std::int64_t kHighTicks = 10;
+constexpr double kRise = 0.05;       // minimum rise relative to the best loss
+constexpr double kDeviations = 2.5;  // minimum rise in deviations of one interval
+constexpr const char* kCounters = "loss_alarm/counters";
+constexpr const char* kLosses = "loss_alarm/losses";
 
 }  // namespace
 
@@ -102,13 +111,42 @@ std::vector<StateView> BoundaryPolicy::state() const {
 void BoundaryPolicy::restore(const StateMap& saved) {
   const auto counters = numbers_from<std::int64_t>(saved, kBoundaryCounters, 5);
   const auto losses = numbers_from<double>(saved, kBoundaryLosses, 2);
-  tick_ = counters[0];
-  moved_at_ = counters[1];
-  too_many_ = counters[2];
-  wait_until_ = counters[3];
-  wait_ticks_ = counters[4];
-  loss_ = losses[0];
-  loss_before_ = losses[1];
+  assign_numbers(counters, tick_, moved_at_, too_many_, wait_until_, wait_ticks_);
+  assign_numbers(losses, loss_, loss_before_);
+}
+
+std::optional<std::string> LossAlarm::after(double loss, std::int64_t step) {
+  if (!std::isfinite(loss)) return {};
+  ++ticks_;
+  // Plain mean at first, exponential moving average later.
+  const double share = std::max(1 - kKeptAverages, 1 / static_cast<double>(ticks_));
+  mean_ += share * (loss - mean_);
+  deviation_ += share * (std::abs(loss - mean_) - deviation_);
+  if (ticks_ <= kFirstTicks || mean_ < best_) {
+    best_ = mean_;
+    best_step_ = step;
+    high_ticks_ = 0;
+    return {};
+  }
+  const bool high = mean_ > best_ + std::max(kRise * best_, kDeviations * deviation_);
+  high_ticks_ = high ? high_ticks_ + 1 : 0;
+  if (high_ticks_ < kHighTicks) return {};
+  const double before = std::exchange(best_, mean_);  // a further rise is reported again
+  high_ticks_ = 0;
+  return text("training loss is rising: ", mean_, " at step ", step, ", was ", before, " at step ",
+              std::exchange(best_step_, step));
+}
+
+std::vector<StateView> LossAlarm::state() const {
+  return {number_state<std::int64_t>(kCounters, {ticks_, high_ticks_, best_step_}),
+          number_state<double>(kLosses, {mean_, deviation_, best_})};
+}
+
+void LossAlarm::restore(const StateMap& saved) {
+  const auto counters = numbers_from<std::int64_t>(saved, kCounters, 3);
+  const auto losses = numbers_from<double>(saved, kLosses, 3);
+  assign_numbers(counters, ticks_, high_ticks_, best_step_);
+  assign_numbers(losses, mean_, deviation_, best_);
 }
 
 }  // namespace triaccel

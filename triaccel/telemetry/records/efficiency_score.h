@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cmath>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>

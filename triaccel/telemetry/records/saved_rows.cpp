@@ -19,26 +19,14 @@ std::string shape_text(const SavedStatistics& tensor) {
 }
 
 std::vector<double> bits_of(const SavedPlan& plan) {
-  switch (plan.codec) {
-    case SavedCodec::Groups:
-    case SavedCodec::Levelled:
-    case SavedCodec::NonZeros:
-      return {plan.eighths / 8.0};
-    case SavedCodec::Frequency: {
-      std::vector<double> bits;
-      for (const std::uint8_t eighths : plan.band_eighths) bits.push_back(eighths / 8.0);
-      return bits;
-    }
-    case SavedCodec::Registered:
-      return {registered_codec(plan.registered).bits()};
-    case SavedCodec::Raw:
-    case SavedCodec::Shape:
-    case SavedCodec::Mask:
-    case SavedCodec::Window:
-    case SavedCodec::Derived:
-      return {};
-  }
-  return {};
+  if (plan.codec == SavedCodec::Registered) return {registered_codec(plan.registered).bits()};
+  if (plan.codec == SavedCodec::Groups || plan.codec == SavedCodec::Levelled ||
+      plan.codec == SavedCodec::NonZeros)
+    return {plan.eighths / 8.0};
+  std::vector<double> bits;
+  if (plan.codec == SavedCodec::Frequency)
+    for (const std::uint8_t eighths : plan.band_eighths) bits.push_back(eighths / 8.0);
+  return bits;
 }
 
 std::string codec_text(const SavedPlan& plan) {

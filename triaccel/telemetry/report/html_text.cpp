@@ -1,7 +1,5 @@
 #include "triaccel/telemetry/report/html_text.h"
 
-#include <cstdint>
-
 namespace triaccel {
 namespace {
 

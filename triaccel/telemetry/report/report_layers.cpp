@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 #include "triaccel/telemetry/records/plan_record.h"
 #include "triaccel/telemetry/report/html_text.h"

@@ -57,15 +57,6 @@ HeatLayout layout_of(const HeatMap& map) {
   return layout;
 }
 
-/// Columns to draw, evenly sampled if there are too many.
-std::vector<std::size_t> picked_columns(std::size_t count) {
-  const std::size_t most = std::min(count, kMostColumns);
-  std::vector<std::size_t> columns;
-  for (std::size_t i = 0; i < most; ++i)
-    columns.push_back(most < 2 ? 0 : i * (count - 1) / (most - 1));
-  return columns;
-}
-
 /// The cells of one row: one path per shade, adjacent cells of the same shade merged.
 std::string draw_row(const HeatMap& map, const HeatRow& row,
                      const std::vector<std::size_t>& columns, double top,
@@ -96,7 +87,7 @@ std::string svg_heat_map(const HeatMap& map) {
                                     [](double edge) { return std::isfinite(edge); });
   if (map.rows.empty() || !drawable) return svg_without_data(map.title);
   const HeatLayout layout = layout_of(map);
-  const std::vector<std::size_t> columns = picked_columns(map.edges.size() - 1);
+  const std::vector<std::size_t> columns = picked_columns(map.edges.size() - 1, kMostColumns);
   std::string out = fmt::format(
       "<svg class=\"heat\" viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",

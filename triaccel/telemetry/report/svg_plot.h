@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/telemetry/report/plot_scale.h"
+#include "triaccel/telemetry/report/plot_frame.h"
 
 namespace triaccel {
 

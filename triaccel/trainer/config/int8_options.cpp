@@ -3,13 +3,14 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/int8/products/product.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
-#include "triaccel/trainer/config/run_schedule.h"
-#include "triaccel/trainer/int8/int8_schedule.h"
+#include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel {
 namespace {
@@ -42,6 +43,13 @@ std::int64_t steps_of(const RunConfig& config, std::int64_t samples_per_epoch) {
   const std::int64_t total = schedule_of(config, samples_per_epoch).total_samples;
   const auto steps = [&](std::int64_t samples) { return divide_up(samples, batch); };
   return total / samples_per_epoch * steps(samples_per_epoch) + steps(total % samples_per_epoch);
+}
+
+std::optional<std::int32_t> whole_number(std::string_view written) {
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (error != std::errc() || end != written.data() + written.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -101,6 +109,21 @@ DataOptions int8_data_options(const RunConfig& config) {
           .rotation = config.data.rotation,
           .bad_data = BadData(config.data.bad_data),
           .seed = static_cast<std::uint64_t>(config.train.seed)};
+}
+
+int8::StepSchedule int8_schedule(std::string_view written, int8::StepSchedule fallback,
+                                 ScheduleRange range, std::string_view who) {
+  if (written.empty()) return fallback;
+  const std::size_t dash = written.find('-', 1);
+  const auto first = whole_number(written.substr(0, dash));
+  const auto last = dash == written.npos ? first : whole_number(written.substr(dash + 1));
+  const auto allowed = [&](const std::optional<std::int32_t>& value) {
+    return value && *value >= range.lowest && *value <= range.highest;
+  };
+  require(allowed(first) && allowed(last), who, "'", written,
+          "' is neither a whole number nor two with a dash between, each in [", range.lowest, ", ",
+          range.highest, "]");
+  return {*first, *last};
 }
 
 }  // namespace triaccel

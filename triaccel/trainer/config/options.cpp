@@ -1,7 +1,5 @@
 #include "triaccel/trainer/config/options.h"
 
-#include <algorithm>
-
 #include "triaccel/data/load_data.h"
 #include "triaccel/models/model_zoo.h"
 

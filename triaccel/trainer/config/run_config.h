@@ -4,6 +4,7 @@
 #include <string>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/trainer/config/choices.h"
 
 namespace triaccel {
@@ -22,7 +23,7 @@ struct RunConfig {
     double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw
     double momentum = 0.9;
     double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw
-    double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run; run_schedule.h
+    double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run
     double label_smoothing = 0;
     double clip = 0;
     double ema = 0;
@@ -149,5 +150,13 @@ RunConfig resolved(RunConfig config);
 /// The same run by another method, for a comparison: where that method has no control loop, every
 /// mechanism of it is switched off.
 RunConfig with_method(RunConfig config, Choice<TrainMethod> method);
+
+/// How long a run is and how its learning rate goes. Where the run is counted in steps, its samples
+/// are those of as many steps of the first plan. A warm-up that was asked for is what it says; the
+/// one by default is five epochs, and never more than a sixth of the run.
+LearningRateSchedule schedule_of(const RunConfig& config, std::int64_t samples_per_epoch);
+
+/// The learning rate of zeroth-order layers after so many epochs.
+double zeroth_order_rate_at(const RunConfig& config, double epoch);
 
 }  // namespace triaccel

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <utility>
 
-#include "triaccel/data/epoch_order.h"
+#include "triaccel/data/sampler.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/data/epoch_order.h"
+#include "triaccel/data/sampler.h"
 #include "triaccel/int8/training/train_step.h"
 #include "triaccel/trainer/config/int8_options.h"
 #include "triaccel/trainer/int8/int8_data.h"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/formats/safetensors.h"

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "triaccel/core/curvature_report.h"
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/signals/curvature_probe.h"
-#include "triaccel/signals/fisher_replay.h"
+#include "triaccel/signals/fisher_gram.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {

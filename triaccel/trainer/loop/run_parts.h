@@ -9,7 +9,7 @@
 
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/memory_gauge.h"
-#include "triaccel/device/work_stream.h"
+#include "triaccel/device/side_stream.h"
 #include "triaccel/models/network.h"
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/config/method.h"

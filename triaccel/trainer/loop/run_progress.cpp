@@ -1,6 +1,5 @@
 #include "triaccel/trainer/loop/run_progress.h"
 
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -26,24 +25,11 @@ void RunProgress::restore(const StateMap& saved) {
   const auto counters = numbers_from<std::int64_t>(saved, "progress/counters", 13);
   const auto measures = numbers_from<double>(saved, "progress/measures", 5);
   last_epoch_seconds = numbers_from<double>(saved, "progress/last_epoch_seconds");
-  step = counters[0];
-  samples = counters[1];
-  skipped_steps = counters[2];
-  memory_retries = counters[3];
-  peak_bytes = counters[4];
-  peak_reserved_bytes = counters[5];
-  largest_batch = counters[6];
-  plan_changes = counters[7];
-  curvature_probes = counters[8];
-  rollbacks = counters[9];
-  stopped_early = counters[10] != 0;
-  early_stopping.evaluations_since_best = counters[11];
-  decide_again_at = counters[12];
-  seconds = measures[0];
-  epoch_seconds = measures[1];
-  control_seconds = measures[2];
-  best_accuracy = measures[3];
-  early_stopping.best_loss = measures[4];
+  assign_numbers(counters, step, samples, skipped_steps, memory_retries, peak_bytes,
+                 peak_reserved_bytes, largest_batch, plan_changes, curvature_probes, rollbacks,
+                 stopped_early, early_stopping.evaluations_since_best, decide_again_at);
+  assign_numbers(measures, seconds, epoch_seconds, control_seconds, best_accuracy,
+                 early_stopping.best_loss);
 }
 
 void PendingInterval::add(const StepReport& report) {
@@ -69,14 +55,9 @@ std::vector<StateView> PendingInterval::state() const {
 void PendingInterval::restore(const StateMap& saved) {
   const auto numbers = numbers_from<std::int64_t>(saved, kIntervalState, 8);
   so_far_ = {};
-  so_far_.interval_steps = numbers[0];
-  so_far_.interval_samples = numbers[1];
-  so_far_.skipped_steps = numbers[2];
-  so_far_.skipped_layer = numbers[3];
-  so_far_.memory_retries = numbers[4];
-  so_far_.memory.peak = numbers[5];
-  so_far_.memory.reserved = numbers[6];
-  so_far_.nonfinite_losses = numbers[7];
+  assign_numbers(numbers, so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
+                 so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
+                 so_far_.memory.reserved, so_far_.nonfinite_losses);
 }
 
 RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunProgress& progress,

@@ -10,7 +10,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
-#include "triaccel/core/memory_report.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/sampler.h"

@@ -11,7 +11,7 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/tensors/tensor_state.h"
 #include "triaccel/telemetry/records/zeroth_order_file.h"
-#include "triaccel/trainer/config/run_schedule.h"
+#include "triaccel/trainer/config/run_config.h"
 #include "triaccel/trainer/loop/control_setup.h"
 #include "triaccel/trainer/loop/network_state.h"
 

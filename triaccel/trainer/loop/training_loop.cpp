@@ -10,10 +10,10 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/core/step_plan.h"
-#include "triaccel/policies/precision/precision_ladder.h"
+#include "triaccel/policies/precision/precision_rules.h"
 #include "triaccel/telemetry/records/efficiency_score.h"
 #include "triaccel/trainer/config/config_text.h"
-#include "triaccel/trainer/config/run_schedule.h"
+#include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel {
 namespace {

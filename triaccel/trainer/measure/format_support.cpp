@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "triaccel/base/clock.h"

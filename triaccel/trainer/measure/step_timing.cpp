@@ -10,7 +10,6 @@
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
-#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/sampler.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "triaccel/core/saved_counts.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "triaccel/base/host_device.h"
-#include "triaccel/core/group_bytes.h"
+#include "triaccel/core/saved_bytes.h"
 #include "triaccel/kernels/common/tensor_list.h"
 #include "triaccel/kernels/compression/codec_map.h"
 #include "triaccel/kernels/compression/dither.h"
