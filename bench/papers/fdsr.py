@@ -111,11 +111,13 @@ class Fdsr:
 
     def options(self, row):
         stem = "cifar" if row["model"].endswith("-cifar") else "imagenet"
-        kept = {"fdsr": "coded", "fp32": "raw", "amp": "raw"}.get(row["codec"], row["codec"])
+        kept = {"fdsr": "compressed", "fp32": "raw", "amp": "raw"}.get(row["codec"], row["codec"])
         options = {**self.wanted.options, "--epochs": self.wanted.epochs, "--model": row["model"].removesuffix("-cifar"),
                    "--stem": stem, "--data": row["data"], "--method": "amp" if row["codec"] == "amp" else "fp32",
                    "--image-size": 0 if row["image_size"] == OWN_PIXELS else row["image_size"], "--batch": row["batch"],
                    "--seed": row["seed"], "--activations": kept}
+        if kept != "compressed":  # which is the only one they have an effect on
+            options = {flag: value for flag, value in options.items() if not flag.startswith("--activation-")}
         if self.wanted.quick:
             options |= {"--width": 8, "--train-samples": 256, "--control-interval": 4}
         return options
@@ -198,7 +200,7 @@ class Fdsr:
             write_file(file, json.dumps(judged, indent=1) + "\n")
         # Of ours: as a run has it, bit widths by the noise of layers, at the price of dropped bands in its last steps.
         mine = [each for each in json.loads(file.read_text()) if each["activations"] == kept
-                and (kept != "coded" or each["by_layer"])]
+                and (kept != "compressed" or each["by_layer"])]
         best = max(mine, key=lambda each: each["drop_price"] or 0)
         row |= {"gradient_error": best["error"], "gradient_bias": best["bias"], "gradient_cosine": best["cosine"]}
 

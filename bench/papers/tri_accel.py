@@ -17,6 +17,12 @@ ABLATION = {"standard": ("--precision", "--curvature", "--batch-control"), "dyna
             "dynamic-precision": ("--curvature", "--batch-control"), "full": ()}
 TITLES = {"table1": "Table 1: accuracy, time and memory next to the paper's",
           "table2": "Table 2: what each part saves, next to the paper's"}
+# What only the control loop reads: the program refuses them where it has no effect.
+CONTROL_LOOP = {"--policy", "--precision", "--curvature", "--batch-control", "--replay", "--kernels", "--variance-decay", "--tau-low",
+                "--tau-high", "--prefer-fp16", "--dwell", "--most-changes", "--curvature-every", "--curvature-batch",
+                "--curvature-top", "--curvature-block", "--alpha", "--tau-curvature", "--curvature-cap", "--smallest-rate",
+                "--rho-low", "--rho-high", "--batch-up", "--batch-down", "--smallest-batch", "--largest-batch",
+                "--batch-growth", "--batch-rate", "--noise-share"}
 
 
 def add_options(parser, listed):
@@ -84,6 +90,8 @@ class TriAccel:
         if self.wanted.quick:
             options |= {"--width": 8, "--train-samples": 768, "--control-interval": 2, "--curvature-every": 4,
                         "--kernels": "gemm"}
+        if method != "triaccel":
+            options = {flag: value for flag, value in options.items() if flag not in CONTROL_LOOP or value == "off"}
         row = {"table": self.wanted.table, "model": name, "stem": stem if model.startswith("resnet") else "", "data": data,
                "method": method, "configuration": configuration, "seed": seed, "epochs": self.wanted.epochs}
         group = "-".join(str(row[field]) for field in ("table", "model", "stem", "data")) + "".join(

@@ -67,7 +67,7 @@ class Comparison(unittest.TestCase):
         by_name = {(row["activations"], row["drop_price"], row["by_layer"]): row for row in json.loads(gradients.stdout)}
         self.assertEqual(by_name["lossless", None, None]["error"], 0)
         for by_layer in (False, True):
-            coded = by_name["coded", 16, by_layer]
+            coded = by_name["compressed", 16, by_layer]
             self.assertGreaterEqual(coded["held_ratio"], 12)
             self.assertLess(coded["error"], by_name["actnn", None, None]["error"] / 4)
         looked = run("inspect", next(path for path in (folder / "runs").glob("*fdsr*-1") if path.is_dir()))
@@ -76,7 +76,7 @@ class Comparison(unittest.TestCase):
     def test_what_it_does_not_know_is_refused_before_anything_is_made(self):
         with scratch_folder() as folder:
             for given, hint in ((["--rows", "resnet18"], "network@pixels/batch"), (["--codecs", "zip"], "unknown codec"),
-                                (["--trained", "zip"], "unknown codec"), (["--activations", "coded"], "--codecs"),
+                                (["--trained", "zip"], "unknown codec"), (["--activations", "compressed"], "--codecs"),
                                 (["--batch", 8], "--rows"), (["--draws", 1], "--draws")):
                 done = compare(folder / "out", *TRAINED, *given)
                 self.assertEqual(done.returncode, 2, given)
@@ -117,13 +117,13 @@ class Saved(unittest.TestCase):
 
     def test_it_is_told_by_reader_and_takes_no_path(self):
         shown = run("inspect", *self.ARGUMENTS).stdout
-        for words in ("NativeBatchNorm", "norm", "mask", "can be computed again"):
+        for words in ("NativeBatchNorm", "norm", "mask", "can be recomputed"):
             self.assertIn(words, shown)
         self.assertEqual(run("inspect", "runs/x", *self.ARGUMENTS).returncode, 2)
 
     def test_bit_widths_are_written_for_compressed_activations(self):
         with scratch_folder() as folder:
-            done = run("inspect", *self.ARGUMENTS, "--activations", "coded", "--bit-widths", folder / "widths")
+            done = run("inspect", *self.ARGUMENTS, "--activations", "compressed", "--bit-widths", folder / "widths")
             self.assertEqual(done.returncode, 0, done.stderr)
             rows = json.loads((folder / "widths/saved.json").read_text())
             self.assertTrue({"groups", "mask"} & {row["codec"] for row in rows})

@@ -60,7 +60,7 @@ TEST(ActivationCodec, IsEncodedInTheBytesThatItsPlanForetells) {
 
 TEST(ActivationCodec, ThatEncodesOtherBytesThanItAnnouncesIsRefused) {
   static const std::uint8_t number = register_activation_codec(std::make_unique<WrongBytesCodec>());
-  const at::Tensor x = torch::randn({2, 64});
+  const at::Tensor x = torch::randn({64, 64});
   const at::Tensor weight = torch::randn({64, 8}).requires_grad_();
   const Forward forward = [&] { return x.mm(weight); };
   const auto store =

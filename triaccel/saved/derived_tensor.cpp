@@ -135,10 +135,14 @@ std::optional<NormConstants> constants_of(const torch::autograd::Node& norm,
                        .by_channel = operation_name(norm) != "NativeLayerNorm"};
 }
 
-/// Whether an element of one lies where the same element of the other lies, views between them.
+/// Whether an element of one lies where the same element of the other lies, views between them. The
+/// stride of a dimension of size 1 says nothing: libraries set it as they like.
 bool lie_alike(const at::Tensor& tensor, const TensorLayout& source) {
-  if (tensor.sizes() == at::IntArrayRef(source.sizes))
-    return tensor.strides() == at::IntArrayRef(source.strides);
+  if (tensor.sizes() == at::IntArrayRef(source.sizes)) {
+    for (std::size_t i = 0; i < source.sizes.size(); ++i)
+      if (source.sizes[i] > 1 && tensor.strides()[i] != source.strides[i]) return false;
+    return true;
+  }
   return tensor.numel() == c10::multiply_integers(source.sizes) && tensor.is_contiguous() &&
          at::geometry_is_contiguous(source.sizes, source.strides);
 }

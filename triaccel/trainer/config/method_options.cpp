@@ -113,6 +113,8 @@ void add_activation_options(std::vector<Option>& all) {
         "how to save activations: raw, lossless, compressed or bounded")
       .everyday()
       .one_of(activation_modes)
+      .hinting(
+          "; bf16, actnn, gact and division are in the program triaccel_baselines of bench/papers")
       .renamed(ActivationMode::kFormerName, "compressed")
       .strictly_with(kBackprop);
   a.add("--activation-ratio", "ratio", &A::ratio,

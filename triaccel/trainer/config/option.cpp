@@ -114,7 +114,8 @@ std::string Option::problem_with(const TomlValue& value) const {
   if (!is_utf8(written)) return "must be text in UTF-8";
   if (values == nullptr) return "";
   const std::vector<std::string> known = values();
-  return std::ranges::find(known, written) != known.end() ? "" : not_one_of(written, known);
+  if (std::ranges::find(known, written) != known.end()) return "";
+  return not_one_of(written, known) + std::string(hint);
 }
 
 void Option::set(RunConfig& config, TomlValue value, std::string_view place) const {

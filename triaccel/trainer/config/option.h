@@ -43,8 +43,9 @@ struct Option {
   std::function<void(RunConfig&, const TomlValue&)> assign;  // of the right type and checked
 
   bool is_everyday = false;
-  std::vector<std::string_view> aliases = {};                        // further flags
-  std::string_view former_key = "";                                  // in files of earlier versions
+  std::vector<std::string_view> aliases = {};  // further flags
+  std::string_view hint = "";                  // after what is not one of `values`
+  std::string_view former_key = "";            // in files of earlier versions
   std::pair<std::string_view, std::string_view> renamed_value = {};  // former name, name
   Range range = {};
   const Condition* condition = nullptr;  // without it, what a user sets is refused
@@ -53,6 +54,7 @@ struct Option {
 
   Option& everyday() { return is_everyday = true, *this; }
   Option& alias(std::string_view other) { return aliases.push_back(other), *this; }
+  Option& hinting(std::string_view next) { return hint = next, *this; }
   Option& formerly(std::string_view old_key) { return former_key = old_key, *this; }
   Option& renamed(std::string_view old_value, std::string_view value) {
     return renamed_value = {old_value, value}, *this;

@@ -106,7 +106,10 @@ RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
 }
 
 EvaluationReport evaluate_run(const fs::path& directory) {
-  const RunConfig config = config_to_go_on(directory);
+  RunConfig config = read_run_config(directory);
+  config.control.replay.clear();  // the plan of the checkpoint counts
+  config.model.init_from.clear();
+  config = resolved(config);
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
   require(checkpoint.has_value(), "eval", "'", directory.string(),
           "' has no checkpoint yet; let it train, or 'triaccel resume' it");
