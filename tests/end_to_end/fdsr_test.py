@@ -71,7 +71,7 @@ class Comparison(unittest.TestCase):
             self.assertGreaterEqual(coded["held_ratio"], 12)
             self.assertLess(coded["error"], by_name["actnn", None, None]["error"] / 4)
         looked = run("inspect", next(path for path in (folder / "runs").glob("*fdsr*-1") if path.is_dir()))
-        self.assertRegex(looked.stdout, r"codes add .* % to the mini-batch's noise; most in \S+: ")
+        self.assertRegex(looked.stdout, r"compression adds .* % to the mini-batch noise; largest in \S+: ")
 
     def test_what_it_does_not_know_is_refused_before_anything_is_made(self):
         with scratch_folder() as folder:
