@@ -167,7 +167,7 @@ TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   EXPECT_TRUE(together.each_sample_once(2));
   EXPECT_LE(summary.peak_bytes, budget);
   EXPECT_GE(least_saving(together), 0.9 * alone);
-  // On x86 the scratch memory of oneDNN takes part of what compression saves.
+  // 24 against 16 on x86, where the reason that it is not twice as much is not known.
   EXPECT_GE(2 * summary.batch_largest, 3 * raw_batch) << "what is saved is room for samples";
 }
 
