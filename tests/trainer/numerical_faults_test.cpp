@@ -313,7 +313,7 @@ TEST(AForwardOverflow, IsAnsweredAlikeWhenTheRunIsCutWhileStepsAreSkipped) {
                                   .stop_requested = [&] { return ++steps == cut; }};
     TorchEngine cut_engine(first.config, first.parts), engine(second.config, second.parts);
     EXPECT_EQ(TrainingLoop(first.config, cut_engine, cut_short, &store).run().status,
-              "interrupted");
+              "stopped");
     const TrainingHooks go_on{.sinks = {&second}};
     TrainingLoop loop(second.config, engine, go_on, nullptr);
     loop.restore(*store.load_latest());
