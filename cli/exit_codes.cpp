@@ -81,7 +81,7 @@ std::string message_of(const std::exception& error) {
 void print_json(ExitCode code, const std::string& message) {
   const std::size_t end = message.rfind("; ");
   const bool advises = end != std::string::npos;
-  const std::string next = advises        ? message.substr(end + 2)
+  const std::string next = advises          ? message.substr(end + 2)
                            : code == kUsage ? "see 'triaccel help' and 'triaccel help COMMAND'"
                                             : "see the message";
   const nlohmann::ordered_json all = {

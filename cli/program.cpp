@@ -115,7 +115,8 @@ bool is_lost_output(const std::exception& error) {
 
 int run_program(int argc, char** argv) {
   prepare_output();
-  if (std::any_of(argv, argv + argc, [](const char* word) { return word == std::string_view("--json"); }))
+  if (std::any_of(argv, argv + argc,
+                  [](const char* word) { return word == std::string_view("--json"); }))
     report_failures_as_json();
   int exit_code = kOk;
   try {

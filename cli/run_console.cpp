@@ -53,9 +53,10 @@ ProgressOptions progress_options() {
 
 void exit_hanging_run(const std::string& section, double seconds) {
   say("\n");
-  report_failure(kHang, fmt::format("no progress for {:.0f} s in section '{}' (--watchdog-seconds); "
-                                    "continue from the last checkpoint with 'triaccel resume'",
-                                    seconds, section));
+  report_failure(kHang,
+                 fmt::format("no progress for {:.0f} s in section '{}' (--watchdog-seconds); "
+                             "continue from the last checkpoint with 'triaccel resume'",
+                             seconds, section));
   std::fflush(stdout);
   _exit(kHang);  // a normal exit would block on the stuck thread
 }

@@ -7,8 +7,8 @@
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
 #include "triaccel/base/error.h"
-#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
@@ -22,7 +22,8 @@ void add_eval(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("eval", "Evaluate a run's latest checkpoint on its test set");
   command->footer(
-      "With a run: --data, --data-root, --image-size, --rotate, --bad-data, --device, --threads and\n"
+      "With a run: --data, --data-root, --image-size, --rotate, --bad-data, --device, --threads "
+      "and\n"
       "--budget evaluate it on other data or another device. Without a run: the weights of\n"
       "--init-from on the test set of the other options.");
   auto arguments = std::make_shared<Arguments>();

@@ -36,7 +36,8 @@ void add_predict(CLI::App& program) {
       program.add_subcommand("predict", "Classify images with a run's latest checkpoint");
   command->footer(
       "Reads IDX images (names with 'idx3-ubyte' or ending in .idx, also gzipped) and safetensors\n"
-      "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]; of a folder, all\n"
+      "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]; of a folder, "
+      "all\n"
       "such files. Images have the size and channels of the run's data set, whose files must be\n"
       "there: they tell how pixels are normalized. Prints CSV: file,image,class,probability.\n\n"
       "Example:\n  triaccel predict runs/mnist t10k-images-idx3-ubyte.gz");

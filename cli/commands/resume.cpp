@@ -33,7 +33,8 @@ int resume_command(const ResumeArguments& arguments) {
           length.epochs);
   require(length.steps >= 0, "--steps", "must be positive, got ", length.steps);
   if (!longer && is_finished(arguments.run)) {
-    say(fmt::format("triaccel: '{}' is already finished; nothing to resume (--epochs or --steps "
+    say(
+        fmt::format("triaccel: '{}' is already finished; nothing to resume (--epochs or --steps "
                     "extends it)\n",
                     printable(arguments.run)));
     print_result(read_summary(std::filesystem::path(arguments.run) / kSummaryFile), arguments.run,
@@ -41,8 +42,8 @@ int resume_command(const ResumeArguments& arguments) {
     return 0;
   }
   RunConsole console(arguments.quiet);
-  const RunSummary summary = resume_run(arguments.run, console.hooks(),
-                                        longer ? std::optional(length) : std::nullopt);
+  const RunSummary summary =
+      resume_run(arguments.run, console.hooks(), longer ? std::optional(length) : std::nullopt);
   print_result(summary, arguments.run, arguments.json);
   return exit_code_of(summary);
 }
@@ -54,7 +55,8 @@ void add_resume(CLI::App& program, int& exit_code) {
       program.add_subcommand("resume", "Continue a run from its latest checkpoint, or extend it");
   command->footer(
       "With --epochs or --steps a run, finished or not, goes on to that length, counted from its\n"
-      "start; the learning rate then follows the schedule of the new length from where the run is.");
+      "start; the learning rate then follows the schedule of the new length from where the run "
+      "is.");
   auto arguments = std::make_shared<ResumeArguments>();
   command->add_option("run", arguments->run, "folder of the run")->required();
   command->add_option("--epochs", arguments->length.epochs, "new length of the run, in epochs");

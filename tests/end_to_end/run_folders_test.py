@@ -124,6 +124,42 @@ class Inputs(unittest.TestCase):
             self.assertEqual(final_weights(folder / "first"), final_weights(folder / "second"))
 
 
+class Predict(unittest.TestCase):
+    def test_agrees_with_the_evaluation_and_takes_files_and_folders(self):
+        with scratch_folder() as folder:
+            train("--steps", 3, "--out", folder / "run")
+            header = json.dumps({"x": {"dtype": "U8", "shape": [5, 3, 32, 32],
+                                       "data_offsets": [0, 15360]}}).encode()
+            (folder / "images").mkdir()
+            (folder / "images/a,b.safetensors").write_bytes(
+                struct.pack("<Q", len(header)) + header + bytes(range(256)) * 60)
+            (folder / "images/notes.txt").write_text("not an image")
+            for path in (folder / "images", folder / "images/a,b.safetensors"):
+                found = json.loads(run("predict", folder / "run", path, "--json").stdout)
+                self.assertEqual([p["image"] for p in found["predictions"]], list(range(5)))
+                for prediction in found["predictions"]:
+                    self.assertIn(prediction["class"], range(10))
+                    self.assertTrue(0.1 <= prediction["probability"] <= 1, prediction)
+            lines = run("predict", folder / "run", folder / "images").stdout.splitlines()
+            self.assertEqual(lines[0], "file,image,class,probability")
+            self.assertEqual(len(lines), 6)
+            (folder / "grey.idx").write_bytes(struct.pack(">IIII", 0x803, 1, 28, 28) + bytes(784))
+            wrong = run("predict", folder / "run", folder / "grey.idx")
+            self.assertEqual(wrong.returncode, 3, wrong.stderr)
+            self.assertIn("1x28x28", wrong.stderr)
+
+    def test_eval_takes_other_data_and_no_other_training(self):
+        with scratch_folder() as folder:
+            train("--steps", 3, "--out", folder / "run")
+            plain = json.loads(run("eval", folder / "run", "--json").stdout)
+            turned = json.loads(run("eval", folder / "run", "--rotate", 90, "--device", "cpu",
+                                    "--json").stdout)
+            self.assertNotEqual(plain["loss"], turned["loss"])
+            done = run("eval", folder / "run", "--lr", 3)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("[--lr]", done.stderr)
+
+
 class Output(unittest.TestCase):
     def test_training_goes_on_without_a_reader(self):
         with scratch_folder() as folder:

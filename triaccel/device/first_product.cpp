@@ -41,9 +41,10 @@ bool ends_in_time(const std::function<void()>& work, double seconds) {
     ::_exit(0);
   }
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                        std::chrono::duration<double>(seconds));
+  for (std::chrono::milliseconds pause(1);;
+       pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     if (::waitpid(child, nullptr, WNOHANG) != 0) return true;
     if (Clock::now() >= deadline) break;
     std::this_thread::sleep_for(pause);

@@ -15,8 +15,8 @@ namespace triaccel {
 
 /// A matrix product that gets no memory for oneDNN goes by BLAS instead, and libtorch switches
 /// oneDNN off for the rest of the process, with a warning (on Arm, where such products are
-/// oneDNN's). Work in which that happened ran out of memory like any other; what comes after it must
-/// be computed as before; and the warning, which holds a stack trace, is not shown.
+/// oneDNN's). Work in which that happened ran out of memory like any other; what comes after it
+/// must be computed as before; and the warning, which holds a stack trace, is not shown.
 class [[nodiscard]] OneDnnWatch {
  public:
   OneDnnWatch();

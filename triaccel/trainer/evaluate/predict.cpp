@@ -54,7 +54,8 @@ ImageSet read_idx(const fs::path& file) {
   if (file.extension() == ".gz") bytes = inflate_gzip(bytes, kMostImageBytes, file.string());
   DefectLog log(BadData::Fail);
   const IdxImages images = parse_idx_images(bytes, file.string(), log);
-  ImageSet set{.count = images.count, .channels = 1, .height = images.height, .width = images.width};
+  ImageSet set{
+      .count = images.count, .channels = 1, .height = images.height, .width = images.width};
   append(set, images.pixels);
   return set;
 }
@@ -69,8 +70,8 @@ ImageSet read_tensors(const fs::path& file) {
                            "' is not of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]"));
     while (shape.size() < 3) shape.insert(shape.begin(), 1);
     if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
-    const bool fits = set.count == 0 || (set.channels == shape[1] && set.height == shape[2] &&
-                                         set.width == shape[3]);
+    const bool fits = set.count == 0 ||
+                      (set.channels == shape[1] && set.height == shape[2] && set.width == shape[3]);
     if (!fits)
       throw DataError(
           text("[predict] ", file.string(), ": images of several sizes; use one file for each"));
@@ -106,9 +107,9 @@ struct Preparation {
 
   void check(const ImageSet& set) const {
     if (set.channels != like.channels || set.height != like.height || set.width != like.width)
-      throw DataError(text("[predict] ", set.name, ": images of ", set.channels, "x", set.height, "x",
-                           set.width, ", but the run was trained on images of ", like.channels, "x",
-                           like.height, "x", like.width));
+      throw DataError(text("[predict] ", set.name, ": images of ", set.channels, "x", set.height,
+                           "x", set.width, ", but the run was trained on images of ", like.channels,
+                           "x", like.height, "x", like.width));
   }
 
   ImageSet like;

@@ -65,10 +65,9 @@ void require_no_files_in_the_way(const fs::path& directory, const RunConfig& con
   require(!holds_run(directory), "--out", "'", directory.string(),
           "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
           "', or choose another folder");
-  for (const char* name :
-       {".lock", kReplayedPlansFile, kCheckpointFolder, kMetricsJsonl, kMetricsCsv, kPlansJsonl,
-        kSummaryFile, kReportFile, kZerothOrderCsv, kSlopesFile, kInt8WeightsFile,
-        kEarlierHashesFile}) {
+  for (const char* name : {".lock", kReplayedPlansFile, kCheckpointFolder, kMetricsJsonl,
+                           kMetricsCsv, kPlansJsonl, kSummaryFile, kReportFile, kZerothOrderCsv,
+                           kSlopesFile, kInt8WeightsFile, kEarlierHashesFile}) {
     const fs::path path = directory / name;
     require(!is_there(path) || is_leftover(path, config), "--out", "'", path.string(),
             "' is not part of a run and would be overwritten; choose another folder");
@@ -100,7 +99,6 @@ RunConfig read_run_config(const fs::path& directory) {
   const fs::path file = directory / kConfigFile;
   RunConfig config;
   apply_toml(config, read_text_file(file, kMostConfigBytes), file.string());
-  config.run.out = directory.string();
   config.run.earlier_hashes = read_earlier_hashes(directory);
   // Our own copy is named without its folder.
   if (config.control.replay == kReplayedPlansFile)

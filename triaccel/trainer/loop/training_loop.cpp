@@ -117,7 +117,8 @@ RunSummary TrainingLoop::run() {
   save();
   RunSummary result = summary("finished", last);
   if (progress_.stopped_early)
-    result.reason = text("early stopping: no lower loss in ", config_.train.patience, " evaluations");
+    result.reason =
+        text("early stopping: no lower loss in ", config_.train.patience, " evaluations");
   return result;
 }
 
@@ -166,10 +167,10 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
   const auto smaller = control_.out_of_memory(plan_);
   const std::int64_t limit = engine_.info().budget_bytes;
   if (!smaller && failures >= kMostTries)
-    throw OutOfMemory(text(
-        "[train] the smallest forward pass does not fit in ",
-        limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ", error.what(),
-        limit > 0 ? "; raise --budget or choose" : "; choose", " a smaller model or smaller images"));
+    throw OutOfMemory(text("[train] the smallest forward pass does not fit in ",
+                           limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ",
+                           error.what(), limit > 0 ? "; raise --budget or choose" : "; choose",
+                           " a smaller model or smaller images"));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
   note(text("out of memory: the same ", samples, " samples are trained again, ",
