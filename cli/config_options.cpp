@@ -126,6 +126,17 @@ SetOptions ConfigOptions::apply_command_line(RunConfig& config) const {
   return set;
 }
 
+RunConfig ConfigOptions::changed(RunConfig config, const std::vector<std::string>& allowed) const {
+  SetOptions set = apply_file(config);
+  std::ranges::copy(apply_command_line(config), std::back_inserter(set));
+  std::string names;
+  for (const std::string& name : allowed) names += (names.empty() ? "" : ", ") + name;
+  for (const Option* option : set)
+    require(std::ranges::find(allowed, option->flag) != allowed.end(), option->flag,
+            "cannot be changed for a trained run; what can: ", names);
+  return config;
+}
+
 RunConfig ConfigOptions::config(RunConfig config, Runs runs) const {
   const RunConfig defaults = config;
   SetOptions set = apply_file(config);

@@ -33,6 +33,9 @@ class ConfigOptions {
   ConfigOptions(const ConfigOptions&) = delete;
   ConfigOptions& operator=(const ConfigOptions&) = delete;
 
+  /// A trained run's configuration with what was asked for; only options in `allowed` may be given.
+  RunConfig changed(RunConfig config, const std::vector<std::string>& allowed) const;
+
   /// What was asked for, on top of `defaults`, checked and resolved. Call after parsing.
   RunConfig config(RunConfig defaults = {}, Runs runs = Runs::Several) const;
 

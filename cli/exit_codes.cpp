@@ -1,14 +1,17 @@
+#include "cli/exit_codes.h"
 
 #include <c10/util/Exception.h>
-#include <fmt/core.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
-#include "cli/exit_codes.h"
+#include "cli/output.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/first_product.h"
 #include "triaccel/telemetry/console/progress_text.h"
+#include "triaccel/telemetry/records/json_fields.h"
 
 namespace triaccel::cli {
 namespace {
@@ -25,6 +28,7 @@ ExitCode code_of(const std::exception& error) {
   if (is<StorageError>(error) || is<std::filesystem::filesystem_error>(error)) return kStorage;
   if (is<OutOfMemory>(error) || is<c10::OutOfMemoryError>(error)) return kOutOfMemory;
   if (is<NumericalFailure>(error)) return kNumerical;
+  if (is<Hang>(error)) return kHang;
   return kInternal;
 }
 
@@ -40,15 +44,64 @@ std::string for_users(std::string message) {
   return message;
 }
 
+bool as_json = false;
+
+std::string_view kind_of(ExitCode code) {
+  switch (code) {
+    case kUsage:
+      return "usage";
+    case kData:
+      return "data";
+    case kLocked:
+      return "locked";
+    case kStorage:
+      return "storage";
+    case kOutOfMemory:
+      return "out_of_memory";
+    case kNumerical:
+      return "numerical";
+    case kHang:
+      return "hang";
+    default:
+      return "internal";
+  }
+}
+
+std::string message_of(const std::exception& error) {
+  if (const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error))
+    return std::string(memory->what_without_backtrace()) + "; raise --budget";
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
+    return torch->what_without_backtrace();
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return text(file->path1().string(), ": ", file->code().message());
+  return for_users(error.what());
+}
+
+/// Messages say what happened, and after the last semicolon what to do next.
+void print_json(ExitCode code, const std::string& message) {
+  const std::size_t end = message.rfind("; ");
+  const bool advises = end != std::string::npos;
+  const std::string next = advises          ? message.substr(end + 2)
+                           : code == kUsage ? "see 'triaccel help' and 'triaccel help COMMAND'"
+                                            : "see the message";
+  const nlohmann::ordered_json all = {
+      {"error", {{"kind", kind_of(code)}, {"message", message.substr(0, end)}, {"next", next}}},
+      {"exit", static_cast<int>(code)}};
+  std::fputs((dump_line(all) + "\n").c_str(), stdout);
+}
+
 }  // namespace
 
+void report_failures_as_json() { as_json = true; }
+
 int report_failure(const std::exception& error) {
-  const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error);
-  const std::string message =
-      memory != nullptr ? std::string(memory->what_without_backtrace()) + "; raise --budget"
-                        : for_users(error.what());
-  fmt::print(stderr, "triaccel: {}\n", printable(message, "\n"));  // may have several lines
-  return code_of(error);
+  return report_failure(code_of(error), message_of(error));
+}
+
+int report_failure(ExitCode code, const std::string& message) {
+  say("triaccel: " + printable(message, "\n") + "\n");  // may have several lines
+  if (as_json) print_json(code, message);
+  return code;
 }
 
 }  // namespace triaccel::cli

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <exception>
+#include <string>
 
 namespace triaccel::cli {
 
-/// Exit codes, documented in README.md; scripts rely on them.
+/// Exit codes, documented in docs/usage.md; scripts rely on them.
 enum ExitCode : int {
   kOk = 0,
   kInternal = 1,
@@ -18,7 +19,12 @@ enum ExitCode : int {
   kInterrupted = 130,  // SIGINT; 128 + the number for other signals
 };
 
+/// From now on a failure is also one JSON document on standard output:
+/// {"error": {"kind", "message", "next"}, "exit": code}.
+void report_failures_as_json();
+
 /// Says on standard error what went wrong, and answers with its exit code.
 int report_failure(const std::exception& error);
+int report_failure(ExitCode code, const std::string& message);
 
 }  // namespace triaccel::cli

@@ -3,15 +3,19 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
+#include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/help_format.h"
+#include "cli/output.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/base/version.h"
@@ -48,12 +52,8 @@ int report_parse_error(const CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
   const CLI::App* command = &program;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  if (command->get_require_subcommand_min() > 0) {
-    fmt::print(stderr, "{}", command->help());
-  } else {
-    fmt::print(stderr, "triaccel: {}\nTry '{} --help'.\n", error.what(), path_of(*command));
-  }
-  return kUsage;
+  if (command->get_require_subcommand_min() > 0) say(command->help());
+  return report_failure(kUsage, text(error.what(), "; try '", path_of(*command), " --help'"));
 }
 
 void add_help(CLI::App& program) {
@@ -86,6 +86,7 @@ int parse_and_run(int argc, char** argv) {
   add_train(program, exit_code);
   add_resume(program, exit_code);
   add_eval(program);
+  add_predict(program);
   add_find_lr(program, exit_code);
   add_demo(program, exit_code);
   add_memory(program);
@@ -104,14 +105,26 @@ int parse_and_run(int argc, char** argv) {
   return exit_code;
 }
 
+/// fmt throws where standard output cannot be written.
+bool is_lost_output(const std::exception& error) {
+  return output_failed() && dynamic_cast<const std::system_error*>(&error) != nullptr &&
+         dynamic_cast<const std::filesystem::filesystem_error*>(&error) == nullptr;
+}
+
 }  // namespace
+
 int run_program(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over its limit is a failed write, not a death
+  prepare_output();
+  if (std::any_of(argv, argv + argc,
+                  [](const char* word) { return word == std::string_view("--json"); }))
+    report_failures_as_json();
+  int exit_code = kOk;
   try {
-    return parse_and_run(argc, argv);
+    exit_code = parse_and_run(argc, argv);
   } catch (const std::exception& error) {
-    return report_failure(error);
+    if (!is_lost_output(error)) exit_code = report_failure(error);
   }
+  return finish_output(exit_code);
 }
 
 }  // namespace triaccel::cli

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "cli/exit_codes.h"
+#include "cli/output.h"
 #include "cli/stop_signals.h"
+#include "triaccel/device/first_product.h"
 #include "triaccel/telemetry/records/summary.h"
 
 namespace triaccel::cli {
@@ -50,19 +52,30 @@ ProgressOptions progress_options() {
 }
 
 void exit_hanging_run(const std::string& section, double seconds) {
-  fmt::print(
-      stderr,
-      "\ntriaccel: no progress for {:.0f} s in section '{}'; stopping. Continue from the last "
-      "checkpoint with 'triaccel resume'; --watchdog-seconds sets the time limit.\n",
-      seconds, section);
-  std::fflush(stderr);
+  say("\n");
+  report_failure(kHang,
+                 fmt::format("no progress for {:.0f} s in section '{}' (--watchdog-seconds); "
+                             "continue from the last checkpoint with 'triaccel resume'",
+                             seconds, section));
+  std::fflush(stdout);
   _exit(kHang);  // a normal exit would block on the stuck thread
 }
+
+/// What must be known even with --quiet.
+struct Warnings : Sink {
+  void warning(const std::string& message) override {
+    say("triaccel: warning: " + printable(message, " ") + "\n");
+  }
+};
 
 }  // namespace
 
 RunConsole::RunConsole(bool quiet) {
-  if (!quiet) progress_ = std::make_unique<ProgressLine>(std::cerr, progress_options());
+  check_first_product(/*always=*/false);
+  if (quiet)
+    shown_ = std::make_unique<Warnings>();
+  else
+    shown_ = std::make_unique<ProgressLine>(std::cerr, progress_options());
   shows_progress = !quiet;
   watch_stop_signals();
 }
@@ -70,12 +83,12 @@ RunConsole::RunConsole(bool quiet) {
 TrainingHooks RunConsole::hooks() {
   TrainingHooks hooks{.stop_requested = [] { return stop_signal() != 0; },
                       .on_hang = exit_hanging_run};
-  if (progress_) hooks.sinks.push_back(progress_.get());
+  hooks.sinks.push_back(shown_.get());
   return hooks;
 }
 
 int exit_code_of(const RunSummary& summary) {
-  return summary.status == "interrupted" ? 128 + stop_signal() : kOk;
+  return summary.status == "stopped" ? 128 + stop_signal() : kOk;
 }
 
 void print_result(const RunSummary& summary, const std::string& directory, bool json) {
@@ -89,7 +102,7 @@ void print_result(const RunSummary& summary, const std::string& directory, bool 
   if (directory.empty()) return;
   const std::string shown = printable(directory);
   fmt::print("  run     {}\n  report  {}/report.html\n", shown, shown);
-  if (summary.status == "interrupted") fmt::print("  resume  triaccel resume {}\n", shown);
+  if (summary.status == "stopped") fmt::print("  resume  triaccel resume {}\n", shown);
 }
 
 }  // namespace triaccel::cli

@@ -7,18 +7,18 @@
 
 namespace triaccel::cli {
 
-/// Runs training on this terminal: progress on standard error, stop signals, and a watchdog that
-/// ends the program.
+/// Runs training on this terminal: progress, or only warnings, on standard error, stop signals, and
+/// a watchdog that ends the program.
 class RunConsole {
  public:
   explicit RunConsole(bool quiet);
   TrainingHooks hooks();
 
  private:
-  std::unique_ptr<ProgressLine> progress_;
+  std::unique_ptr<Sink> shown_;
 };
 
-/// 0, or 128 + the signal that interrupted the run.
+/// 0, or 128 + the signal that stopped the run.
 int exit_code_of(const RunSummary& summary);
 
 /// Prints the result to standard output, as text or one line of JSON.

@@ -96,8 +96,8 @@ class Run:
     def summary(self):
         """Of a finished run; None otherwise."""
         file = self.folder / "summary.json"
-        summary = json.loads(file.read_text()) if file.exists() else {"status": "interrupted"}
-        return None if summary["status"] == "interrupted" else summary
+        summary = json.loads(file.read_text()) if file.exists() else {"status": "running"}
+        return summary if summary["status"] in ("finished", "stopped early") else None
 
     def check(self):
         """Refuses a folder that holds a run of other options."""

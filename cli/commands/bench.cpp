@@ -11,6 +11,8 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/version.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/measure/largest_batch.h"
 #include "triaccel/trainer/measure/step_timing.h"
 
@@ -39,6 +41,7 @@ double held_ratio(const SavedCounts& saved) {
 
 void bench_step(const BenchArguments& arguments) {
   const RunConfig config = arguments.options->config({}, Runs::One);
+  check_first_product(/*always=*/false);
   const c10::Device device = choose_device(config.device.device);
   const StepTimingOptions options{.warmup_steps = arguments.warmup,
                                   .samples = arguments.samples,
@@ -80,7 +83,7 @@ void bench_step(const BenchArguments& arguments) {
       json["times_two_forwards"] = timing.ms / forwards->ms;
       json["times_inference_memory"] = memory_ratio(timing, *forwards);
     }
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", dump_line(json));
     return;
   }
   fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem.name(),
@@ -103,6 +106,7 @@ void bench_step(const BenchArguments& arguments) {
 /// Two training steps per try, each of its own; nothing is written.
 void bench_largest_batch(const BenchArguments& arguments) {
   RunConfig config = arguments.options->config();
+  check_first_product(/*always=*/false);
   const c10::Device device = choose_device(config.device.device);
   const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
   require(budget > 0, "--budget", "says how much memory training steps may take; none is given");

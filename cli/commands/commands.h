@@ -9,6 +9,7 @@ namespace triaccel::cli {
 void add_train(CLI::App& program, int& exit_code);
 void add_resume(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program);
+void add_predict(CLI::App& program);
 void add_find_lr(CLI::App& program, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
 void add_memory(CLI::App& program);

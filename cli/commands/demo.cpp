@@ -8,6 +8,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "cli/output.h"
 #include "cli/run_console.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
@@ -42,9 +43,8 @@ RunConfig demo_defaults(const std::string& device) {
   try {
     find_data_folder("fashion-mnist", "");
   } catch (const DataError&) {
-    fmt::print(stderr,
-               "Fashion-MNIST not found (Debian package dataset-fashion-mnist); using the built-in "
-               "synthetic data set\n");
+    say("Fashion-MNIST not found (Debian package dataset-fashion-mnist); using the built-in "
+        "synthetic data set\n");
     config.data.name = "synthetic";
   }
   return config;
@@ -67,7 +67,7 @@ double step_ms(const RunConfig& config, const std::string& method,
 /// Why a method is not worth its time on this machine; empty when it is. A method that is several
 /// times slower than FP32 is known after two steps.
 std::string reason_to_skip(const RunConfig& config, const std::string& method) {
-  fmt::print(stderr, "timing a few steps of {} and fp32...\n", method);
+  say(fmt::format("timing a few steps of {} and fp32...\n", method));
   const StepTimingOptions few{.warmup_steps = 3, .samples = 15};
   const double fp32_ms = step_ms(config, "fp32", few);
   double ms = step_ms(config, method, {.warmup_steps = 1, .samples = 1});
@@ -75,7 +75,7 @@ std::string reason_to_skip(const RunConfig& config, const std::string& method) {
   if (ms <= fp32_ms) return "";
   const std::string reason =
       fmt::format("{:.0f} ms per step on this machine, {:.1f} times fp32", ms, ms / fp32_ms);
-  fmt::print(stderr, "skipping {}: {}\n", method, reason);
+  say(fmt::format("skipping {}: {}\n", method, reason));
   return reason;
 }
 
@@ -83,6 +83,8 @@ int demo_command(const DemoArguments& arguments) {
   const std::string device = arguments.options->config().device.device;
   const RunConfig config = arguments.options->config(demo_defaults(device));
   const fs::path folder = demo_folder(config);
+  require(!fs::exists(folder / kReportFile), "--out", "'", (folder / kReportFile).string(),
+          "' exists already; choose another folder");
   fmt::print("{} on {}, {:g} epoch{}, budget {}, on {}\n", config.model.name, config.data.name,
              config.train.epochs, config.train.epochs == 1 ? "" : "s", config.device.budget.text(),
              device_text(choose_device(config.device.device)));
@@ -99,7 +101,7 @@ int demo_command(const DemoArguments& arguments) {
       one.run.name = method;
       one.run.out = (folder / method).string();
       row.summary = start_run(one, folder / method, console.hooks());
-      if (row.summary.status == "interrupted") return exit_code_of(row.summary);
+      if (row.summary.status == "stopped") return exit_code_of(row.summary);
       records.push_back(read_run_record(folder / method));
     }
     rows.push_back(std::move(row));

@@ -11,8 +11,10 @@
 #include "triaccel/base/version.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/first_product.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/formats/data_root.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/measure/format_support.h"
 
 namespace triaccel::cli {
@@ -44,7 +46,7 @@ void print_json(c10::Device device, const std::vector<FormatSupport>& formats) {
                                {"support", cell.support},
                                {"why", cell.why},
                                {"speed_to_fp32", cell.speed}});
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", dump_line(json));
 }
 
 void print_text(c10::Device device, const std::vector<FormatSupport>& formats) {
@@ -72,7 +74,7 @@ bool check_data(const std::string& name, const std::string& root, bool json) {
                                  {"record", finding.record},
                                  {"defect", defect_name(finding.defect)},
                                  {"detail", finding.detail}});
-    fmt::print("{}\n", all.dump());
+    fmt::print("{}\n", dump_line(all));
   } else {
     for (const Finding& finding : findings) fmt::print("{}\n", finding_text(finding));
     fmt::print("{} in {}: {}\n", name, folder.string(),
@@ -104,6 +106,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
       if (!check_data(arguments->data, arguments->root, arguments->json)) exit_code = kData;
       return;
     }
+    check_first_product(/*always=*/true);
     const c10::Device device = choose_device(arguments->device);
     const MemoryGauge gauge(device);
     const auto formats = probe_formats(device);

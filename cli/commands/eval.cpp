@@ -7,6 +7,8 @@
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
@@ -20,23 +22,35 @@ void add_eval(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("eval", "Evaluate a run's latest checkpoint on its test set");
   command->footer(
-      "Without a run: the weights of --init-from on the test set of the other options.");
+      "With a run: --data, --data-root, --image-size, --rotate, --bad-data, --device, --threads "
+      "and\n"
+      "--budget evaluate it on other data or another device. Without a run: the weights of\n"
+      "--init-from on the test set of the other options.");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("run", arguments->run, "folder of the run");
   command->add_flag("--json", arguments->json, "print JSON");
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->callback([arguments] {
-    const RunConfig config = arguments->options->config();
-    require(!arguments->run.empty() || !config.model.init_from.empty(), "eval",
-            "name a run, or weights with --init-from");
-    const EvaluationReport report =
-        arguments->run.empty() ? evaluate_weights(config) : evaluate_run(arguments->run);
+    const ConfigOptions& options = *arguments->options;
+    check_first_product(/*always=*/false);
+    EvaluationReport report;
+    if (arguments->run.empty()) {
+      const RunConfig config = options.config();
+      require(!config.model.init_from.empty(), "eval", "name a run, or weights with --init-from");
+      report = evaluate_weights(config);
+    } else {
+      report = evaluate_run(arguments->run, [&](RunConfig config) {
+        return options.changed(std::move(config),
+                               {"--data", "--data-root", "--image-size", "--rotate", "--bad-data",
+                                "--device", "--threads", "--budget"});
+      });
+    }
     if (arguments->json) {
       const nlohmann::ordered_json json = {
           {"run", arguments->run},     {"step", report.step},
           {"samples", report.samples}, {"accuracy", 100 * report.accuracy},
           {"loss", report.loss},       {"seconds", report.seconds}};
-      fmt::print("{}\n", json.dump());
+      fmt::print("{}\n", dump_line(json));
     } else {
       fmt::print("step {}: accuracy {:.2f} %, loss {:.4f} on {} samples in {:.1f} s\n", report.step,
                  100 * report.accuracy, report.loss, report.samples, report.seconds);

@@ -11,6 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/stop_signals.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/first_product.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
@@ -84,6 +85,7 @@ int find_command(const FindArguments& arguments) {
   const RunConfig config = arguments.options->config({}, Runs::One);
   for (const double rate : arguments.rates)
     require(std::isfinite(rate) && rate > 0, "--rates", "must be positive numbers, got ", rate);
+  check_first_product(/*always=*/false);
   watch_stop_signals();
   std::optional<Trial> best;
   fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",

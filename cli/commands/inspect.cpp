@@ -18,6 +18,7 @@
 #include "triaccel/telemetry/records/run_record.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/run_status.h"
 
 namespace triaccel::cli {
 namespace {
@@ -97,7 +98,7 @@ std::string damage_of(const CheckpointStore& store, std::int64_t step) {
 
 void inspect_run(const fs::path& directory, bool json) {
   const RunRecord record = read_run_record(directory);
-  const RunSummary outcome = outcome_of(record);
+  const RunSummary outcome = outcome_now(directory);
   const CheckpointStore store(directory / kCheckpointFolder);
   Json checkpoints = Json::array();
   for (std::int64_t step : store.steps())
@@ -125,11 +126,12 @@ void inspect_run(const fs::path& directory, bool json) {
 }
 
 void inspect(const fs::path& path, bool json) {
-  require(fs::exists(path), "inspect", "'", path.string(), "' does not exist");
-  if (fs::is_regular_file(path)) return inspect_tensors(path, json);
+  std::error_code error;  // a path that cannot be followed leads to nothing
+  require(fs::exists(path, error), "inspect", "'", path.string(), "' does not exist");
+  if (fs::is_regular_file(path, error)) return inspect_tensors(path, json);
   if (holds_run(path)) return inspect_run(path, json);
   const fs::path weights = path / "weights.safetensors";  // a checkpoint directory
-  require(fs::exists(weights), "inspect", "'", path.string(),
+  require(fs::is_regular_file(weights, error), "inspect", "'", path.string(),
           "' is neither a run, a checkpoint nor a safetensors file");
   inspect_tensors(weights, json);
 }

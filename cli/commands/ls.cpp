@@ -12,9 +12,9 @@
 #include "triaccel/base/error.h"
 #include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/json_fields.h"
-#include "triaccel/telemetry/records/run_record.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/run_status.h"
 
 namespace triaccel::cli {
 namespace {
@@ -27,7 +27,7 @@ struct Listed {
 
 Listed read_listed(const std::filesystem::path& directory) {
   try {
-    return {directory.string(), outcome_of(read_run_record(directory)), ""};
+    return {directory.string(), outcome_now(directory), ""};
   } catch (const StorageError& error) {
     return {directory.string(), {}, error.what()};
   }

@@ -9,6 +9,7 @@
 #include "cli/run_console.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/models/model_zoo.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
@@ -26,7 +27,10 @@ struct TrainArguments {
 int train_command(const TrainArguments& arguments) {
   const RunConfig config = arguments.options->config({}, Runs::One);
   if (arguments.print_config) {
-    fmt::print("{}", to_toml(config));
+    if (arguments.json)
+      fmt::print("{}\n", dump_line({{"config", to_toml(config)}}));
+    else
+      fmt::print("{}", to_toml(config));
     return 0;
   }
   const auto directory = new_run_directory(config);

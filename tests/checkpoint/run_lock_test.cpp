@@ -36,6 +36,17 @@ struct Pipe {
   std::array<int, 2> ends = {-1, -1};
 };
 
+TEST(RunLockTest, IsSeenWithoutBeingTaken) {
+  const TemporaryDirectory scratch;
+  EXPECT_FALSE(is_run_locked(scratch.path() / "none"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "none"));
+  {
+    const RunLock lock(scratch.path());
+    EXPECT_TRUE(is_run_locked(scratch.path()));
+  }
+  EXPECT_FALSE(is_run_locked(scratch.path()));
+}
+
 /// In a process of its own: waits for the start, tries to lock, says how it went ('w'on, 'l'ost or
 /// 'e'rror), and keeps what it has until `hold` closes.
 pid_t contender(const std::filesystem::path& run, Pipe& start, Pipe& result, Pipe& hold) {

@@ -3,10 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 
 #include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/first_product.h"
 
 namespace triaccel {
 namespace {
@@ -42,6 +45,30 @@ TEST(CatchingOutOfMemory, FindsWhatOneDnnDidWithoutAndSwitchesItOnAgain) {
   catching_out_of_memory([&] { context.setUserEnabledMkldnn(false); });
   EXPECT_FALSE(context.userEnabledMkldnn()) << "somebody's own wish";
   context.setUserEnabledMkldnn(true);
+}
+
+struct Heard : c10::WarningHandler {
+  std::string all;
+  void process(const c10::Warning& warning) override { all += warning.msg(); }
+};
+
+TEST(CatchingOutOfMemory, HidesWhatLibtorchSaysOfOneDnnAndNothingElse) {
+  Heard heard;
+  c10::WarningHandler* const before = c10::WarningUtils::get_warning_handler();
+  c10::WarningUtils::set_warning_handler(&heard);
+  catching_out_of_memory([] {
+    TORCH_WARN("mkldnn_matmul failed, switching to BLAS gemm: frame #0");
+    TORCH_WARN("something else");
+  });
+  TORCH_WARN(" afterwards");
+  c10::WarningUtils::set_warning_handler(before);
+  EXPECT_EQ(heard.all, "something else afterwards");
+}
+
+TEST(FirstProduct, IsTriedInAChildProcessWithATimeLimit) {
+  EXPECT_TRUE(ends_in_time([] {}, 10));
+  EXPECT_TRUE(ends_in_time([] { throw std::runtime_error("also an end"); }, 10));
+  EXPECT_FALSE(ends_in_time([] { ::pause(); }, 0.1));
 }
 
 TEST(CatchingOutOfMemory, LetsOtherErrorsPass) {

@@ -69,7 +69,7 @@ class Signals(unittest.TestCase):
         process.send_signal(which)
         process.communicate(timeout=30)
         return (process.returncode == 128 + which and time.monotonic() - asked < 10 and
-                json.loads((directory / "summary.json").read_text())["status"] == "interrupted" and
+                json.loads((directory / "summary.json").read_text())["status"] == "stopped" and
                 json.loads(run("inspect", directory, "--json").stdout)["checkpoints"][-1]["damage"]
                 == "")
 

@@ -312,8 +312,7 @@ TEST(AForwardOverflow, IsAnsweredAlikeWhenTheRunIsCutWhileStepsAreSkipped) {
     const TrainingHooks cut_short{.sinks = {&first},
                                   .stop_requested = [&] { return ++steps == cut; }};
     TorchEngine cut_engine(first.config, first.parts), engine(second.config, second.parts);
-    EXPECT_EQ(TrainingLoop(first.config, cut_engine, cut_short, &store).run().status,
-              "interrupted");
+    EXPECT_EQ(TrainingLoop(first.config, cut_engine, cut_short, &store).run().status, "stopped");
     const TrainingHooks go_on{.sinks = {&second}};
     TrainingLoop loop(second.config, engine, go_on, nullptr);
     loop.restore(*store.load_latest());

@@ -38,7 +38,7 @@ RunLock::RunLock(const std::filesystem::path& run_directory) {
   std::filesystem::create_directories(run_directory, code);
   if (code) throw StorageError(text(run_directory.string(), ": cannot create: ", code.message()));
   const std::filesystem::path file = run_directory / ".lock";
-  do descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  do descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) throw StorageError(text(file.string(), ": cannot open: ", reason(errno)));
 
@@ -62,5 +62,14 @@ RunLock::RunLock(const std::filesystem::path& run_directory) {
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
+
+bool is_run_locked(const std::filesystem::path& run_directory) {
+  const int descriptor =
+      ::open((run_directory / ".lock").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return locked;
+}
 
 }  // namespace triaccel

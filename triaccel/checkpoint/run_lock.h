@@ -19,4 +19,7 @@ class [[nodiscard]] RunLock {
   int descriptor_ = -1;
 };
 
+/// Whether a process holds the lock of a run directory now. Creates nothing.
+bool is_run_locked(const std::filesystem::path& run_directory);
+
 }  // namespace triaccel

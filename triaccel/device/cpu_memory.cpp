@@ -68,7 +68,8 @@ bool must_fail(std::int64_t number) {
   const std::int64_t limit = account().limit;
   throw c10::OutOfMemoryError(
       {__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
-      text("CPU memory: ", byte_text(wanted), " more would pass the budget of ", byte_text(limit),
+      text("CPU memory: ", byte_text(wanted), " more ",
+           limit > 0 ? text("would pass the budget of ", byte_text(limit)) : "cannot be allocated",
            " (", byte_text(account().total.now), " in use)"));
 }
 

@@ -22,10 +22,28 @@ bool is_out_of_memory(std::string_view what) {
       signs, [&](std::string_view sign) { return what.find(sign) != std::string_view::npos; });
 }
 
+/// Passes every other warning on.
+struct OneDnnWatch::Warnings : c10::WarningHandler {
+  explicit Warnings(c10::WarningHandler& other) : other_(other) {}
+  void process(const c10::Warning& warning) override {
+    // "mkldnn_matmul failed, switching to BLAS gemm: …"
+    if (warning.msg().find(" failed, switching to ") == std::string::npos) other_.process(warning);
+  }
+
+ private:
+  c10::WarningHandler& other_;
+};
+
 OneDnnWatch::OneDnnWatch()
-    : was_on_(at::globalContext().userEnabledMkldnn()), refusals_(cpu_refusal_count()) {}
+    : was_on_(at::globalContext().userEnabledMkldnn()),
+      refusals_(cpu_refusal_count()),
+      shown_by_(c10::WarningUtils::get_warning_handler()),
+      warnings_(std::make_unique<Warnings>(*shown_by_)) {
+  c10::WarningUtils::set_warning_handler(warnings_.get());
+}
 
 OneDnnWatch::~OneDnnWatch() {
+  c10::WarningUtils::set_warning_handler(shown_by_);
   if (switched_off()) at::globalContext().setUserEnabledMkldnn(true);
 }
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <type_traits>
@@ -14,8 +15,8 @@ namespace triaccel {
 
 /// A matrix product that gets no memory for oneDNN goes by BLAS instead, and libtorch switches
 /// oneDNN off for the rest of the process, with a warning (on Arm, where such products are
-/// oneDNN's). Work in which that happened ran out of memory like any other; and what comes after it
-/// must be computed as before.
+/// oneDNN's). Work in which that happened ran out of memory like any other; what comes after it
+/// must be computed as before; and the warning, which holds a stack trace, is not shown.
 class [[nodiscard]] OneDnnWatch {
  public:
   OneDnnWatch();
@@ -29,8 +30,12 @@ class [[nodiscard]] OneDnnWatch {
  private:
   bool switched_off() const;
 
+  struct Warnings;
+
   bool was_on_;
   std::int64_t refusals_;
+  c10::WarningHandler* shown_by_;  // before
+  std::unique_ptr<Warnings> warnings_;
 };
 
 /// Whether an error's text reports a lack of memory: libraries allocate outside libtorch's

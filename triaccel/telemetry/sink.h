@@ -39,7 +39,10 @@ struct EvaluationReport {
 
 /// The result of a run: the content of summary.json.
 struct RunSummary {
-  std::string status = "finished";  // or "stopped early", "interrupted"
+  std::string status = "finished";  // or "running", "stopped" (by a signal), "failed"
+  std::string reason = {};          // of "failed", and of "finished" where it stopped early
+  std::int64_t process = 0;         // "running": its id
+  std::string heartbeat = {};       // "running": when this was written, UTC, ISO 8601
   std::string method = {};
   std::string model = {};
   std::string stem = {};  // of a ResNet: "imagenet", "cifar"
@@ -104,6 +107,8 @@ class Sink {
   virtual void evaluation(const EvaluationReport&) {}
   /// A message for the user: a fallback, a skipped step, an ignored file.
   virtual void notice(const std::string&) {}
+  /// A message that must reach the user even where notices are not shown.
+  virtual void warning(const std::string& message) { notice(message); }
   virtual void finish(const RunSummary&) {}
 };
 

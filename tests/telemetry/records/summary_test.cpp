@@ -29,6 +29,13 @@ TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
   EXPECT_TRUE(old.code_noise_by_layer.empty());
 }
 
+TEST(Summary, ReadsTheStatusesOfEarlierVersions) {
+  EXPECT_EQ(summary_from_json(R"({"status":"interrupted"})", "test").status, "stopped");
+  const RunSummary early = summary_from_json(R"({"status":"stopped early"})", "test");
+  EXPECT_EQ(early.status, "finished");
+  EXPECT_EQ(early.reason, "stopped early");
+}
+
 TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
   const std::string json = to_json(sample_summary(30));
   for (const char* key : {"method",

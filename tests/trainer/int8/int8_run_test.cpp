@@ -130,7 +130,7 @@ TEST(Int8Run, EndsTheSameWhenItWasInterrupted) {
   std::int64_t steps = 0;
   const RunSummary first =
       trained(config, cut.path, {.stop_requested = [&] { return ++steps == 22; }});
-  EXPECT_EQ(first.status, "interrupted");
+  EXPECT_EQ(first.status, "stopped");
   EXPECT_EQ(trained(config, cut.path).status, "finished");
   EXPECT_EQ(final_state(config, cut.path), final_state(config, whole.path));
   EXPECT_EQ(read_slopes(cut.path), read_slopes(whole.path));

@@ -97,7 +97,8 @@ TEST(Train, StopsEarlyWhenNothingImproves) {
   config.train.patience = 2;
   config.data.val_split = 100;
   const RunSummary summary = train(make_model({.name = "lenet5"}), config);
-  EXPECT_EQ(summary.status, "stopped early");
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_NE(summary.reason.find("early stopping"), std::string::npos) << summary.reason;
   EXPECT_LT(summary.epochs, 50);
 }
 
@@ -206,7 +207,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
     const fs::path run = scratch.path / std::to_string(stop_after);
     int steps = 0;
     const auto stop = [&] { return ++steps == stop_after; };
-    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "stopped");
     EXPECT_EQ(resume_run(run).status, "finished");
     EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << stop_after;
   }
@@ -292,7 +293,7 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
     int steps = 0;
     const auto stop = [&] { return ++steps == last; };
     const fs::path run = scratch.path / std::to_string(last);
-    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "interrupted");
+    EXPECT_EQ(start_run(config, run, {.stop_requested = stop}).status, "stopped");
     EXPECT_EQ(resume_run(run).status, "finished");
     EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << last;
     const RunRecord told = read_run_record(run);

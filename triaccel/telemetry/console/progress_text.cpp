@@ -118,8 +118,9 @@ std::string finish_line(const RunSummary& summary) {
       std::isnan(summary.accuracy)
           ? ""
           : fmt::format("accuracy {:.2f}%  loss {:.4f}  ", summary.accuracy, summary.loss);
-  return printable(fmt::format("{} in {}: {}{} steps  peak {}", summary.status,
-                               duration_text(summary.seconds), result, summary.steps,
+  const std::string reason = summary.reason.empty() ? "" : fmt::format(" ({})", summary.reason);
+  return printable(fmt::format("{} in {}{}: {}{} steps  peak {}", summary.status,
+                               duration_text(summary.seconds), reason, result, summary.steps,
                                memory_text(memory)));
 }
 

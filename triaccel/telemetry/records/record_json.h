@@ -20,6 +20,9 @@ IntervalRecord interval_from(const JsonFields& fields);
 template <typename Summary, typename Field>
 void for_each_summary_field(Summary& summary, Field&& field) {
   field("status", summary.status);
+  field("reason", summary.reason);
+  field("process", summary.process);
+  field("heartbeat", summary.heartbeat);
   field("method", summary.method);
   field("model", summary.model);
   field("stem", summary.stem);
@@ -67,11 +70,20 @@ void for_each_summary_field(Summary& summary, Field&& field) {
 
 inline void write_summary_fields(nlohmann::ordered_json& json, const RunSummary& summary) {
   for_each_summary_field(summary, [&](const char* key, const auto& value) { json[key] = value; });
+  if (summary.reason.empty()) json.erase("reason");
+  if (summary.process == 0) json.erase("process");
+  if (summary.heartbeat.empty()) json.erase("heartbeat");
 }
 
 inline RunSummary read_summary_fields(const JsonFields& fields) {
   RunSummary summary;
   for_each_summary_field(summary, [&](const char* key, auto& value) { fields.read(key, value); });
+  // As earlier versions called them.
+  if (summary.status == "interrupted") summary.status = "stopped";
+  if (summary.status == "stopped early") {
+    summary.reason = summary.status;
+    summary.status = "finished";
+  }
   return summary;
 }
 

@@ -31,7 +31,8 @@ RunRecord read_run_record(const std::filesystem::path& run_directory) {
 }
 
 RunSummary outcome_of(const RunRecord& run) {
-  if (run.summary) return *run.summary;
+  const bool running = run.summary && run.summary->status == "running";
+  if (run.summary && !running) return *run.summary;
   if (run.metrics.summary) return *run.metrics.summary;
   const RunInfo& info = run.metrics.info;
   RunSummary outcome{.status = "unfinished",
@@ -45,6 +46,11 @@ RunSummary outcome_of(const RunRecord& run) {
                      .loss = kNotMeasured,
                      .best_accuracy = kNotMeasured,
                      .budget_bytes = info.budget_bytes};
+  if (running) {
+    outcome.status = run.summary->status;
+    outcome.process = run.summary->process;
+    outcome.heartbeat = run.summary->heartbeat;
+  }
   std::optional<std::uint64_t> last_hash;
   for (const IntervalRecord& interval : run.metrics.intervals) {
     const StepReport& report = interval.report;

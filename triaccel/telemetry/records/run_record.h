@@ -21,9 +21,9 @@ struct RunRecord {
 /// part empty; a damaged one throws StorageError.
 RunRecord read_run_record(const std::filesystem::path& run_directory);
 
-/// The result of the run: its summary or, if there is none yet (the run is active or was killed),
-/// the values of its last interval and evaluation, with the status "unfinished" and NaN for
-/// anything not measured.
+/// The result of the run: its summary or, if there is none yet or it says "running", the values of
+/// its last interval and evaluation, with NaN for anything not measured and the status "running",
+/// or "unfinished" without a summary.
 RunSummary outcome_of(const RunRecord& run);
 
 }  // namespace triaccel

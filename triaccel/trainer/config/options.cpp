@@ -116,7 +116,7 @@ void add_model_options(std::vector<Option>& all) {
   m.add("--width", "width", &M::width, "channels of the first layer (0: as published)")
       .between(0, 1e6);
   m.add("--init-from", "init_from", &M::init_from,
-        "start from the weights in this safetensors file")
+        "start from the weights in this safetensors file, or from those of a run")
       .everyday();
   m.add("--init", "init", &M::init,
         "initial weights: torch, kaiming (for networks without batch norm) or auto")

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/policies/learning_rate_schedule.h"
@@ -131,6 +132,9 @@ struct RunConfig {
     std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch
     std::int64_t keep = 3;
     double watchdog_seconds = 600;
+    // Not an option: hashes of the configurations of a run before it was extended, which its older
+    // checkpoints carry.
+    std::vector<std::uint64_t> earlier_hashes = {};
   } run;
 };
 

@@ -131,8 +131,11 @@ ControlSetup control_setup_for(const RunConfig& config, const RunParts& parts) {
                      .moves_boundary = config.zeroth_order.move_boundary,
                      .zeroth_order = parts.method.zeroth_order};
   if (parts.runner->saved() != nullptr) setup.activations = activation_options(config);
-  if (parts.method.per_layer && !config.control.replay.empty())
-    setup.replayed.emplace(read_plans(config.control.replay));
+  if (parts.method.per_layer && !config.control.replay.empty()) try {
+      setup.replayed.emplace(read_plans(config.control.replay));
+    } catch (const StorageError& error) {
+      throw DataError(text("[--replay] ", error.what(), "; give the plans.jsonl of a run"));
+    }
   if (probes_curvature(config, parts)) setup.probe_every = config.control.curvature_every;
   return setup;
 }

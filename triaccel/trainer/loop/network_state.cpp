@@ -45,6 +45,11 @@ void load_weights(Network& network, const std::filesystem::path& file) {
     throw DataError(text("[--init-from] ", file.string(), ": ", error.what(),
                          "; are model, stem, width and classes those the file was made with?"));
   }
+  visit_tensors(network, [&](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>())
+      throw DataError(text("[--init-from] ", file.string(), ": tensor '", name,
+                           "' holds values that are not finite; choose an earlier checkpoint"));
+  });
 }
 
 std::vector<ParameterRef> parameters_of(const Network& network) {

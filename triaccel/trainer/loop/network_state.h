@@ -16,7 +16,8 @@ std::vector<StateView> network_state(const Network& network);
 void restore_network(Network& network, const StateMap& saved);
 
 /// Starts from the weights in a safetensors file, such as a checkpoint's or an exported
-/// state_dict. Throws DataError naming the first tensor that is missing or has another shape.
+/// state_dict. Throws DataError naming the first tensor that is missing, has another shape or holds
+/// a value that is not finite.
 void load_weights(Network& network, const std::filesystem::path& file);
 
 /// The parameters in registration order, each with its layer.

@@ -287,9 +287,11 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
       runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
     });
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(text("[train] the budget of ", byte_text(on.budget_bytes),
-                           " does not even hold weights, optimizer state and data: ", error.what(),
-                           "; raise --budget or choose a smaller model"));
+    const bool limited = on.budget_bytes > 0;
+    throw OutOfMemory(text("[train] weights, optimizer state and data do not fit in ",
+                           limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory",
+                           ": ", error.what(), limited ? "; raise --budget or choose" : "; choose",
+                           " a smaller model or smaller images"));
   }
   on.gauge.release_cache();  // what setting up has left behind
   const std::int64_t layers = network.layers.size();

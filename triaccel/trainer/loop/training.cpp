@@ -12,7 +12,7 @@
 #include "triaccel/telemetry/report/html_report.h"
 #include "triaccel/trainer/int8/int8_engine.h"
 #include "triaccel/trainer/loop/network_state.h"
-#include "triaccel/trainer/loop/run_directory.h"
+#include "triaccel/trainer/loop/run_status.h"
 #include "triaccel/trainer/loop/torch_engine.h"
 
 namespace triaccel {
@@ -20,27 +20,74 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Trains in a directory that this process holds; from a checkpoint when there is one.
-RunSummary train_in(const fs::path& directory, const RunConfig& config, StepEngine& engine,
-                    const TrainingHooks& hooks) {
-  CheckpointStore store(directory / kCheckpointFolder, static_cast<int>(config.run.keep));
-  TrainingHooks with_files = hooks;
-  TrainingLoop loop(config, engine, with_files, &store);
-  const std::optional<LoadedCheckpoint> checkpoint = store.load_latest();
-  if (checkpoint) loop.restore(*checkpoint);
-  MetricsFiles files(directory, {.resume_after_step = checkpoint ? loop.step() : -1});
-  const std::unique_ptr<Sink> engine_files = engine.files_in(directory);
-  with_files.sinks.insert(with_files.sinks.end(), {&files, engine_files.get()});
-  if (checkpoint)
-    for (const std::string& message : checkpoint->notices)
-      for (Sink* sink : with_files.sinks) sink->notice(message);
-  const RunSummary summary = loop.run();
+/// A run in its directory, built from inputs alone: nothing is written before train().
+class FolderRun {
+ public:
+  FolderRun(fs::path directory, const RunConfig& config, const TrainingHooks& hooks)
+      : directory_(std::move(directory)),
+        config_(config),
+        status_(directory_),
+        hooks_(with_status(hooks)),
+        store_(directory_ / kCheckpointFolder, static_cast<int>(config.run.keep)),
+        engine_(make_engine(config)),
+        loop_(config, *engine_, hooks_, &store_) {}
+
+  StepEngine& engine() { return *engine_; }
+
+  /// Trains, from a checkpoint when there is one; the caller holds the directory.
+  RunSummary train(bool resumed);
+
+ private:
+  TrainingHooks with_status(TrainingHooks hooks) const {
+    if (hooks.on_hang)
+      hooks.on_hang = [this, told = hooks.on_hang](const std::string& section, double seconds) {
+        status_.failed_hanging(text("no progress in section '", section, "'"));
+        told(section, seconds);
+      };
+    return hooks;
+  }
+  RunSummary train_with_files(MetricsFiles& files);
+
+  fs::path directory_;
+  const RunConfig& config_;
+  RunStatus status_;
+  TrainingHooks hooks_;
+  CheckpointStore store_;
+  std::unique_ptr<StepEngine> engine_;
+  TrainingLoop loop_;
+};
+
+RunSummary FolderRun::train(bool resumed) {
+  const std::optional<LoadedCheckpoint> checkpoint = store_.load_latest();
+  if (checkpoint) loop_.restore(*checkpoint);
+  MetricsFiles files(directory_, {.resume_after_step = checkpoint ? loop_.step() : -1});
+  std::vector<std::string> warnings;
+  if (checkpoint) warnings = checkpoint->notices;
+  if (resumed && !checkpoint)
+    warnings.push_back(text("there is no checkpoint in '", store_.directory().string(),
+                            "'; the run starts again at step 0"));
+  for (const std::string& warning : warnings) {
+    for (Sink* sink : hooks_.sinks) sink->warning(warning);
+    files.warning(warning);
+  }
+  try {
+    return train_with_files(files);
+  } catch (const std::exception& error) {
+    status_.failed(error.what());
+    throw;
+  }
+}
+
+RunSummary FolderRun::train_with_files(MetricsFiles& files) {
+  const std::unique_ptr<Sink> engine_files = engine_->files_in(directory_);
+  hooks_.sinks.insert(hooks_.sinks.end(), {&files, &status_, engine_files.get()});
+  const RunSummary summary = loop_.run();
   engine_files->finish(summary);
-  with_files.sinks.pop_back();
-  write_summary(directory / kSummaryFile, summary);
-  for (Sink* sink : with_files.sinks) sink->finish(summary);
-  const std::vector<RunRecord> records = {read_run_record(directory)};
-  write_html_report(directory / kReportFile, records, config.run.name);
+  hooks_.sinks.pop_back();
+  write_summary(directory_ / kSummaryFile, summary);
+  for (Sink* sink : hooks_.sinks) sink->finish(summary);
+  const std::vector<RunRecord> records = {read_run_record(directory_)};
+  write_html_report(directory_ / kReportFile, records, config_.run.name);
   return summary;
 }
 
@@ -56,6 +103,16 @@ RunConfig config_to_go_on(const fs::path& directory) {
   if (!CheckpointStore(directory / kCheckpointFolder).steps().empty())
     config.model.init_from.clear();
   return resolved(config);
+}
+
+void check_length(const fs::path& directory, const RunLength& length) {
+  const RunSummary done = outcome_now(directory);
+  if (length.steps != 0)
+    require(length.steps > done.steps, "--steps", "the run has done ", done.steps,
+            " steps already; give more, got ", length.steps);
+  else
+    require(length.epochs > done.epochs, "--epochs", "the run has done ", done.epochs,
+            " epochs already; give more, got ", length.epochs);
 }
 
 }  // namespace
@@ -78,54 +135,70 @@ RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) 
 RunSummary start_run(const RunConfig& config, const fs::path& directory,
                      const TrainingHooks& hooks) {
   RunConfig complete = resolved(config);
+  require_no_files_in_the_way(directory, complete);
+  if (is_run_locked(directory)) const RunLock taken(directory);  // throws
   complete.data.root = from_anywhere(complete.data.root);
-  complete.model.init_from = from_anywhere(complete.model.init_from);
+  complete.model.init_from = from_anywhere(weights_named(complete.model.init_from).string());
+  take_replayed_kernels(complete);
+  FolderRun run(directory, complete, hooks);  // before anything is written
   const RunLock lock(directory);
-  require(!holds_run(directory), "--out", "'", directory.string(),
-          "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
-          "', or choose another folder");
-  // Before anything is written: a wrong path must not leave a run behind.
-  const std::unique_ptr<StepEngine> engine = make_engine(complete);
-  engine->record_choices(complete);
+  require_no_files_in_the_way(directory, complete);  // another process may have been faster
+  run.engine().record_choices(complete);
   keep_replayed_plans(directory, complete);
   write_run_config(directory, complete);
-  return train_in(directory, complete, *engine, hooks);
+  return run.train(/*resumed=*/false);
 }
 
 bool is_finished(const fs::path& directory) {
   return fs::exists(directory / kSummaryFile) &&
-         read_summary(directory / kSummaryFile).status != "interrupted";
+         read_summary(directory / kSummaryFile).status == "finished";
 }
 
-RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks) {
-  const RunConfig config = config_to_go_on(directory);
+RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks,
+                      const std::optional<RunLength>& length) {
+  RunConfig config = config_to_go_on(directory);
   // Before the lock: several processes may ask what a finished run came to.
-  if (is_finished(directory)) return read_summary(directory / kSummaryFile);
+  if (!length && is_finished(directory)) return read_summary(directory / kSummaryFile);
+  if (length) {
+    check_length(directory, *length);
+    config = with_length(std::move(config), *length);
+  }
   const RunLock lock(directory);
-  return train_in(directory, config, *make_engine(config), hooks);
+  FolderRun run(directory, config, hooks);
+  if (length) write_length(directory, config);
+  return run.train(/*resumed=*/true);
 }
 
-EvaluationReport evaluate_run(const fs::path& directory) {
+RunConfig trained_config(const fs::path& directory, const ConfigChange& change) {
   RunConfig config = read_run_config(directory);
   config.control.replay.clear();  // the plan of the checkpoint counts
   config.model.init_from.clear();
-  config = resolved(config);
+  return resolved(change ? change(std::move(config)) : std::move(config));
+}
+
+TrainedState restore_trained(StepEngine& engine, const fs::path& directory) {
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
-  require(checkpoint.has_value(), "eval", "'", directory.string(),
+  require(checkpoint.has_value(), "run", "'", directory.string(),
           "' has no checkpoint yet; let it train, or 'triaccel resume' it");
-  const std::unique_ptr<StepEngine> engine = make_engine(config);
   const StateMap& trainer = file_of(*checkpoint, kTrainerFile);
-  const StepPlan plan = holds_plan(trainer)
-                            ? plan_from(trainer, std::ssize(engine->info().layer_names))
-                            : engine->control_setup().plan;
-  engine->restore(*checkpoint, plan);
-  EvaluationReport report = engine->evaluate(/*validation=*/false, plan, {});
-  report.step = checkpoint->info.step;
+  StepPlan plan = holds_plan(trainer) ? plan_from(trainer, std::ssize(engine.info().layer_names))
+                                      : engine.control_setup().plan;
+  engine.restore(*checkpoint, plan);
+  return {.plan = std::move(plan), .step = checkpoint->info.step};
+}
+
+EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& change) {
+  const RunConfig config = trained_config(directory, change);
+  const std::unique_ptr<StepEngine> engine = make_engine(config);
+  const TrainedState trained = restore_trained(*engine, directory);
+  EvaluationReport report = engine->evaluate(/*validation=*/false, trained.plan, {});
+  report.step = trained.step;
   return report;
 }
 
 EvaluationReport evaluate_weights(const RunConfig& config) {
-  const RunConfig complete = resolved(config);
+  RunConfig complete = resolved(config);
+  complete.model.init_from = weights_named(complete.model.init_from).string();
   const std::unique_ptr<StepEngine> engine = make_engine(complete);
   return engine->evaluate(/*validation=*/false, engine->control_setup().plan, {});
 }

@@ -2,12 +2,15 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "triaccel/core/step_report.h"
 #include "triaccel/models/network.h"
 #include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/evaluate/predict.h"
+#include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training_loop.h"
 
 namespace triaccel {
@@ -20,20 +23,35 @@ std::unique_ptr<StepEngine> make_engine(const RunConfig& config);
 RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks = {});
 
 /// Starts a run in `directory`: configuration, metrics, checkpoints, summary and report. Throws
-/// RunLocked when another process works there, UsageError when it holds a run already.
+/// RunLocked when another process works there, UsageError when it holds a run already or files that
+/// the run would overwrite. Nothing is created before every input has been read. A run that fails
+/// later leaves a summary that says so.
 RunSummary start_run(const RunConfig& config, const std::filesystem::path& directory,
                      const TrainingHooks& hooks = {});
 
 /// Goes on with an interrupted run from its newest sound checkpoint, or from the start when it was
 /// cut before the first. The result is the same, byte for byte, as without the interruption (on a
-/// GPU under train.deterministic).
-RunSummary resume_run(const std::filesystem::path& directory, const TrainingHooks& hooks = {});
+/// GPU under train.deterministic). With a `length` the run, finished or not, goes on to it; the
+/// learning rate then follows the schedule of that length from where the run is.
+RunSummary resume_run(const std::filesystem::path& directory, const TrainingHooks& hooks = {},
+                      const std::optional<RunLength>& length = {});
 
 /// Whether a run has come to its end.
 bool is_finished(const std::filesystem::path& directory);
 
-/// The trained network of a run on its test set.
-EvaluationReport evaluate_run(const std::filesystem::path& directory);
+/// The configuration of a run that has a checkpoint, after `change` where there is one.
+RunConfig trained_config(const std::filesystem::path& directory, const ConfigChange& change = {});
+
+/// Restores the newest checkpoint of a run in an engine that was made for it.
+struct TrainedState {
+  StepPlan plan;
+  std::int64_t step = 0;
+};
+TrainedState restore_trained(StepEngine& engine, const std::filesystem::path& directory);
+
+/// The trained network of a run on its test set; `change` may name other data or another device.
+EvaluationReport evaluate_run(const std::filesystem::path& directory,
+                              const ConfigChange& change = {});
 
 /// The weights a run of this configuration would start from (config.model.init_from, or fresh ones)
 /// on its test set; nothing is trained or written.

@@ -109,13 +109,17 @@ RunSummary TrainingLoop::run() {
     if (finished()) break;  // saved below, once evaluated
     // Weights that are of no use must not replace those to restore.
     if (due.save && (due.stop || !weights_astray_)) save();
-    if (due.stop) return summary("interrupted", {});
+    if (due.stop) return summary("stopped", {});
   }
   // Where samples are held out they alone choose; a run that stopped early has just seen them.
   if (engine_.has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
   const EvaluationReport last = evaluate_split(/*validation=*/false);
   save();
-  return summary(progress_.stopped_early ? "stopped early" : "finished", last);
+  RunSummary result = summary("finished", last);
+  if (progress_.stopped_early)
+    result.reason =
+        text("early stopping: no lower loss in ", config_.train.patience, " evaluations");
+  return result;
 }
 
 TrainingLoop::Due TrainingLoop::due_after_step(bool end_of_epoch) const {
@@ -161,10 +165,12 @@ void TrainingLoop::one_step() {
 void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
                                 std::int64_t failures) {
   const auto smaller = control_.out_of_memory(plan_);
+  const std::int64_t limit = engine_.info().budget_bytes;
   if (!smaller && failures >= kMostTries)
-    throw OutOfMemory(text("[train] the smallest forward pass does not fit the budget of ",
-                           byte_text(engine_.info().budget_bytes), ": ", error.what(),
-                           "; raise --budget or choose a smaller model"));
+    throw OutOfMemory(text("[train] the smallest forward pass does not fit in ",
+                           limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ",
+                           error.what(), limit > 0 ? "; raise --budget or choose" : "; choose",
+                           " a smaller model or smaller images"));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
   note(text("out of memory: the same ", samples, " samples are trained again, ",
@@ -412,7 +418,10 @@ void TrainingLoop::save() {
 }
 
 void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
-  if (checkpoint.info.config_hash != config_hash(config_))
+  const std::uint64_t hash = checkpoint.info.config_hash;
+  const bool extended =
+      hash != config_hash(config_) && std::ranges::count(config_.run.earlier_hashes, hash) > 0;
+  if (!extended && hash != config_hash(config_))
     throw StorageError(text("the checkpoint of step ", checkpoint.info.step,
                             " was made under another configuration than this run's config.toml; "
                             "was that file edited?"));
@@ -426,6 +435,10 @@ void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
   if (has_plan) {
     control_.restore(trainer);
     pending_.restore(trainer);
+  }
+  if (extended) {  // early stopping applies to the run as long as it was meant to be then
+    progress_.stopped_early = false;
+    progress_.early_stopping.evaluations_since_best = 0;
   }
   interval_steps_ = interval_samples_ = interval_retries_ = 0;
 }

@@ -1,5 +1,6 @@
 #include "triaccel/trainer/loop/watchdog.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace triaccel {
@@ -23,26 +24,35 @@ Watchdog::~Watchdog() {
 void Watchdog::enter(std::string section) {
   const std::lock_guard lock(mutex_);
   section_ = std::move(section);
-  last_sign_ = Clock::now();
+  reset();
 }
 
 void Watchdog::alive() {
   const std::lock_guard lock(mutex_);
+  reset();
+}
+
+void Watchdog::reset() {
   last_sign_ = Clock::now();
+  silent_ = {};
 }
 
 void Watchdog::watch() {
+  using Seconds = std::chrono::duration<double>;
+  const Seconds tick = std::clamp(timeout_ / 8, Seconds(1e-3), Seconds(1));
   std::unique_lock lock(mutex_);
-  while (!stop_) {
-    const auto deadline = last_sign_ + std::chrono::duration_cast<Clock::duration>(timeout_);
-    if (Clock::now() >= deadline) {
-      const std::string section = section_;
-      const double silent = std::chrono::duration<double>(Clock::now() - last_sign_).count();
-      lock.unlock();  // on_hang may never come back
-      on_hang_(section, silent);
-      return;
-    }
-    changed_.wait_until(lock, deadline);
+  Clock::time_point last = Clock::now();
+  while (!changed_.wait_for(lock, tick, [this] { return stop_; })) {
+    const Clock::time_point now = Clock::now();
+    // A tick that is much too late: the process was stopped.
+    silent_ += std::min<Seconds>(now - std::max(last, last_sign_), 2 * tick);
+    last = now;
+    if (silent_ < timeout_) continue;
+    const std::string section = section_;
+    const double silent = silent_.count();
+    lock.unlock();  // on_hang may never come back
+    on_hang_(section, silent);
+    return;
   }
 }
 

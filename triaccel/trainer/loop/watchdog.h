@@ -10,7 +10,8 @@
 namespace triaccel {
 
 /// Notices when a run has made no progress for too long: a dead device, a stuck file system, a
-/// deadlock. What to do about it is the caller's business.
+/// deadlock. What to do about it is the caller's business. Time in which the whole process was
+/// stopped (SIGSTOP, a debugger) does not count.
 class Watchdog {
  public:
   /// `on_hang(section, seconds)` is called once, from another thread, when no enter() or alive()
@@ -26,6 +27,7 @@ class Watchdog {
   void alive();
 
  private:
+  void reset();
   void watch();
 
   const std::chrono::duration<double> timeout_;
@@ -34,6 +36,7 @@ class Watchdog {
   std::condition_variable changed_;
   std::string section_ = "setup";
   std::chrono::steady_clock::time_point last_sign_;
+  std::chrono::duration<double> silent_{0};  // since then, without the time stopped
   bool stop_ = false;
   std::thread thread_;
 };
