@@ -40,7 +40,9 @@ std::vector<at::Tensor> fisher_products(const ProbeNetwork& network, const Probe
                                         const CurvatureOptions& options) {
   const std::int64_t samples = batch.inputs.size(0);
   TappedLayers taps(network.weights, options.whole_layer,
-                    {.samples = samples, .workspace_bytes = options.workspace_bytes});
+                    {.samples = samples,
+                     .workspace_bytes = options.workspace_bytes,
+                     .workspace_per_map = options.workspace_per_map});
   const at::Tensor loss = probe_loss(network, batch, taps);
   // The gradient of the mean loss times the number of samples gives the per-sample gradients.
   if (loss.requires_grad())

@@ -74,8 +74,10 @@ struct CurvatureOptions {
   bool whole_layer = false;  // block: only the weight, or all parameters of the layer, of which
                              // the Gram matrix includes biases added by the layer's operator, not
                              // norms, nor the bias nn::Linear adds for inputs beyond [samples, in].
-  std::int64_t workspace_bytes =
-      8 << 20;                        // fisher_gram: workspace for slices of per-sample gradients
+  // fisher_gram: workspace for slices of per-sample gradients. Large maps get more: when backward
+  // reaches them, the activations of the layers above are free already.
+  std::int64_t workspace_bytes = 8 << 20;
+  std::int64_t workspace_per_map = 2;  // at least this multiple of a layer's input and output
   std::int64_t most_iterations = 20;  // hessian: products with each of the `top` vectors
   double tolerance = 1e-2;            // hessian: relative to the largest eigenvalue
   std::uint64_t seed = 0;             // hessian: of the initial vectors

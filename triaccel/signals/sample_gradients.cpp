@@ -140,7 +140,10 @@ SampleGradients product_gradients(const at::Tensor& left, const at::Tensor& righ
   const std::int64_t samples = size.samples, rows = left.size(-1), columns = right.size(-1);
   const at::Tensor l = left.contiguous().view({samples, -1, rows});
   const at::Tensor r = right.contiguous().view({samples, -1, columns});
-  SampleGradients gradients{.slices = columns, .slice_bytes = kFloatBytes * samples * rows};
+  SampleGradients gradients{
+      .slices = columns,
+      .slice_bytes = kFloatBytes * samples * rows,
+      .map_bytes = static_cast<std::int64_t>(left.nbytes() + right.nbytes())};
   gradients.slice = [l, r](std::int64_t first, std::int64_t count) {
     return at::bmm(l.transpose(1, 2), r.narrow(2, first, count)).flatten(1);
   };
@@ -163,7 +166,8 @@ SampleGradients convolution_gradients(const at::Tensor& input, const at::Tensor&
   const std::int64_t channels = groups == 1 ? 1 : all.input.size(1) / groups;
   SampleGradients gradients{
       .slices = all.input.size(1) / channels,
-      .slice_bytes = kFloatBytes * batch * channels * taps * (positions + rows)};
+      .slice_bytes = kFloatBytes * batch * channels * taps * (positions + rows),
+      .map_bytes = static_cast<std::int64_t>(input.nbytes() + output_gradient.nbytes())};
   gradients.slice = [=](std::int64_t first, std::int64_t count) {
     const at::Tensor inputs = all.input.narrow(1, first * channels, count * channels);
     at::Tensor each;
@@ -214,9 +218,14 @@ SampleGradients bias_gradients(const at::Tensor& output_gradient, std::int64_t c
 at::Tensor gram_of(const std::vector<SampleGradients>& uses, const GramSize& size) {
   if (uses.size() == 1 && uses.front().gram) return uses.front().gram();
   const std::int64_t slices = uses.front().slices;
-  std::int64_t slice_bytes = 1;
-  for (const SampleGradients& use : uses) slice_bytes += use.slice_bytes;
-  const std::int64_t step = std::clamp<std::int64_t>(size.workspace_bytes / slice_bytes, 1, slices);
+  std::int64_t slice_bytes = 1, map_bytes = 0;
+  for (const SampleGradients& use : uses) {
+    slice_bytes += use.slice_bytes;
+    map_bytes += use.map_bytes;
+  }
+  const std::int64_t workspace =
+      std::max(size.workspace_bytes, size.workspace_per_map * map_bytes);
+  const std::int64_t step = std::clamp<std::int64_t>(workspace / slice_bytes, 1, slices);
   at::Tensor gram;
   for (std::int64_t first = 0; first < slices; first += step) {
     const std::int64_t count = std::min(step, slices - first);

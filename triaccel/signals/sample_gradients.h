@@ -15,6 +15,7 @@ namespace triaccel {
 struct SampleGradients {
   std::int64_t slices = 1;       // of the weight: its columns, input channels or groups
   std::int64_t slice_bytes = 0;  // workspace per slice
+  std::int64_t map_bytes = 0;    // of the layer's input and output gradient, which it holds
   std::function<at::Tensor(std::int64_t first, std::int64_t count)> slice = {};  // [samples, *]
   std::function<at::Tensor()> gram = {};  // the Gram matrix directly, if cheaper
 };
@@ -22,6 +23,7 @@ struct SampleGradients {
 struct GramSize {
   std::int64_t samples = 0;
   std::int64_t workspace_bytes = 0;
+  std::int64_t workspace_per_map = 0;  // or this multiple of map_bytes, whichever is larger
 };
 
 /// Of a matrix [rows, columns] that maps right [samples, ..., columns] to an output with gradient
