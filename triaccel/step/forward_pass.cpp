@@ -41,15 +41,20 @@ std::vector<at::Tensor> constants_of(const StepNetwork& network) {
   return all;
 }
 
-at::Tensor forward_pass(const std::function<at::Tensor(const at::Tensor&)>& forward,
-                        const at::Tensor& inputs, const ForwardRules& rules) {
-  const AutocastScope autocast(rules.autocast, inputs.device().type(), rules.autocast_type);
-  if (rules.layers == nullptr) return forward(inputs);
+at::Tensor forward_pass(const std::function<at::Tensor()>& forward, c10::DeviceType device,
+                        const ForwardRules& rules) {
+  const AutocastScope autocast(rules.autocast, device, rules.autocast_type);
+  if (rules.layers == nullptr) return forward();
   const OperatorScope scope(*rules.layers);
   rules.layers->begin_pass();
-  const at::Tensor outputs = forward(inputs);
+  const at::Tensor outputs = forward();
   rules.layers->end_pass();
   return outputs;
+}
+
+at::Tensor forward_pass(const std::function<at::Tensor(const at::Tensor&)>& forward,
+                        const at::Tensor& inputs, const ForwardRules& rules) {
+  return forward_pass([&] { return forward(inputs); }, inputs.device().type(), rules);
 }
 
 }  // namespace triaccel

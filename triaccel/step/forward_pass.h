@@ -30,6 +30,10 @@ struct ForwardRules {
   LayerExecution* layers = nullptr;          // or every layer as its plan says
 };
 
+/// A forward function on this kind of device by those rules.
+at::Tensor forward_pass(const std::function<at::Tensor()>& forward, c10::DeviceType device,
+                        const ForwardRules& rules);
+
 /// `forward(inputs)` by those rules. The result has the type that flows between layers.
 at::Tensor forward_pass(const std::function<at::Tensor(const at::Tensor&)>& forward,
                         const at::Tensor& inputs, const ForwardRules& rules);

@@ -34,6 +34,13 @@ class [[nodiscard]] FrozenWeights {
   std::vector<at::Tensor> frozen_;
 };
 
+void require_backprop(const std::vector<LayerPlan>& layers) {
+  for (const LayerPlan& layer : layers)
+    require(layer.gradient == GradientSource::Backprop, "StepRunner::run",
+            "the plan trains layers by zeroth-order estimates; set "
+            "StepRunnerOptions::zeroth_order");
+}
+
 }  // namespace
 
 EarlyUpdates::EarlyUpdates(const LayerExecution& layers, GradientControl& gradients,
@@ -87,10 +94,12 @@ void EarlyUpdates::apply() {
 }
 
 bool BackpropGradients::follow(const std::vector<LayerPlan>& layers) {
-  for (const LayerPlan& layer : layers)
-    require(layer.gradient == GradientSource::Backprop, "StepRunner::run",
-            "the plan trains layers by zeroth-order estimates; set "
-            "StepRunnerOptions::zeroth_order");
+  require_backprop(layers);
+  return false;
+}
+
+bool LeftGradients::follow(const std::vector<LayerPlan>& layers) {
+  require_backprop(layers);
   return false;
 }
 

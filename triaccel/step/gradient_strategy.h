@@ -118,6 +118,26 @@ class BackpropGradients final : public GradientStrategy {
   bool updates_early_ = false;  // in this step
 };
 
+/// Every layer has a gradient by backpropagation, which is left for the caller to apply.
+class LeftGradients final : public GradientStrategy {
+ public:
+  /// `measure`: gradient statistics are wanted.
+  LeftGradients(GradientControl& gradients, bool measure)
+      : gradients_(gradients), measure_(measure) {}
+
+  bool follow(const std::vector<LayerPlan>& layers) override;
+  bool can_capture() const override { return false; }
+  GradientListener* begin_step(std::int64_t, Enqueued) override { return nullptr; }
+  void compute(StepSnapshot&, bool, const RunPasses& run_passes) override { run_passes({}); }
+  void update(const at::Tensor&) override {
+    if (measure_) gradients_.measure();
+  }
+
+ private:
+  GradientControl& gradients_;
+  bool measure_;
+};
+
 /// The layers that the plan names learn from zeroth-order estimates, or keep their weights where
 /// `frozen`; the others are trained by backpropagation.
 class ZerothOrderGradients final : public GradientStrategy {

@@ -113,37 +113,49 @@ std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
 
 }  // namespace
 
-SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
-                       const at::Tensor& ids)
-    : network_(network), rules_(rules), batch_(data.gather(ids, {})) {}
-
-void SavedProbe::pass(SavedTensorKeeper* keeper,
-                      const std::function<void(const at::Tensor&)>& then) const {
-  const UntouchedState state(network_.buffers, batch_.inputs.device());
-  const DroppedGradients dropped(network_.parameters);
-  at::Tensor logits;
-  {
-    const c10::AutoGradMode with_graph(true);
-    std::optional<SavedTensorScope> scope;
-    if (keeper != nullptr) scope.emplace(*keeper);
-    logits = forward_pass(network_.forward, batch_.inputs, rules_.forward);
-  }
-  const at::NoGradGuard no_grad;
-  then(logits);
+SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, StepBatch& batch)
+    : network_(network),
+      rules_(rules),
+      batch_(batch),
+      device_(network.parameters.front().tensor.device()) {
+  batch_.prepare();
 }
 
-void SavedProbe::backward(const at::Tensor& logits, std::int64_t samples, bool keep_graph) const {
-  const std::int64_t all = batch_.inputs.size(0);
-  const at::Tensor rows = [&] {
-    const c10::AutoGradMode with_graph(true);
-    return logits.reshape({-1, logits.size(-1)});
-  }();
-  const at::Tensor gradient =
-      cross_entropy_gradient(make_running_score(rows.device()), rows.detach().contiguous(),
-                             batch_.targets.reshape({-1}).contiguous(), all, rules_.label_smoothing,
-                             /*weight=*/1, rules_.loss_scale);
-  gradient.slice(0, rows.size(0) / all * samples).zero_();
-  rows.backward(gradient, keep_graph);
+void SavedProbe::pass(SavedTensorKeeper* keeper, std::int64_t samples,
+                      const std::function<void(const PassResult&)>& then) const {
+  const UntouchedState state(network_.buffers, device_);
+  const DroppedGradients dropped(network_.parameters);
+  const c10::AutoGradMode with_graph(true);
+  const at::Tensor ids = batch_.ids();
+  const auto compute = [&](const std::function<at::Tensor()>& forward) {
+    std::optional<SavedTensorScope> scope;
+    if (keeper != nullptr) scope.emplace(*keeper);
+    return forward_pass(forward, device_.type(), rules_.forward);
+  };
+  const PassResult result =
+      batch_.pass({.count = samples,
+                   .samples = batch_.samples(),
+                   .ids = ids.numel() > 0 ? ids.narrow(0, 0, samples) : ids,
+                   .score = make_running_score(device_),
+                   .loss_scale = rules_.loss_scale,
+                   .compute = compute});
+  const at::NoGradGuard no_grad;
+  then(result);
+}
+
+SavedProbe::Gradients SavedProbe::first_half(const PassResult& whole) const {
+  const std::int64_t all = batch_.samples(), half = all / 2;
+  if (whole.gradient.dim() > 0 && whole.gradient.size(0) % all == 0) {
+    whole.gradient.slice(0, whole.gradient.size(0) / all * half).zero_();
+    whole.output.backward(whole.gradient);
+    return take_gradients();
+  }
+  Gradients gradients;
+  pass(nullptr, half, [&](const PassResult& result) {
+    result.output.backward(result.gradient);
+    gradients = take_gradients();
+  });
+  return gradients;
 }
 
 SavedProbe::Gradients SavedProbe::take_gradients() const {
@@ -160,9 +172,9 @@ SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
   SavedSampler sampler(profile, {});
   SavedReaders readers(sampler, network_.parameters);
   SavedCensus census;
-  pass(&readers, [&](const at::Tensor& logits) {
-    census = profile.census(logits, batch_.inputs.size(0));
-    readers.put_layers(census, logits);
+  pass(&readers, batch_.samples(), [&](const PassResult& result) {
+    census = profile.census(result.output, batch_.samples());
+    readers.put_layers(census, result.output);
   });
   samples = sampler.take_samples();
   return census;
@@ -171,16 +183,16 @@ SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
 std::vector<SavedSample> SavedProbe::channel_samples(std::vector<std::int64_t> entries) const {
   SavedProfile profile(constants_of(network_));
   SavedSampler sampler(profile, std::move(entries), &channel_sample_of);
-  pass(&sampler, [](const at::Tensor&) {});
+  pass(&sampler, batch_.samples(), [](const PassResult&) {});
   return sampler.take_samples();
 }
 
 std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const {
   ErrorGains gains(census, constants_of(network_), weight_of);
   std::vector<ErrorGain> measured;
-  pass(&gains, [&](const at::Tensor& logits) {
-    gains.watch(logits);
-    backward(logits, batch_.inputs.size(0), /*keep_graph=*/false);
+  pass(&gains, batch_.samples(), [&](const PassResult& result) {
+    gains.watch(result.output);
+    result.output.backward(result.gradient);
     measured = gains.read();
   });
   return measured;
@@ -189,23 +201,22 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
 CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
                                         const std::vector<SavedPlan>& plans,
                                         const SavedStoreOptions& options) const {
-  const std::int64_t all = batch_.inputs.size(0), half = all / 2;
+  const std::int64_t all = batch_.samples(), half = all / 2;
   Gradients exact;
   CompressionNoise noise;
-  pass(nullptr, [&](const at::Tensor& logits) {
-    backward(logits, all, /*keep_graph=*/true);
+  pass(nullptr, all, [&](const PassResult& result) {
+    result.output.backward(result.gradient, /*retain_graph=*/true);
     exact = in_host_memory(take_gradients());
     if (half == 0) return;
-    backward(logits, half, /*keep_graph=*/false);
     // g = g_a + g_b are sums over a and b samples, divided by all of them. The means of the two
     // differ by (1/a + 1/b) times a sample's variance; the mean of all has 1/(a + b) of it.
     const auto a = static_cast<double>(half), b = static_cast<double>(all - half);
     noise.batch_variance =
-        a * b * sum_of(squared_distances(take_gradients(), 1 / a + 1 / b, exact, 1 / b));
+        a * b * sum_of(squared_distances(first_half(result), 1 / a + 1 / b, exact, 1 / b));
   });
   SavedStoreOptions other = options;
   other.seed ^= kProbeSeed;
-  SavedStore store(other, constants_of(network_), batch_.inputs.device());
+  SavedStore store(other, constants_of(network_), device_);
   store.follow(census, plans);
   Gradients first;
   std::vector<double> variances;
@@ -213,8 +224,8 @@ CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
   for (const bool again : {false, true}) {
     Gradients coded;
     store.begin_pass();
-    pass(&store, [&](const at::Tensor& logits) {
-      backward(logits, all, /*keep_graph=*/false);
+    pass(&store, all, [&](const PassResult& result) {
+      result.output.backward(result.gradient);
       coded = take_gradients();
     });
     store.end_pass();

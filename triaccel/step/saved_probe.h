@@ -9,18 +9,17 @@
 #include "triaccel/core/saved_census.h"
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/data/dataset.h"
 #include "triaccel/saved/error_gains.h"
 #include "triaccel/saved/saved_sampler.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/step/forward_pass.h"
+#include "triaccel/step/step_batch.h"
 
 namespace triaccel {
 
 /// How the passes of a probe compute.
 struct ProbeRules {
   ForwardRules forward = {};
-  double label_smoothing = 0;
   at::Tensor loss_scale = {};  // undefined: 1
 };
 
@@ -29,8 +28,7 @@ struct ProbeRules {
 /// gradients of their own must be set to leave them in FP32. Waits for the device.
 class SavedProbe {
  public:
-  SavedProbe(const StepNetwork& network, const ProbeRules& rules, const Dataset& data,
-             const at::Tensor& ids);
+  SavedProbe(const StepNetwork& network, const ProbeRules& rules, StepBatch& batch);
 
   /// Which operations save what in a forward pass, and some of the values.
   SavedCensus census(std::vector<SavedSample>& samples) const;
@@ -51,15 +49,19 @@ class SavedProbe {
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter, FP32; undefined: none
 
-  /// A forward pass under `keeper` (null: as autograd does it), and what follows it.
-  void pass(SavedTensorKeeper* keeper, const std::function<void(const at::Tensor&)>& then) const;
-  /// Backward from the losses of the first samples; their gradients stay in grad().
-  void backward(const at::Tensor& logits, std::int64_t samples, bool keep_graph) const;
+  /// A forward pass over the first `samples` under `keeper` (null: as autograd does it), and what
+  /// follows it.
+  void pass(SavedTensorKeeper* keeper, std::int64_t samples,
+            const std::function<void(const PassResult&)>& then) const;
+  /// The gradient of the first half's share of the loss, which takes a pass of its own where that
+  /// cannot be told from the outputs.
+  Gradients first_half(const PassResult& whole) const;
   Gradients take_gradients() const;
 
   const StepNetwork& network_;
   ProbeRules rules_;
-  Batch batch_;
+  StepBatch& batch_;
+  c10::Device device_;
 };
 
 }  // namespace triaccel

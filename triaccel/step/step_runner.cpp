@@ -33,11 +33,8 @@ std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
 }
 
 /// Of all that shapes a step except what lies in device memory.
-std::uint64_t step_key(const StepPlan& plan, const Dataset& data, std::int64_t samples,
-                       const GatherOptions& gather) {
-  std::uint64_t key = mixed_hash(shape_hash(plan), reinterpret_cast<std::uintptr_t>(&data));
-  key = mixed_hash(key, static_cast<std::uint64_t>(samples));
-  return mixed_hash(mixed_hash(key, gather.augment), gather.seed);
+std::uint64_t step_key(const StepPlan& plan, std::uint64_t batch, std::int64_t samples) {
+  return mixed_hash(mixed_hash(shape_hash(plan), batch), static_cast<std::uint64_t>(samples));
 }
 
 }  // namespace
@@ -46,6 +43,8 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                        c10::Device device)
     : network_(std::move(network)),
       options_(options),
+      loss_{.own = options.loss, .label_smoothing = options.label_smoothing},
+      device_(device),
       gauge_(gauge),
       gradients_(options.gradients, network_.parameters, network_.layer_count),
       execution_(make_step_execution(options.graphs && device.is_cuda() && can_capture())),
@@ -62,11 +61,16 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
     layers_ = std::make_unique<LayerExecution>(
         network_.weights, options.layers->kernels, gradients_.layer_scales(),
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
-                              .fuse = device.is_cuda(),
+                              .fuse = options.layers->fuse && device.is_cuda(),
                               // A norm's input may be decoded: no mask is recomputed from it.
                               .keep_relu_masks = options.saved.has_value(),
                               .prepare_weights = device.is_cuda(),
                               .recompute_norms = options.layers->recompute_norms});
+  if (options.leave_gradients) {
+    require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");
+    strategy_ = std::make_unique<LeftGradients>(gradients_, options.measure_gradients);
+    return;
+  }
   if (options.zeroth_order) {
     require(!options.layers && !options.autocast, "StepRunner",
             "layers trained by zeroth-order estimates compute in FP32");
@@ -102,7 +106,7 @@ at::Tensor StepRunner::loss_scale() const {
   return options_.gradients.loss_scaling ? gradients_.loss_scale() : at::Tensor();
 }
 
-void StepRunner::probe_saved(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+void StepRunner::probe_saved(const StepPlan& plan, StepBatch& batch,
                              const std::function<void(const SavedProbe&)>& probe) {
   require(activations_.store() != nullptr, "StepRunner",
           "to profile saved activations, set StepRunnerOptions::saved");
@@ -111,10 +115,7 @@ void StepRunner::probe_saved(const StepPlan& plan, const Dataset& data, const at
     execution_->run_once([&] {
       const ReadingWeights reading(layers_.get());
       probe(SavedProbe(network_,
-                       {.forward = forward_rules(),
-                        .label_smoothing = options_.label_smoothing,
-                        .loss_scale = loss_scale()},
-                       data, ids));
+                       {.forward = forward_rules(), .loss_scale = loss_scale()}, batch));
     });
   } catch (...) {
     gradients_.abandon_step();
@@ -123,38 +124,33 @@ void StepRunner::probe_saved(const StepPlan& plan, const Dataset& data, const at
   gradients_.abandon_step();  // its maxima are no step's
 }
 
-std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, const Dataset& data,
-                                                 const at::Tensor& ids) {
+std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, StepBatch& batch) {
   SavedCensus census;
   std::vector<SavedSample> samples;
-  probe_saved(plan, data, ids, [&](const SavedProbe& probe) { census = probe.census(samples); });
+  probe_saved(plan, batch, [&](const SavedProbe& probe) { census = probe.census(samples); });
   // What is captured follows plans for the census before.
   if (activations_.set_census(std::move(census))) execution_->drop_captured();
   return samples;
 }
 
-std::vector<SavedSample> StepRunner::channel_samples(const StepPlan& plan, const Dataset& data,
-                                                     const at::Tensor& ids,
+std::vector<SavedSample> StepRunner::channel_samples(const StepPlan& plan, StepBatch& batch,
                                                      std::vector<std::int64_t> entries) {
   std::vector<SavedSample> samples;
-  probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
+  probe_saved(plan, batch, [&](const SavedProbe& probe) {
     samples = probe.channel_samples(std::move(entries));
   });
   return samples;
 }
 
-std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Dataset& data,
-                                               const at::Tensor& ids) {
+std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, StepBatch& batch) {
   std::vector<ErrorGain> gains;
-  probe_saved(plan, data, ids,
-              [&](const SavedProbe& probe) { gains = probe.error_gains(census()); });
+  probe_saved(plan, batch, [&](const SavedProbe& probe) { gains = probe.error_gains(census()); });
   return gains;
 }
 
-CompressionNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data,
-                                        const at::Tensor& ids) {
+CompressionNoise StepRunner::code_noise(const StepPlan& plan, StepBatch& batch) {
   CompressionNoise noise;
-  probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
+  probe_saved(plan, batch, [&](const SavedProbe& probe) {
     noise = probe.code_noise(census(), plan.saved, *options_.saved);
   });
   return noise;
@@ -174,36 +170,45 @@ void StepRunner::require_all_layers(const StepPlan& plan) const {
 void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                           const GatherOptions& gather) {
   require_all_layers(plan);
+  DatasetBatch batch = samples_of(data, ids, gather);
   catching_out_of_memory([&] {  // what stays must not lie in the memory of captured steps
-    data.enter_epoch(gather);
+    batch.prepare();
     divide_layers(plan);
     set_inputs(plan, ids, /*learning_rate=*/0, /*zeroth_order_rate=*/0);
   });
-  const Samples samples{data, gather, pass_count(ids.numel(), plan.micro_batch_size)};
-  execution_->run_once([&] { step(samples, Enqueued::Rehearsed); });
+  const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
+  execution_->run_once([&] { step(batch, passes, Enqueued::Rehearsed); });
 }
 
 void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                      const GatherOptions& gather, double learning_rate, double zeroth_order_rate) {
+  DatasetBatch batch = samples_of(data, ids, gather);
+  run(plan, batch, learning_rate, zeroth_order_rate);
+}
+
+void StepRunner::run(const StepPlan& plan, StepBatch& batch, double learning_rate,
+                     double zeroth_order_rate) {
   require(plan.micro_batch_size > 0 && plan.micro_batch_size <= plan.batch_size, "StepRunner::run",
           "micro_batch_size must lie in [1, batch_size ", plan.batch_size, "], got ",
           plan.micro_batch_size);
   require_all_layers(plan);
-  const Samples samples{data, gather, pass_count(ids.numel(), plan.micro_batch_size)};
-  if (layers_) layers_->follow(plan.layers, samples.passes);
-  activations_.follow(plan, ids.numel());
+  const std::int64_t samples = batch.samples();
+  const std::int64_t passes = pass_count(samples, plan.micro_batch_size);
+  // Gradients of several passes are summed in FP32, which is also how a caller wants them.
+  if (layers_) layers_->follow(plan.layers, options_.leave_gradients ? passes + 1 : passes);
+  activations_.follow(plan, samples);
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
-    data.enter_epoch(gather);
+    batch.prepare();
     divide_layers(plan);
-    set_inputs(plan, ids, learning_rate, zeroth_order_rate);
+    set_inputs(plan, batch.ids(), learning_rate, zeroth_order_rate);
   });
   const auto work = [&](Enqueued enqueued) {
-    step(samples, enqueued);
+    step(batch, passes, enqueued);
     activations_.note_counts();
   };
-  if (strategy_->can_capture())
-    execution_->run(step_key(plan, data, ids.numel(), gather),
-                    divide_up(ids.numel(), samples.passes), work, inputs_);
+  const std::optional<std::uint64_t> key = batch.key();
+  if (key && strategy_->can_capture())
+    execution_->run(step_key(plan, *key, samples), divide_up(samples, passes), work, inputs_);
   else
     execution_->run_once([&] { work(Enqueued::Eagerly); });
   strategy_->end_step(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale));
@@ -217,7 +222,7 @@ void StepRunner::set_inputs(const StepPlan& plan, const at::Tensor& ids, double 
               strategy_->estimates() ? scale * zeroth_order_rate : 0);
 }
 
-void StepRunner::step(const Samples& samples, Enqueued enqueued) {
+void StepRunner::step(StepBatch& batch, std::int64_t passes, Enqueued enqueued) {
   const bool captured = enqueued == Enqueued::Captured;
   SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : execution_->side_streams();
   catching_out_of_memory([&] {
@@ -239,10 +244,10 @@ void StepRunner::step(const Samples& samples, Enqueued enqueued) {
   };
   try {
     catching_out_of_memory([&] {
-      GradientListener* const listener = strategy_->begin_step(samples.passes, enqueued);
+      GradientListener* const listener = strategy_->begin_step(passes, enqueued);
       if (layers_) layers_->begin_step(side, listener);
       strategy_->compute(snapshot_, captured,
-                         [&](const PassRules& rules) { run_passes(samples, rules); });
+                         [&](const PassRules& rules) { run_passes(batch, passes, rules); });
       if (side != nullptr) side->join();
     });
   } catch (...) {
@@ -253,52 +258,63 @@ void StepRunner::step(const Samples& samples, Enqueued enqueued) {
   if (enqueued == Enqueued::Rehearsed) return undo();
   if (layers_) layers_->end_step();
   update();  // allocates nothing, so from here on the step cannot fail
-  drop_gradients();
+  if (!options_.leave_gradients) drop_gradients();
 }
 
-void StepRunner::run_passes(const Samples& step, const PassRules& rules) {
+void StepRunner::take_back() {
+  drop_gradients();
+  snapshot_.put_back();
+  score_.copy_(score_before_);
+}
+
+void StepRunner::run_passes(StepBatch& batch, std::int64_t passes, const PassRules& rules) {
   const at::Tensor ids = inputs_.ids();
-  const std::int64_t samples = ids.numel();
-  const at::Tensor& score = rules.score.defined() ? rules.score : score_;
   const c10::AutoGradMode grad_mode(rules.backward);
-  for (std::int64_t pass = 0, first = 0, count = 0; pass < step.passes; ++pass, first += count) {
-    count = samples / step.passes + (pass < samples % step.passes ? 1 : 0);
+  const auto compute = [&](const std::function<at::Tensor()>& forward) {
+    const auto planned = [&] { return forward_pass(forward, device_.type(), forward_rules()); };
+    return rules.backward ? activations_.forward(planned) : planned();
+  };
+  PassRequest request{.samples = batch.samples(),
+                      .backward = rules.backward,
+                      .score = rules.score.defined() ? rules.score : score_,
+                      .loss_scale = loss_scale(),
+                      .compute = compute};
+  for (std::int64_t pass = 0; pass < passes; ++pass, request.first += request.count) {
+    request.count = request.samples / passes + (pass < request.samples % passes ? 1 : 0);
+    if (ids.numel() > 0) request.ids = ids.narrow(0, request.first, request.count);
+    if (rules.losses)
+      request.losses = [&](std::int64_t rows, std::int64_t classes) {
+        return rules.losses(pass, rows, classes);
+      };
     const std::int64_t used_before = gauge_.used();
-    at::Tensor logits, gradient;
+    PassResult result;
     {
       MemoryPurposeScope purpose(MemoryPurpose::Activations);
-      const Batch batch = step.data.gather(ids.narrow(0, first, count), step.gather);
-      const auto forward = [&] {
-        return forward_pass(network_.forward, batch.inputs, forward_rules());
-      };
-      logits = rules.backward ? activations_.forward(forward) : forward();
-      logits = logits.reshape({-1, logits.size(-1)});
-      const at::Tensor labels = batch.targets.reshape({-1}).contiguous();
-      const at::Tensor losses =
-          rules.losses ? rules.losses(pass, logits.size(0), logits.size(1)) : at::Tensor();
-      if (!rules.backward) {
-        add_cross_entropy(score, logits.contiguous(), labels, count, options_.label_smoothing,
-                          losses);
-        continue;
-      }
-      // Micro-batches add up to the mean over the whole batch; the scale keeps FP16 gradients away
-      // from zero and is taken out again by the update.
-      const at::NoGradGuard no_grad;
-      gradient = cross_entropy_gradient(
-          score, logits.detach().contiguous(), labels, count, options_.label_smoothing,
-          static_cast<double>(count) / static_cast<double>(samples), loss_scale(), losses);
+      result = batch.pass(request);
     }
+    if (!rules.backward) continue;
     gauge_.note(MemoryPurpose::Activations, gauge_.used() - used_before);
     MemoryPurposeScope purpose(MemoryPurpose::Gradients);
     strategy_->before_backward();
-    logits.backward(gradient);
+    result.output.backward(result.gradient);
     activations_.end_pass();
   }
+  const at::Tensor correction = rules.backward ? batch.correction() : at::Tensor();
+  if (correction.defined()) scale_gradients(correction);
+}
+
+void StepRunner::scale_gradients(const at::Tensor& factor) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const ParameterRef& parameter : network_.parameters)
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
 void StepRunner::update() {
   const at::NoGradGuard no_grad;
   strategy_->update(inputs_.learning_rates());
+  if (options_.leave_gradients && !layers_) return;  // nothing decides on the device
   if (average_) average_->update(gradients_.step_control());
   gradients_.finish_step();
   snapshot_.put_back_if_skipped(gradients_.step_control());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "triaccel/core/step_plan.h"
@@ -20,6 +21,7 @@
 #include "triaccel/step/gradient_strategy.h"
 #include "triaccel/step/graph_cache.h"
 #include "triaccel/step/saved_probe.h"
+#include "triaccel/step/step_batch.h"
 #include "triaccel/step/step_snapshot.h"
 
 namespace triaccel {
@@ -29,6 +31,7 @@ struct LayerOptions {
   KernelChoices kernels = {};
   bool device_has_bf16 = true;
   bool recompute_norms = false;  // as LayerExecutionOptions
+  bool fuse = true;              // on a GPU; needs a forward function that reads no memory itself
 };
 
 struct StepRunnerOptions {
@@ -44,6 +47,10 @@ struct StepRunnerOptions {
   std::optional<SavedStoreOptions> saved = {};  // for plans that compress activations
   bool frozen_head = false;                     // zeroth-order layers keep their weights instead
   bool graphs = false;  // capture and replay whole steps where the device and stream allow it
+  LossFunction loss = {};  // of the data set's steps; empty: cross-entropy
+  /// Steps end with FP32 gradients in grad(), which the caller applies; there is no optimizer.
+  bool leave_gradients = false;
+  bool measure_gradients = true;  // statistics of left gradients, for the precision policy
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was. Where gradients come
@@ -57,34 +64,65 @@ class StepRunner {
   StepRunner(StepNetwork network, const StepRunnerOptions& options, MemoryGauge& gauge,
              c10::Device device);
 
-  /// Trains the samples `ids` (int64 on the device) in equal passes of about
-  /// plan.micro_batch_size. Throws OutOfMemory when the device has no room; weights, buffers,
-  /// optimizer and generator are then as before the call. Layers with zeroth-order
+  /// Trains the samples of a batch in equal passes of about plan.micro_batch_size. Throws
+  /// OutOfMemory when the device has no room; weights, buffers, optimizer and generators are then
+  /// as before the call, as they are when a pass throws anything else. Layers with zeroth-order
   /// estimates have a learning rate of their own.
+  void run(const StepPlan& plan, StepBatch& batch, double learning_rate,
+           double zeroth_order_rate = 0);
+  /// Of the samples `ids` (int64 on the device) of a data set.
   void run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
            const GatherOptions& gather, double learning_rate, double zeroth_order_rate = 0);
+
+  /// After a step with leave_gradients whose gradients could not be applied: buffers, generators
+  /// and score are as before it. Gradients are dropped.
+  void take_back();
 
   /// Runs such a step and undoes all of it: to measure the memory it needs.
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                 const GatherOptions& gather);
 
-  /// Runs one forward pass of the samples `ids` under the plan's precisions, with every saved
-  /// tensor kept as it is, and undoes it: which operations save what, and samples of the values.
-  /// Plans for saved tensors are for the last census. Waits for the device.
-  std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
-                                       const at::Tensor& ids);
+  /// Runs one forward pass over a batch under the plan's precisions, with every saved tensor kept
+  /// as it is, and undoes it: which operations save what, and samples of the values. Plans for saved
+  /// tensors are for the last census. Waits for the device.
+  std::vector<SavedSample> take_census(const StepPlan& plan, StepBatch& batch);
 
   /// Of another such pass, what shows how blocks of some of the last census's entries resemble each
   /// other.
-  std::vector<SavedSample> channel_samples(const StepPlan& plan, const Dataset& data,
-                                           const at::Tensor& ids,
+  std::vector<SavedSample> channel_samples(const StepPlan& plan, StepBatch& batch,
                                            std::vector<std::int64_t> entries);
 
   /// The same for a forward and a backward pass: what errors of the last census's tensors would do
   /// to the gradients of weights, and what compression by plan.saved does to the whole gradient.
+  std::vector<ErrorGain> error_gains(const StepPlan& plan, StepBatch& batch);
+  CompressionNoise code_noise(const StepPlan& plan, StepBatch& batch);
+
+  // The same over the samples `ids` of a data set.
+  std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
+                                       const at::Tensor& ids) {
+    DatasetBatch batch = samples_of(data, ids);
+    return take_census(plan, batch);
+  }
+  std::vector<SavedSample> channel_samples(const StepPlan& plan, const Dataset& data,
+                                           const at::Tensor& ids,
+                                           std::vector<std::int64_t> entries) {
+    DatasetBatch batch = samples_of(data, ids);
+    return channel_samples(plan, batch, std::move(entries));
+  }
   std::vector<ErrorGain> error_gains(const StepPlan& plan, const Dataset& data,
-                                     const at::Tensor& ids);
-  CompressionNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids);
+                                     const at::Tensor& ids) {
+    DatasetBatch batch = samples_of(data, ids);
+    return error_gains(plan, batch);
+  }
+  CompressionNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
+    DatasetBatch batch = samples_of(data, ids);
+    return code_noise(plan, batch);
+  }
+
+  DatasetBatch samples_of(const Dataset& data, const at::Tensor& ids,
+                          const GatherOptions& gather = {}) const {
+    return {network_.forward, loss_, data, ids, gather};
+  }
 
   const SavedCensus& census() const { return activations_.census(); }
   SavedStore* saved() { return activations_.store(); }
@@ -116,28 +154,25 @@ class StepRunner {
   void divide_layers(const StepPlan& plan);
 
  private:
-  struct Samples {  // of one step
-    const Dataset& data;
-    const GatherOptions& gather;
-    std::int64_t passes;
-  };
-
   void require_all_layers(const StepPlan& plan) const;
   /// For the next step().
   void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                   double zeroth_order_rate);
-  void step(const Samples& samples, Enqueued enqueued);
-  void run_passes(const Samples& samples, const PassRules& rules);
+  void step(StepBatch& batch, std::int64_t passes, Enqueued enqueued);
+  void run_passes(StepBatch& batch, std::int64_t passes, const PassRules& rules);
   void update();
   void drop_gradients();
+  void scale_gradients(const at::Tensor& factor);
   at::Tensor loss_scale() const;
-  void probe_saved(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+  void probe_saved(const StepPlan& plan, StepBatch& batch,
                    const std::function<void(const SavedProbe&)>& probe);
 
   StepNetwork network_;
   StepRunnerOptions options_;
+  DatasetBatch::Loss loss_;
+  c10::Device device_;
   MemoryGauge& gauge_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;  // null: the caller's
   GradientControl gradients_;
   std::unique_ptr<WeightAverage> average_;  // null: none
   std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels

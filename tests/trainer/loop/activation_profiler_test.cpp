@@ -167,8 +167,13 @@ TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   EXPECT_TRUE(together.each_sample_once(2));
   EXPECT_LE(summary.peak_bytes, budget);
   EXPECT_GE(least_saving(together), 0.9 * alone);
-  // 24 against 16 on x86, where the reason that it is not twice as much is not known.
-  EXPECT_GE(2 * summary.batch_largest, 3 * raw_batch) << "what is saved is room for samples";
+#if defined(__x86_64__)
+  constexpr double growth = 1.5;  // 24 samples instead of 16
+#else
+  constexpr double growth = 2;
+#endif
+  EXPECT_GE(static_cast<double>(summary.batch_largest), growth * static_cast<double>(raw_batch))
+      << "what is saved is room for samples";
 }
 
 // With every mechanism of the loop on: precisions, probes and the batch change under the codes.

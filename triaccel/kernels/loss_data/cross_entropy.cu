@@ -209,6 +209,12 @@ __global__ void __launch_bounds__(kShortRowsOfABlock, 1)
   add_teams<kBlock, kBlock / 32>(score, before, batch, parts, mine);
 }
 
+__global__ void measured_loss_kernel(RunningScore* score, const MeasuredLoss loss,
+                                     PartialScore* parts) {
+  wait_for_previous_kernel();
+  add_measured(*score, loss, parts);
+}
+
 }  // namespace
 
 void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialScore* parts,
@@ -228,6 +234,12 @@ void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialSco
   if (batch.classes <= kClassesOfASmallBlock)
     return launch(cross_entropy_kernel<kThreads, kThreads>, kThreads);
   launch(cross_entropy_kernel<kLargeBlock, kLargeBlock>, kLargeBlock);
+}
+
+void measured_loss(RunningScore* score, const MeasuredLoss& loss, PartialScore* parts,
+                   cudaStream_t stream) {
+  launch_overlapped("measured_loss", measured_loss_kernel, {.grid = 1, .threads = 1}, stream, score,
+                    loss, parts);
 }
 
 }  // namespace triaccel::kernels::cuda

@@ -86,4 +86,20 @@ void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialSco
                    cudaStream_t stream);
 }
 
+/// One batch whose mean loss was computed elsewhere.
+struct MeasuredLoss {
+  const float* mean = nullptr;  // in device memory
+  std::int64_t samples = 0;     // what `score` counts as samples
+  std::int64_t parts = 0;       // entries that keep the loss like those of cross_entropy()
+};
+
+/// Adds the batch to `score`. `parts`: the first one gets the sum over the samples, the others 0.
+namespace cpu {
+void measured_loss(RunningScore* score, const MeasuredLoss& loss, PartialScore* parts);
+}
+namespace cuda {
+void measured_loss(RunningScore* score, const MeasuredLoss& loss, PartialScore* parts,
+                   cudaStream_t stream);
+}
+
 }  // namespace triaccel::kernels

@@ -106,5 +106,9 @@ void cross_entropy(RunningScore* score, const ClassifiedBatch& batch, PartialSco
   add_batch(*score, all, batch);
 }
 
+void measured_loss(RunningScore* score, const MeasuredLoss& loss, PartialScore* parts) {
+  add_measured(*score, loss, parts);
+}
+
 }  // namespace cpu
 }  // namespace triaccel::kernels

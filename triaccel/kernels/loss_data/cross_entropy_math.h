@@ -135,4 +135,11 @@ TRIACCEL_HOST_DEVICE inline void add_batch(RunningScore& score, const PartialSco
   score.predictions += all.predictions;
 }
 
+TRIACCEL_HOST_DEVICE inline void add_measured(RunningScore& score, const MeasuredLoss& loss,
+                                              PartialScore* parts) {
+  for (std::int64_t i = 0; i < loss.parts; ++i)
+    parts[i] = {.loss = i == 0 ? double{*loss.mean} * static_cast<double>(loss.samples) : 0.0};
+  add_loss(score, *loss.mean, loss.samples);
+}
+
 }  // namespace triaccel::kernels

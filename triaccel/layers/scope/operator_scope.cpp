@@ -293,13 +293,13 @@ at::Tensor max_pool2d(const at::Tensor& map, c10::IntArrayRef window, c10::IntAr
   return at::max_pool2d(map, window, stride, padding, dilation, ceil_mode);
 }
 
-/// Brings every floating tensor among an operator's arguments to the widest of their types: for
-/// operators that take no mixture and have nothing to do with a layer's plan.
-void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// Brings every floating tensor among an operator's arguments to one type, at least `narrowest`.
+void call_in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+                      std::optional<at::ScalarType> narrowest) {
   const LibtorchAgain guard(kKey);
   touch_operands(op, *stack);
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
-  std::optional<at::ScalarType> widest;
+  std::optional<at::ScalarType> widest = narrowest;
   const auto widen = [&](const at::Tensor& tensor) {
     if (tensor.defined() && tensor.is_floating_point())
       widest = widest ? wider(*widest, tensor.scalar_type()) : tensor.scalar_type();
@@ -324,6 +324,16 @@ void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
   }
   op.callBoxed(stack);
+}
+
+/// For operators that take no mixture of types and have nothing to do with a layer's plan.
+void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  call_in_one_type(op, stack, {});
+}
+
+/// For losses: as under autocast, what a caller computes from 16-bit outputs is FP32.
+void in_fp32(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  call_in_one_type(op, stack, at::kFloat);
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) {
@@ -361,6 +371,14 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
        {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
         "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_one_type>());
+  for (const char* name :
+       {"log_softmax.int", "logsumexp", "cross_entropy_loss", "nll_loss", "nll_loss_nd",
+        "nll_loss2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss",
+        "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "hinge_embedding_loss",
+        "margin_ranking_loss", "cosine_embedding_loss", "triplet_margin_loss", "ctc_loss.Tensor",
+        "ctc_loss.IntList", "cosine_similarity", "cdist", "pdist", "dist"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_fp32>());
 }
 
 }  // namespace

@@ -95,4 +95,22 @@ void add_cross_entropy(const at::Tensor& score, const at::Tensor& logits, const 
   enqueue(who, score, batch, parts);
 }
 
+void add_measured_loss(const at::Tensor& score, const at::Tensor& loss, std::int64_t samples,
+                       const at::Tensor& parts) {
+  constexpr std::string_view who = "add_measured_loss";
+  check_contiguous(who, "score", score, score.device(), at::kByte, {kScoreBytes});
+  check_contiguous(who, "loss", loss, score.device(), at::kFloat, {});
+  kernels::MeasuredLoss measured{.mean = loss.const_data_ptr<float>(), .samples = samples};
+  kernels::PartialScore* kept = nullptr;
+  if (parts.defined()) {
+    measured.parts = kernels::cross_entropy_parts(samples, 1);
+    check_contiguous(who, "parts", parts, score.device(), at::kByte,
+                     {measured.parts * std::int64_t{sizeof(kernels::PartialScore)}});
+    kept = reinterpret_cast<kernels::PartialScore*>(parts.mutable_data_ptr<std::uint8_t>());
+  }
+  dispatch<kernels::cpu::measured_loss, kernels::cuda::measured_loss>(
+      who, score.device(), reinterpret_cast<RunningScore*>(score.mutable_data_ptr<std::uint8_t>()),
+      measured, kept);
+}
+
 }  // namespace triaccel

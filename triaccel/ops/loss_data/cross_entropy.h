@@ -35,4 +35,9 @@ void add_cross_entropy(const at::Tensor& score, const at::Tensor& logits, const 
                        std::int64_t samples, double label_smoothing = 0,
                        const at::Tensor& parts = {});
 
+/// Adds the mean loss of `samples` samples, an F32 scalar on the device that was computed
+/// elsewhere, to `score`; `parts` as above, for cross_entropy_parts(samples, 1).
+void add_measured_loss(const at::Tensor& score, const at::Tensor& loss, std::int64_t samples,
+                       const at::Tensor& parts = {});
+
 }  // namespace triaccel

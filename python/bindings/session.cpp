@@ -1,0 +1,216 @@
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "python/bindings/bindings.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/trainer/attach/attached_training.h"
+
+namespace triaccel::python {
+namespace {
+
+LayerKind kind_of(const std::string& name) {
+  if (name == "convolution") return LayerKind::Convolution;
+  return name == "embedding" ? LayerKind::Embedding : LayerKind::Linear;
+}
+
+/// Of a Python exception: why memory ran out, or nothing. Frames of the traceback keep tensors
+/// alive, so the exception must not outlive the caller's handler.
+std::optional<std::string> out_of_memory(py::error_already_set& error) {
+  const std::string what = py::str(error.value());
+  const bool is_torchs = error.matches(py::module_::import("torch").attr("OutOfMemoryError"));
+  if (is_torchs || error.matches(PyExc_MemoryError) || is_out_of_memory(what)) return what;
+  return {};
+}
+
+/// What a closure returned: a scalar tensor, or a pair (sum, count).
+ClosureLoss loss_from(const py::object& returned) {
+  constexpr const char* kExpected =
+      "the closure must return the batch's mean loss as a tensor of one element, or a pair (sum, "
+      "count); got ";
+  const auto scalar = [&](const py::handle& value) {
+    if (!THPVariable_Check(value.ptr()))
+      throw UsageError(text(kExpected, std::string(py::str(py::type::handle_of(value)))));
+    at::Tensor tensor = py::cast<at::Tensor>(value);
+    if (tensor.numel() != 1) throw UsageError(text(kExpected, "shape ", tensor.sizes()));
+    return tensor;
+  };
+  ClosureLoss loss;
+  if (py::isinstance<py::tuple>(returned) && py::len(returned) == 2) {
+    const py::tuple pair = returned;
+    loss.loss = scalar(pair[0]);
+    loss.count = THPVariable_Check(pair[1].ptr())
+                     ? scalar(pair[1]).to(loss.loss.device())
+                     : at::full({}, py::cast<double>(pair[1]), loss.loss.options().requires_grad(false));
+  } else {
+    loss.loss = scalar(returned);
+  }
+  if (!loss.loss.requires_grad())
+    throw UsageError(
+        "the loss that the closure returned does not depend on parameters that require gradients; "
+        "was it computed under torch.no_grad() or detached?");
+  return loss;
+}
+
+py::dict as_dict(const StepReport& report) {
+  py::dict all, memory;
+  all["step"] = report.step;
+  all["samples"] = report.samples;
+  all["loss"] = report.loss;
+  all["seconds"] = report.seconds;
+  all["steps_in_interval"] = report.interval_steps;
+  all["samples_in_interval"] = report.interval_samples;
+  all["gradient_norm"] = report.gradient_norm;
+  all["nonfinite_losses"] = report.nonfinite_losses;
+  all["memory_retries"] = report.memory_retries;
+  memory["used"] = report.memory.used;
+  memory["peak"] = report.memory.peak;
+  memory["reserved"] = report.memory.reserved;
+  memory["budget"] = report.memory.limit;
+  all["memory"] = memory;
+  return all;
+}
+
+/// An attached model as Python sees it.
+class Session {
+ public:
+  using Parameter = std::tuple<std::string, at::Tensor, std::int64_t>;         // name, layer
+  using PythonLayer = std::tuple<std::string, std::string, std::vector<std::string>, at::Tensor>;
+
+  Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
+          const std::vector<PythonLayer>& layers, const std::string& budget,
+          const std::string& precision, const std::string& policy, std::int64_t control_interval,
+          std::int64_t smallest_pass) {
+    const c10::Device device = std::get<1>(parameters.front()).device();
+    StepNetwork network{.buffers = std::move(buffers), .layer_count = std::ssize(layers)};
+    for (const auto& [name, tensor, layer] : parameters)
+      network.parameters.push_back({name, tensor, layer});
+    LayerRegistry registry;
+    for (const auto& [name, kind, names, weight] : layers) {
+      registry.add({.name = name, .kind = kind_of(kind), .parameters = names});
+      network.weights.push_back(weight);
+    }
+    const py::gil_scoped_release release;
+    training_ = std::make_unique<AttachedTraining>(
+        std::move(network), registry,
+        AttachOptions{.budget_bytes = Budget(budget).bytes_on(device_total_bytes(device)),
+                      .precision = precision,
+                      .policy = policy,
+                      .control_interval = control_interval,
+                      .smallest_pass = smallest_pass},
+        device);
+  }
+
+  at::Tensor backward(std::int64_t samples, const py::function& closure) {
+    const py::gil_scoped_release release;
+    return training_->backward(samples, [&](std::int64_t first, std::int64_t count) {
+      const py::gil_scoped_acquire acquire;
+      try {
+        return loss_from(closure(first, count));
+      } catch (py::error_already_set& error) {
+        const std::optional<std::string> why = out_of_memory(error);
+        if (!why) throw;
+        throw OutOfMemory(*why);
+      }
+    });
+  }
+
+  void finish_step() {
+    const py::gil_scoped_release release;
+    training_->finish_step();
+  }
+  bool take_back() {
+    const py::gil_scoped_release release;
+    return training_->take_back();
+  }
+  std::vector<std::string> take_notices() { return training_->take_notices(); }
+
+  py::dict plan() const {
+    const StepPlan& plan = training_->plan();
+    py::dict layers, all;
+    for (std::size_t i = 0; i < plan.layers.size(); ++i)
+      layers[py::str(training_->layer_names()[i])] = std::string(name_of(plan.layers[i].compute));
+    all["batch_size"] = plan.batch_size;
+    all["pass_size"] = plan.micro_batch_size;
+    all["precision"] = layers;
+    return all;
+  }
+
+  py::dict report() {
+    const StepReport report = [&] {
+      const py::gil_scoped_release release;
+      return training_->report();
+    }();
+    return as_dict(report);
+  }
+  std::optional<py::dict> take_decided() {
+    const std::optional<StepReport> report = training_->take_decided();
+    return report ? std::optional(as_dict(*report)) : std::nullopt;
+  }
+
+  /// name -> (element type, shape, bytes)
+  py::dict state() const {
+    py::dict all;
+    for (const StateView& view : training_->state())
+      all[py::str(view.name)] = py::make_tuple(
+          static_cast<int>(view.type), view.shape,
+          py::bytes(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size()));
+    return all;
+  }
+  void restore(const py::dict& saved) {
+    StateMap map;
+    std::vector<std::string> kept;  // the bytes of the views
+    kept.reserve(saved.size());
+    for (const auto& [name, value] : saved) {
+      const auto entry = py::cast<py::tuple>(value);
+      kept.push_back(py::cast<std::string>(entry[2]));
+      StateView view{.name = py::cast<std::string>(name),
+                     .type = static_cast<ElementType>(py::cast<int>(entry[0])),
+                     .shape = py::cast<std::vector<std::int64_t>>(entry[1]),
+                     .bytes = std::as_bytes(std::span(kept.back()))};
+      map.emplace(view.name, view);
+    }
+    const py::gil_scoped_release release;
+    training_->restore(map);
+  }
+
+  void enter_precision() { training_->enter_precision(); }
+  void leave_precision() { training_->leave_precision(); }
+
+ private:
+  std::unique_ptr<AttachedTraining> training_;
+};
+
+}  // namespace
+
+void bind_session(py::module_& module) {
+  py::class_<Session>(module, "Session")
+      .def(py::init<const std::vector<Session::Parameter>&, std::vector<at::Tensor>,
+                    const std::vector<Session::PythonLayer>&, const std::string&,
+                    const std::string&, const std::string&, std::int64_t, std::int64_t>(),
+           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
+           py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
+           py::arg("smallest_pass"))
+      .def("backward", &Session::backward)
+      .def("finish_step", &Session::finish_step)
+      .def("take_back", &Session::take_back)
+      .def("take_notices", &Session::take_notices)
+      .def("plan", &Session::plan)
+      .def("report", &Session::report)
+      .def("take_decided", &Session::take_decided)
+      .def("state", &Session::state)
+      .def("restore", &Session::restore)
+      .def("enter_precision", &Session::enter_precision)
+      .def("leave_precision", &Session::leave_precision);
+  module.def("fail_cpu_allocation", &fail_cpu_allocation, py::arg("allocations_from_now"),
+             py::arg("persistently") = false, "For tests: makes an allocation fail.");
+}
+
+}  // namespace triaccel::python

@@ -1,0 +1,224 @@
+#include "triaccel/trainer/attach/attached_training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/layers/convolution/kernel_choice.h"
+#include "triaccel/trainer/loop/run_parts.h"
+
+namespace triaccel {
+namespace {
+
+constexpr const char* kCounters = "attach.counters";
+
+/// The hardware's arithmetic where it has a format, otherwise FP32 on rounded values. Which
+/// algorithm computes a convolution is libtorch's choice.
+KernelChoices kernels_for(std::size_t layers, c10::Device device) {
+  const auto arithmetic = [&](Precision precision) {
+    return ConvolutionKernel{.arithmetic = fixed_product_kernel(precision, device).arithmetic};
+  };
+  return {.layers = std::vector<LayerKernels>(layers, {.fp32 = arithmetic(Precision::Fp32),
+                                                       .bf16 = arithmetic(Precision::Bf16),
+                                                       .fp16 = arithmetic(Precision::Fp16)})};
+}
+
+Precision first_precision(LayerPrecision wanted) {
+  switch (wanted) {
+    case LayerPrecision::Auto:
+    case LayerPrecision::Bf16:
+      return Precision::Bf16;
+    case LayerPrecision::Fp16:
+      throw UsageError(
+          "precision 'fp16' needs an optimizer that skips steps with infinite gradients; use 'auto' "
+          "or 'bf16'");
+    case LayerPrecision::Off:
+    case LayerPrecision::Fp32:
+      break;
+  }
+  return Precision::Fp32;
+}
+
+/// What of a batch is decided: the size of passes, where there is a budget to keep.
+ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
+                               std::int64_t samples) {
+  ControlOptions options = default_options(wanted.policy);
+  options.precision_on = wanted.precision == LayerPrecision::Auto;
+  options.precision.has_bf16 = formats_on(device).bf16;
+  options.precision.has_fp16 = false;  // only an optimizer that skips steps can go with it
+  options.curvature_on = false;
+  options.batch.mode = wanted.budget_bytes > 0 ? BatchMode::Micro : BatchMode::Off;
+  options.batch.smallest = std::min(wanted.smallest_pass, samples);
+  options.batch.rate = RateRule::None;
+  if (device.is_cpu()) options.batch.measurement_noise = 0.002;
+  return options;
+}
+
+}  // namespace
+
+/// Forward passes by the last plan, which train nothing.
+struct AttachedTraining::PlannedPass {
+  explicit PlannedPass(LayerExecution& planned) : layers(planned), reading(&layers), scope(layers) {
+    layers.begin_pass();
+  }
+  ~PlannedPass() { layers.end_pass(); }
+
+  LayerExecution& layers;
+  ReadingWeights reading;
+  OperatorScope scope;
+};
+
+AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& registry,
+                                   const AttachOptions& options, c10::Device device)
+    : options_(options), device_(device), gauge_(device) {
+  for (const LayerInfo& layer : registry.layers()) {
+    kinds_.push_back(layer.kind);
+    names_.push_back(layer.name);
+  }
+  const std::size_t layers = kinds_.size();
+  ensure(std::ssize(kinds_) == network.layer_count, "the registry is of the network");
+  const Precision first = first_precision(options.precision);
+  require(first == Precision::Fp32 || formats_on(device).bf16, "attach", "this device has no BF16");
+  plan_.layers.assign(layers, {.compute = first});
+  gauge_.set_limit(options.budget_bytes);
+  gauge_.reset_peak();
+  StepRunnerOptions runner{.leave_gradients = true,
+                           .measure_gradients = options.precision == LayerPrecision::Auto};
+  if (options.precision != LayerPrecision::Off)
+    runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = false};
+  try {
+    runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
+  } catch (...) {
+    gauge_.set_limit(0);
+    throw;
+  }
+}
+
+AttachedTraining::~AttachedTraining() { gauge_.set_limit(0); }
+
+bool AttachedTraining::decides() const {
+  return options_.precision == LayerPrecision::Auto || options_.budget_bytes > 0 ||
+         plan_.micro_batch_size < plan_.batch_size;
+}
+
+void AttachedTraining::start(std::int64_t samples) {
+  plan_.batch_size = plan_.micro_batch_size = samples;
+  control_ = std::make_unique<Controller>(
+      ControlSetup{.plan = plan_,
+                   .kinds = kinds_,
+                   .options = control_options(options_, device_, samples),
+                   .smallest_pass = std::min(options_.smallest_pass, samples)});
+  plan_ = control_->first_plan();
+}
+
+StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
+  StepPlan plan = plan_;
+  const bool whole = plan_.micro_batch_size == plan_.batch_size;
+  plan.batch_size = samples;
+  plan.micro_batch_size = whole ? samples : std::min(samples, plan_.micro_batch_size);
+  return plan;
+}
+
+at::Tensor AttachedTraining::backward(std::int64_t samples, const ClosureBatch::Closure& closure) {
+  require(samples > 0, "attach", "the batch has no samples");
+  if (!control_) start(samples);
+  for (;;) {
+    ran_ = plan_for(samples);
+    ClosureBatch batch(samples, closure, device_);
+    try {
+      runner_->run(ran_, batch, /*learning_rate=*/0);
+      samples_of_step_ = samples;
+      return batch.mean_loss();
+    } catch (const OutOfMemory& error) {
+      if (shrink(ran_)) continue;
+      throw OutOfMemory(text(error.what(), "; not even passes of ",
+                             std::min(samples, options_.smallest_pass), " sample",
+                             options_.smallest_pass == 1 ? "" : "s", " fit"));
+    }
+  }
+}
+
+bool AttachedTraining::shrink(const StepPlan& failed) {
+  ++interval_retries_;
+  const std::optional<StepPlan> smaller = control_->out_of_memory(failed);
+  if (!smaller || smaller->micro_batch_size >= failed.micro_batch_size) return false;
+  plan_.micro_batch_size = smaller->micro_batch_size;
+  // A batch larger than the first may be the first one that does not fit.
+  plan_.batch_size = std::max(plan_.batch_size, failed.batch_size);
+  notices_.push_back(text("out of memory: passes of ", plan_.micro_batch_size,
+                          " samples instead of ", failed.micro_batch_size));
+  return true;
+}
+
+bool AttachedTraining::take_back() {
+  runner_->take_back();
+  gauge_.release_cache();
+  return shrink(ran_);
+}
+
+void AttachedTraining::finish_step() {
+  ++steps_;
+  ++interval_steps_;
+  samples_ += samples_of_step_;
+  interval_samples_ += samples_of_step_;
+  if (decides() && steps_ % options_.control_interval == 0) decide();
+}
+
+void AttachedTraining::decide() {
+  decided_ = report();
+  Decision decision = control_->next(*decided_, plan_);
+  for (std::string& event : decision.events) notices_.push_back(std::move(event));
+  plan_ = std::move(decision.plan);
+}
+
+void AttachedTraining::enter_precision() {
+  require(!evaluation_, "precision", "is entered already");
+  LayerExecution* const layers = runner_->forward_rules().layers;
+  if (layers == nullptr) return;
+  runner_->follow(plan_);
+  evaluation_ = std::make_unique<PlannedPass>(*layers);
+}
+
+void AttachedTraining::leave_precision() { evaluation_.reset(); }
+
+StepReport AttachedTraining::report() {
+  StepReport report = runner_->collect();
+  report.step = steps_;
+  report.samples = samples_;
+  report.interval_steps = std::exchange(interval_steps_, 0);
+  report.interval_samples = std::exchange(interval_samples_, 0);
+  report.memory_retries = std::exchange(interval_retries_, 0);
+  report.seconds = interval_.restart();
+  gauge_.reset_peak();
+  return report;
+}
+
+std::vector<StateView> AttachedTraining::state() const {
+  std::vector<StateView> all = runner_->gradient_control().state();
+  const auto append = [&](std::vector<StateView> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  append({number_state<std::int64_t>(kCounters, {steps_, samples_})});
+  if (control_) {
+    append(control_->state());
+    append(plan_state(plan_));
+  }
+  return all;
+}
+
+void AttachedTraining::restore(const StateMap& saved) {
+  runner_->gradient_control().restore(saved);
+  const auto counters = numbers_from<std::int64_t>(saved, kCounters, 2);
+  steps_ = counters[0];
+  samples_ = counters[1];
+  if (!holds_plan(saved)) return;
+  plan_ = plan_from(saved, std::ssize(kinds_));
+  const StepPlan plan = plan_;
+  start(plan.batch_size);
+  control_->restore(saved);
+  plan_ = plan;
+  runner_->start_interval();
+}
+
+}  // namespace triaccel
