@@ -72,8 +72,8 @@ void bench_step(const BenchArguments& arguments) {
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
       json["fp32_mb"] = megabytes(timing.saved->fp32_bytes);
-      json["code_allocations"] = timing.saved->allocations;
-      json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
+      json["activation_allocations"] = timing.saved->allocations;
+      json["activation_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
     }
     if (forwards) {
       json["two_forwards_ms"] = forwards->ms;

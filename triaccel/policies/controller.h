@@ -11,7 +11,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/policies/batch/batch_policy.h"
 #include "triaccel/policies/compression/activation_policy.h"
-#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 #include "triaccel/policies/curvature/curvature_policy.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_policy.h"

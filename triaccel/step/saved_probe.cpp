@@ -186,7 +186,7 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
   return measured;
 }
 
-CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
+CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
                                         const std::vector<SavedPlan>& plans,
                                         const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.inputs.size(0), half = all / 2;
@@ -232,7 +232,7 @@ CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
     layer.variance += variances[i] / 2;
     layer.square += squares[i];
   }
-  noise.code_variance = sum_of(variances) / 2;
+  noise.compression_variance = sum_of(variances) / 2;
   noise.error = error / sum_of(squares);
   return noise;
 }

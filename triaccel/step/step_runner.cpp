@@ -151,11 +151,11 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Datas
   return gains;
 }
 
-CompressionNoise StepRunner::code_noise(const StepPlan& plan, const Dataset& data,
+CompressionNoise StepRunner::compression_noise(const StepPlan& plan, const Dataset& data,
                                         const at::Tensor& ids) {
   CompressionNoise noise;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
-    noise = probe.code_noise(census(), plan.saved, *options_.saved);
+    noise = probe.compression_noise(census(), plan.saved, *options_.saved);
   });
   return noise;
 }

@@ -20,7 +20,7 @@ double ratio_of(const CompressionState& state, const LoopOptions& options = {}) 
 }
 
 CompressionTick tick_with_noise(double share) {
-  return {.code_noise = share, .batch_noise = 1, .progress = 0.2};
+  return {.compression_noise = share, .batch_noise = 1, .progress = 0.2};
 }
 
 CompressionState ticked(const CompressionState& state, const CompressionTick& tick,
@@ -67,7 +67,7 @@ TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
 
 TEST(CompressionLoop, DoesNothingWithoutMeasurements) {
   EXPECT_EQ(ticked(first_state({}), {.progress = 0.2}), first_state({}));
-  EXPECT_EQ(ticked(first_state({}), {.code_noise = 1, .batch_noise = 0, .progress = 0.2}),
+  EXPECT_EQ(ticked(first_state({}), {.compression_noise = 1, .batch_noise = 0, .progress = 0.2}),
             first_state({}));
   const LoopOptions off{.adapt = false};
   EXPECT_EQ(ticked(first_state(off), tick_with_noise(1), off), first_state(off));
@@ -222,7 +222,7 @@ SimulatedTraining train(const LoopOptions& options, int epochs = 30) {
       const double wobble = unit_float(random_words(3, static_cast<std::uint64_t>(step)).words[0]);
       state = after_tick(state,
                          {.step = step,
-                          .code_noise = noise,
+                          .compression_noise = noise,
                           .batch_noise = 1.25,
                           .loss = 2 * std::exp(-epoch / 8.0) + 0.05 * wobble,
                           .progress = static_cast<double>(epoch) / epochs},

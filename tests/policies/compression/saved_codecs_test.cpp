@@ -40,11 +40,11 @@ TEST(LosslessPlan, KeepsOnlyWhatBackwardReads) {
 
 TEST(CanCode, LeavesSmallTensorsAndWholeNumbersAlone) {
   SavedStatistics tensor = saved_tensor(SavedClass::Factor, 16, 1);
-  EXPECT_TRUE(can_code(tensor, 64));
-  EXPECT_FALSE(can_code(tensor, 63));
+  EXPECT_TRUE(can_compress(tensor, 64));
+  EXPECT_FALSE(can_compress(tensor, 63));
   tensor.type = ElementType::I64;
-  EXPECT_FALSE(can_code(tensor, 64));
-  EXPECT_FALSE(can_code(saved_tensor(SavedClass::Vector, 16, 16), 64));
+  EXPECT_FALSE(can_compress(tensor, 64));
+  EXPECT_FALSE(can_compress(saved_tensor(SavedClass::Vector, 16, 16), 64));
 }
 
 TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
@@ -113,12 +113,12 @@ TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
   EXPECT_EQ(codec_of_three_bits(), SavedCodec::Groups);
   tensor.kind = SavedClass::NormInput;
   const std::vector<SavedPlan> plans = {levelled};
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 32 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 32 * quantization_error(3));
   tensor.levelled_squared_range = 40;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * quantization_error(3));
   const std::vector<SavedPlan> groups = {{.codec = SavedCodec::Groups, .eighths = 24}};
   tensor.unevenness = 50;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0], 50 * 32 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0], 50 * 32 * quantization_error(3));
 }
 
 TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
@@ -177,10 +177,10 @@ TEST(PutSavedPlans, SayWhichLayersCode) {
 }
 
 TEST(CodeError, IsThatOfADitheredCode) {
-  EXPECT_DOUBLE_EQ(code_error(1), 1.0 / 12);
-  EXPECT_DOUBLE_EQ(code_error(2), 1.0 / 108);
-  EXPECT_DOUBLE_EQ(code_error(8), 1.0 / (12 * 255.0 * 255));
-  EXPECT_DOUBLE_EQ(code_error(2.5), (code_error(2) + code_error(3)) / 2);
+  EXPECT_DOUBLE_EQ(quantization_error(1), 1.0 / 12);
+  EXPECT_DOUBLE_EQ(quantization_error(2), 1.0 / 108);
+  EXPECT_DOUBLE_EQ(quantization_error(8), 1.0 / (12 * 255.0 * 255));
+  EXPECT_DOUBLE_EQ(quantization_error(2.5), (quantization_error(2) + quantization_error(3)) / 2);
 }
 
 TEST(BandError, PricesWhatIsDropped) {
@@ -194,9 +194,9 @@ TEST(PredictedErrors, OfNonZerosCountTheirShareTwice) {
   SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::NonZeros, .eighths = 16}};
   // Half of the elements are stored, with twice the bits.
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * code_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * quantization_error(4));
   tensor.nonzero_squared_range = 8;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * code_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * quantization_error(4));
 }
 
 TEST(PredictedErrors, OfDerivedTensorsAreTheirSources) {
@@ -218,7 +218,7 @@ TEST(PredictedErrors, OfDerivedTensorsAreTheirSources) {
 TEST(PredictedErrors, CanDoWithoutMeasurements) {
   SavedStatistics bare{.kind = SavedClass::NormInput, .sizes = {1, 8, 16, 16}};
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::Groups, .eighths = 16}};
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{bare}, plans, 16)[0], 32 * code_error(2));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{bare}, plans, 16)[0], 32 * quantization_error(2));
 }
 
 TEST(PredictedErrors, WeighBandsByTheGradientsSpectrum) {

@@ -76,7 +76,7 @@ TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
     PolicyEvents events;
     plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
     const CompressionNoise noise =
-        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+        parts.runner->compression_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_LE(noise.error, bound);
     EXPECT_GT(noise.error, 0);
     parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
@@ -302,7 +302,7 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     EXPECT_GT(report.saved->prediction_saved_bytes, 0);
     EXPECT_NE(compression.prediction_seconds(), 0);
     const CompressionNoise noise =
-        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+        parts.runner->compression_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_GT(noise.error, 0);
     EXPECT_LT(noise.error, 0.05);
   }

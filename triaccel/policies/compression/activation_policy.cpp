@@ -25,7 +25,7 @@ bool are_lossy(const std::vector<SavedPlan>& plans) {
 
 /// Of compression, of mini-batches, the error, and for every layer variance and square.
 std::vector<double> noise_numbers(const CompressionNoise& noise) {
-  std::vector<double> numbers = {noise.code_variance, noise.batch_variance, noise.error};
+  std::vector<double> numbers = {noise.compression_variance, noise.batch_variance, noise.error};
   for (const LayerCompressionNoise& layer : noise.layers)
     numbers.insert(numbers.end(), {layer.variance, layer.square});
   return numbers;
@@ -35,14 +35,14 @@ CompressionNoise noise_from(const std::vector<double>& numbers) {
   if (numbers.size() < 3 || numbers.size() % 2 == 0)
     throw StorageError(text("the checkpoint's state '", kNoiseState, "' has another size"));
   CompressionNoise noise{
-      .code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+      .compression_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
   for (std::size_t i = 3; i < numbers.size(); i += 2)
     noise.layers.push_back({numbers[i], numbers[i + 1]});
   return noise;
 }
 
 bool is_finite(const CompressionNoise& noise) {
-  return std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
+  return std::isfinite(noise.compression_variance) && std::isfinite(noise.batch_variance);
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
   if (!policy_.lossy()) return;
   const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
   policy_.tick({.step = report.step,
-                .code_noise = measured ? noise_.code_variance : kUnmeasured,
+                .compression_noise = measured ? noise_.compression_variance : kUnmeasured,
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
                 .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
@@ -244,7 +244,7 @@ void ActivationPolicy::after_epoch(double accuracy, PolicyEvents& events) {
 
 void ActivationPolicy::complete(StepReport& report) {
   report.prediction_seconds = prediction_seconds_;
-  if (std::exchange(noise_pending_, false)) report.code_noise = noise_;
+  if (std::exchange(noise_pending_, false)) report.compression_noise = noise_;
   predictions_ += report.predictions;
   if (report.saved) prediction_saved_bytes_ = report.saved->prediction_saved_bytes;
 }

@@ -90,9 +90,9 @@ void fall_back(CompressionState& state, const CompressionTick& tick, const std::
 
 void answer_noise(CompressionState& state, const CompressionTick& tick, const LoopOptions& options,
                   PolicyEvents& events) {
-  const bool measured = std::isfinite(tick.code_noise) && tick.batch_noise > 0;
+  const bool measured = std::isfinite(tick.compression_noise) && tick.batch_noise > 0;
   if (!measured) return;
-  const double noise = tick.code_noise / tick.batch_noise;
+  const double noise = tick.compression_noise / tick.batch_noise;
   const double rate_share = std::clamp(tick.rate_share, 1e-3, 1.0);
   const double target = options.noise_target * std::pow(rate_share, -options.rate_exponent);
   state.noise = noise / target;

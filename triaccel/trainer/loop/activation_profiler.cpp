@@ -105,7 +105,7 @@ ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, con
     if (request.kind == ProfileKind::BlockPrediction)
       found.blocks = block_tests(request, plan);
     else if (request.kind == ProfileKind::Noise)
-      found.noise = parts_.runner->code_noise(plan, *parts_.data.train, ids_);
+      found.noise = parts_.runner->compression_noise(plan, *parts_.data.train, ids_);
   } catch (const OutOfMemory& error) {
     parts_.on.gauge.release_cache();
     found.failure = error.what();

@@ -37,7 +37,7 @@ SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSe
   const auto noise_of = [&](const SavedSurvey& one, const std::vector<SavedPlan>& plans) {
     StepPlan step = parts.plan;
     put_saved_plans(step, one.census, one.tensors, plans);
-    return parts.runner->code_noise(step, *parts.data.train, surveyed_ids(parts));
+    return parts.runner->compression_noise(step, *parts.data.train, surveyed_ids(parts));
   };
   const std::vector<SavedPlan> plans = plans_of(survey, settings);
   const CompressionNoise noise = noise_of(survey, plans);

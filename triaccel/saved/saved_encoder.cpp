@@ -1,4 +1,4 @@
-#include "triaccel/saved/saved_coder.h"
+#include "triaccel/saved/saved_encoder.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
