@@ -78,7 +78,7 @@ TEST(CompressionLoop, GrowsNoFurtherThanItsLeastRatioAndSaysSoOnce) {
   PolicyEvents events;
   for (int i = 0; i < 100; ++i) state = after_tick(state, tick_with_noise(1), {}, events);
   EXPECT_DOUBLE_EQ(ratio_of(state), 4);
-  EXPECT_NE(events.back().find("compression stays at 4x, its least"), std::string::npos);
+  EXPECT_NE(events.back().find("compression stays at 4x, the lowest allowed"), std::string::npos);
   EXPECT_LT(events.size(), 20u);
 }
 
@@ -161,7 +161,7 @@ TEST(CompressionLoop, AnswersADropOfAccuracy) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(
       events[0],
-      "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; no shrinking for "
+      "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; the ratio will not rise for "
       "3 epochs");
   EXPECT_EQ(ticked(state, tick_with_noise(0.001)).bytes, state.bytes) << "frozen";
   for (int i = 0; i < 3; ++i) state = after_epoch(state, {.accuracy = 70}, {}, events);

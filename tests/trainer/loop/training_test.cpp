@@ -286,7 +286,7 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   Recorder whole;
   const RunSummary summary = start_run(config, scratch.path / "whole", {.sinks = {&whole}});
   EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
-  EXPECT_TRUE(whole.noticed("bit widths follow the noise of each layer"));
+  EXPECT_TRUE(whole.noticed("bit widths by the noise of each layer"));
   EXPECT_GE(noise_of(whole).size(), 2u);
   EXPECT_EQ(summary.compression_noise_by_layer, noise_of(whole).back().shares());
   for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet

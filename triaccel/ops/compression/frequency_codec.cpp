@@ -31,7 +31,7 @@ EncodedMaps encoded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArr
                      at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
-          " has no maps to transform; ask can_encode_frequency first");
+          " has no maps to transform; check can_encode_frequency() first");
   EncodedMaps coded = {};
   for (const BlockMap& map : maps) {
     kernels::FrequencyCoding coding = {.map = map,

@@ -124,16 +124,15 @@ std::optional<ProfileRequest> ActivationPolicy::ask_noise() {
 std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfile& found,
                                                            StepPlan& plan) {
   if (!found.failure.empty()) {
-    session_.events.push_back("compression noise was not measured: " + found.failure);
+    session_.events.push_back("could not measure compression noise: " + found.failure);
     return finish();
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
   if (policy_.error_bound() == 0) return start_trial(plan);
   if (session_.corrections == kMostCorrections) {
-    session_.events.push_back(text("compression adds ", noise_.error,
-                                   " of its square to the gradient; the bound ",
-                                   policy_.error_bound(), " is not met"));
+    session_.events.push_back(text("the relative squared error of the gradient is ", noise_.error,
+                                   ", above its bound of ", policy_.error_bound()));
     return finish();
   }
   if (!policy_.correct(noise_.error, session_.corrections == 0)) return finish();
@@ -158,11 +157,12 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
   Trial trial = *std::exchange(session_.trial, {});
   const bool measured = found.kind == ProfileKind::Noise && found.failure.empty();
   if (!found.failure.empty())
-    session_.events.push_back("compression noise was not measured: " + found.failure);
+    session_.events.push_back("could not measure compression noise: " + found.failure);
   if (measured && NoiseCalibration::pays(noise_, found.noise)) {
     session_.events.push_back(
-        text("bit widths follow the noise of each layer: the gradient's error falls from ",
-             noise_.error, " to ", found.noise.error, " of its square"));
+        text("reallocated bit widths by the noise of each layer: the relative squared error of the "
+             "gradient falls from ",
+             noise_.error, " to ", found.noise.error));
     std::ranges::move(trial.events, std::back_inserter(session_.events));
     noise_ = found.noise;
   } else {
@@ -183,9 +183,8 @@ std::optional<ProfileRequest> ActivationPolicy::finish() {
 void ActivationPolicy::take_time(double seconds) {
   prediction_seconds_ = seconds;
   if (std::isfinite(seconds) && seconds != 0)
-    session_.events.push_back(text("predicting blocks takes ", 1e3 * std::abs(seconds),
-                                   " ms per pass ", seconds < 0 ? "more" : "less",
-                                   " than encoding them without"));
+    session_.events.push_back(text("block prediction makes a pass ", 1e3 * std::abs(seconds), " ms ",
+                                   seconds < 0 ? "slower" : "faster"));
 }
 
 void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
@@ -216,7 +215,7 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
   highest_rate_ = std::max(highest_rate_, report.learning_rate);
   if (report.saved && report.saved->mismatches > 0)
     events.push_back(text(report.saved->mismatches,
-                          " saved tensors are not those that were planned, and stay raw"));
+                          " saved tensors differ from the profiled ones and are not compressed"));
   if (!policy_.lossy()) return;
   const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
   policy_.tick({.step = report.step,

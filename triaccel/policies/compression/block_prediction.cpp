@@ -84,8 +84,8 @@ void BlockPrediction::write(std::span<const SavedStatistics> tensors, std::int64
     ++count;
   }
   if (count != last_count_)
-    events.push_back(text("blocks of ", count, " saved tensors are predicted from similar ones, ",
-                          "which takes ", saved, " bytes less a pass"));
+    events.push_back(text("block prediction is on for ", count, " saved tensors and saves ", saved,
+                          " bytes per pass"));
   last_count_ = count;
 }
 

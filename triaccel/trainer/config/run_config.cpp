@@ -77,7 +77,7 @@ void check_pairs(const RunConfig& config) {
           activations.rounding);
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
-          " changes them; there batch-norm outputs are recomputed anyway");
+          " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");
   int8_schedule(config.int8.rate_exponent, {}, {0, int8::kMostRateExponent}, "--int8-rate");
   int8_schedule(config.int8.gradient_bits, {}, {1, 7}, "--int8-bits");
 }
@@ -90,7 +90,7 @@ void check_first_batch(const RunConfig& config) {
   if (!has_control_loop(config) || config.control.batch != BatchMode::Elastic) return;
   require(largest == 0 || largest >= first, "--largest-batch",
           "must not lie below the first batch, got ", largest, " and ", first,
-          "; lower --batch, or leave the bound out");
+          "; lower --batch or omit --largest-batch");
 }
 
 /// Networks take images, points or text; the data set must give what the network takes.

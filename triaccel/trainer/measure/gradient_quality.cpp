@@ -22,8 +22,8 @@ namespace {
 
 RunConfig judged_config(RunConfig config) {
   require(config.train.method == TrainMethod::Fp32, "gradient quality",
-          "the exact gradient is FP32's; method '", config.train.method, "' has another");
-  config.activations.keep = "compressed";  // so that the runner can look at what is saved
+          "requires a run of method fp32, got '", config.train.method, "'");
+  config.activations.keep = "compressed";  // so that the runner can profile what is saved
   config.data.val_split = 0;
   config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));
@@ -102,7 +102,7 @@ GradientQuality GradientJudge::judge(const SavedSettings& settings, std::int64_t
   }
   const SavedCounts counts = store.counts();
   require(counts.mismatches == 0, "gradient quality", counts.mismatches,
-          " saved tensors are not those that were looked at");
+          " saved tensors differ from the profiled ones");
   const auto count = static_cast<double>(draws);
   quality.held_ratio = static_cast<double>(counts.fp32_bytes) /
                        static_cast<double>(std::max<std::int64_t>(1, counts.all_held_bytes()));

@@ -56,7 +56,7 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
       registered.codec != SavedCodec::Raw)
     return uniform_plans(survey.tensors, registered, settings.samples);
   require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
-          "' is planned from gradients, while a run trains");
+          "' chooses bit widths from gradients during a run; use compressed here");
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,
                      .budget_bytes = budget_for(survey.tensors, wanted.ratio, settings.samples),
