@@ -68,7 +68,7 @@ std::string listed(const Values& values) {
 }  // namespace
 
 std::string Diagnosis::text() const {
-  if (!tensors.empty()) return "weights are not finite: " + listed(tensors);
+  if (!tensors.empty()) return "the weights themselves are not finite: " + listed(tensors);
   if (weights_astray())
     return triaccel::text("none of ", looked_at,
                           " samples gives a finite loss: the weights have diverged");
