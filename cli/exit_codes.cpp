@@ -45,7 +45,8 @@ std::string for_users(std::string message) {
   const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == ' '; };
   const std::size_t end = message.find("] ");
   if (!message.starts_with('[') || end == std::string::npos) return message;
-  const bool names_command = std::all_of(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(end), is_word);
+  const bool names_command =
+      std::all_of(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(end), is_word);
   const bool names_flag = message.starts_with("[--");
   return names_command || names_flag ? message : message.substr(end + 2);
 }

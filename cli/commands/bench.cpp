@@ -123,8 +123,8 @@ void bench_largest_batch(const BenchArguments& arguments) {
                                               {"commit", build_commit()}}
                            .dump());
   else
-    fmt::print("{}: largest batch {} in {}, without the data set\n",
-               config.model.name, batch, byte_text(budget));
+    fmt::print("{}: largest batch {} in {}, without the data set\n", config.model.name, batch,
+               byte_text(budget));
 }
 
 }  // namespace

@@ -166,7 +166,9 @@ void add_inspect(CLI::App& program) {
       ->default_str("10.2,12");
   command->add_option("--samples", questions.samples, "--gradients: batch size")
       ->capture_default_str();
-  command->add_option("--draws", questions.draws, "--gradients: how often to encode with new random offsets")
+  command
+      ->add_option("--draws", questions.draws,
+                   "--gradients: how often to encode with new random offsets")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print JSON");
   RunConfig defaults;

@@ -106,7 +106,8 @@ TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
     if (run.tensors[i].layer == middle && keeps_values(run.tensors[i].kind))
       plans[i] = groups_of(2);
   run.plan.saved = plans_by_entry(run.runner->census(), run.tensors, plans);
-  const CompressionNoise noise = run.runner->compression_noise(run.plan, synthetic_samples(), run.ids);
+  const CompressionNoise noise =
+      run.runner->compression_noise(run.plan, synthetic_samples(), run.ids);
   const auto place = static_cast<std::size_t>(middle);
   EXPECT_GT(noise.layers[place].variance, 0);
   for (std::size_t l = place + 1; l < noise.layers.size(); ++l)

@@ -27,9 +27,7 @@ RunConfig faulty_run() {
 }
 
 /// Of a run whose next decision is far away: what is found is found by the step itself.
-std::string skipped_at(std::int64_t step) {
-  return text("1 step up to step ", step, " skipped");
-}
+std::string skipped_at(std::int64_t step) { return text("1 step up to step ", step, " skipped"); }
 
 /// A run that knows in which steps a spoilt sample was trained.
 struct SpoiltRun : WatchedRun {

@@ -54,8 +54,8 @@ void require(bool ok, std::string_view who, const Parts&... why) {
   if (!ok) throw UsageError(text("[", who, "] ", why...));
 }
 
-/// An invariant of our own code; when it does not hold, the message names the line. The built-ins are what
-/// std::source_location is made of; clang 14 cannot compile libstdc++'s.
+/// An invariant of our own code; when it does not hold, the message names the line. The built-ins
+/// are what std::source_location is made of; clang 14 cannot compile libstdc++'s.
 inline void ensure(bool ok, std::string_view invariant, const char* file = __builtin_FILE(),
                    int line = __builtin_LINE()) {
   if (!ok) throw std::logic_error(text(file, ":", line, ": invariant violated: ", invariant));

@@ -51,9 +51,9 @@ struct LayerCompressionNoise {
 /// Noise that compressed activations add to the gradient of a few samples. Squared norms over all
 /// parameters; of different samples, and under a loss scale, only their ratios can be compared.
 struct CompressionNoise {
-  double compression_variance = 0;   // by the random offsets of rounding
-  double batch_variance = 0;  // by the choice of samples
-  double error = 0;           // mean square of the difference from the exact gradient, over its own
+  double compression_variance = 0;  // by the random offsets of rounding
+  double batch_variance = 0;        // by the choice of samples
+  double error = 0;  // mean square of the difference from the exact gradient, over its own
   std::vector<LayerCompressionNoise> layers = {};  // index = LayerId
   bool operator==(const CompressionNoise&) const = default;
 

@@ -187,8 +187,8 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
 }
 
 CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
-                                        const std::vector<SavedPlan>& plans,
-                                        const SavedStoreOptions& options) const {
+                                               const std::vector<SavedPlan>& plans,
+                                               const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.inputs.size(0), half = all / 2;
   Gradients exact;
   CompressionNoise noise;

@@ -46,7 +46,7 @@ class SavedProbe {
   /// batch's variance is that of its two halves' losses under one forward pass, so that norms see
   /// the same samples.
   CompressionNoise compression_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
-                              const SavedStoreOptions& options) const;
+                                     const SavedStoreOptions& options) const;
 
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter, FP32; undefined: none

@@ -152,7 +152,7 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, const Datas
 }
 
 CompressionNoise StepRunner::compression_noise(const StepPlan& plan, const Dataset& data,
-                                        const at::Tensor& ids) {
+                                               const at::Tensor& ids) {
   CompressionNoise noise;
   probe_saved(plan, data, ids, [&](const SavedProbe& probe) {
     noise = probe.compression_noise(census(), plan.saved, *options_.saved);

@@ -84,7 +84,8 @@ class StepRunner {
   /// to the gradients of weights, and what compression by plan.saved does to the whole gradient.
   std::vector<ErrorGain> error_gains(const StepPlan& plan, const Dataset& data,
                                      const at::Tensor& ids);
-  CompressionNoise compression_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids);
+  CompressionNoise compression_noise(const StepPlan& plan, const Dataset& data,
+                                     const at::Tensor& ids);
 
   const SavedCensus& census() const { return activations_.census(); }
   SavedStore* saved() { return activations_.store(); }

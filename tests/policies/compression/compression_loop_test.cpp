@@ -159,10 +159,10 @@ TEST(CompressionLoop, AnswersADropOfAccuracy) {
   EXPECT_EQ(orders_of(state, {}).drop_price, 4);
   EXPECT_TRUE(orders_of(state, {}).frozen);
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(
-      events[0],
-      "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; the ratio will not rise for "
-      "3 epochs");
+  EXPECT_EQ(events[0],
+            "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; the ratio will "
+            "not rise for "
+            "3 epochs");
   EXPECT_EQ(ticked(state, tick_with_noise(0.001)).bytes, state.bytes) << "frozen";
   for (int i = 0; i < 3; ++i) state = after_epoch(state, {.accuracy = 70}, {}, events);
   EXPECT_FALSE(orders_of(state, {}).frozen);

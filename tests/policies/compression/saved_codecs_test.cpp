@@ -118,7 +118,8 @@ TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * quantization_error(3));
   const std::vector<SavedPlan> groups = {{.codec = SavedCodec::Groups, .eighths = 24}};
   tensor.unevenness = 50;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0], 50 * 32 * quantization_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0],
+                   50 * 32 * quantization_error(3));
 }
 
 TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
@@ -194,9 +195,11 @@ TEST(PredictedErrors, OfNonZerosCountTheirShareTwice) {
   SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::NonZeros, .eighths = 16}};
   // Half of the elements are stored, with twice the bits.
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * quantization_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0],
+                   0.5 * 16 * quantization_error(4));
   tensor.nonzero_squared_range = 8;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * quantization_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0],
+                   0.5 * 8 * quantization_error(4));
 }
 
 TEST(PredictedErrors, OfDerivedTensorsAreTheirSources) {

@@ -113,8 +113,10 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
 
 TEST(MetricsFiles, ReadBackTheCompressionNoiseByLayer) {
   StepReport report = sample_report(10);
-  report.compression_noise = CompressionNoise{
-      .compression_variance = 0.3, .batch_variance = 4, .error = 0.01, .layers = {{0.1, 2}, {0.2, 0.5}}};
+  report.compression_noise = CompressionNoise{.compression_variance = 0.3,
+                                              .batch_variance = 4,
+                                              .error = 0.01,
+                                              .layers = {{0.1, 2}, {0.2, 0.5}}};
   const std::string line = to_jsonl(interval_record(report, sample_plan()));
   const auto read = std::get<IntervalRecord>(from_jsonl(line, "t"));
   EXPECT_EQ(read.report.compression_noise, report.compression_noise);

@@ -77,8 +77,10 @@ TEST(HtmlReport, DrawsCompressionNoiseWhereItWasMeasured) {
   RunRecord run = sample_record(4);
   const std::string title = "Compression noise relative to each layer";
   EXPECT_EQ(report_of(run).find(title), std::string::npos);
-  run.metrics.intervals[1].report.compression_noise = CompressionNoise{.layers = {{0.5, 2}, {0, 0}}};
-  run.metrics.intervals[3].report.compression_noise = CompressionNoise{.layers = {{0.125, 2}, {0.5, 1}}};
+  run.metrics.intervals[1].report.compression_noise =
+      CompressionNoise{.layers = {{0.5, 2}, {0, 0}}};
+  run.metrics.intervals[3].report.compression_noise =
+      CompressionNoise{.layers = {{0.125, 2}, {0.5, 1}}};
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
   EXPECT_NE(page.find(title), std::string::npos);
@@ -279,8 +281,8 @@ TEST(OutcomeOf, TakesTheLastMeasurementsOfARunWithoutSummary) {
 TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
   RunRecord run = sample_record(3);
   run.summary.reset();
-  run.metrics.intervals[0].report.compression_noise =
-      CompressionNoise{.compression_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
+  run.metrics.intervals[0].report.compression_noise = CompressionNoise{
+      .compression_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
   for (std::size_t i : {0, 2}) {
     run.metrics.intervals[i].report.saved = SavedCounts{.prediction_saved_bytes = 30};
     run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};

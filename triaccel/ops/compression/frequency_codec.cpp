@@ -28,7 +28,7 @@ struct EncodedMaps {
 };
 
 EncodedMaps encoded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRef strides,
-                     at::ScalarType type, const FrequencyCoding& params) {
+                         at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
           " has no maps to transform; check can_encode_frequency() first");
@@ -70,7 +70,8 @@ at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& cod
           "values must be a strided tensor");
   const at::NoGradGuard no_gradient;
   const at::Tensor held = strides_fit(values) ? values : values.contiguous();
-  const EncodedMaps coded = encoded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
+  const EncodedMaps coded =
+      encoded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
   const at::Tensor encoded = allocate_encoded(held, coded.bytes, at::kByte, buffer);
   const void* from = held.const_data_ptr();
   auto* to = encoded.mutable_data_ptr<std::uint8_t>();

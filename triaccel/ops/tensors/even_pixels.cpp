@@ -57,7 +57,8 @@ at::Tensor even_pixels(const at::Tensor& map) {
 
 at::Tensor scatter_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
   constexpr std::string_view who = "scatter_even_pixels";
-  require(takes_even_pixels(even), who, "no kernel for these pixels; check takes_even_pixels() first");
+  require(takes_even_pixels(even), who,
+          "no kernel for these pixels; check takes_even_pixels() first");
   require(sizes.size() == 4 && even.sizes() == at::IntArrayRef(even_sizes(sizes)), who, "pixels ",
           even.sizes(), " are not the even ones of a map ", sizes);
   const at::NoGradGuard no_gradient;

@@ -183,8 +183,8 @@ std::optional<ProfileRequest> ActivationPolicy::finish() {
 void ActivationPolicy::take_time(double seconds) {
   prediction_seconds_ = seconds;
   if (std::isfinite(seconds) && seconds != 0)
-    session_.events.push_back(text("block prediction makes a pass ", 1e3 * std::abs(seconds), " ms ",
-                                   seconds < 0 ? "slower" : "faster"));
+    session_.events.push_back(text("block prediction makes a pass ", 1e3 * std::abs(seconds),
+                                   " ms ", seconds < 0 ? "slower" : "faster"));
 }
 
 void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {

@@ -107,7 +107,8 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
       events.push_back(change_text(before, state, options) + reason);
     } else if (!state.told_limit) {
       state.told_limit = true;
-      events.push_back(text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
+      events.push_back(
+          text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
     }
   } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
              shrink(state, options.shrink, options)) {
@@ -165,10 +166,10 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
   const std::size_t phase = tick.progress < 1.0 / 3 ? 0 : tick.rate_share > 0.1 ? 1 : 2;
   if (state.price != options.drop_prices[phase]) {
     state.price = options.drop_prices[phase];
-    events.push_back(text("dropping a frequency band now costs ", brief(state.price * state.price_factor),
-                          " times its energy: ", brief(100 * tick.progress),
-                          " % of training done, learning rate at ", brief(100 * tick.rate_share),
-                          " % of its highest"));
+    events.push_back(text(
+        "dropping a frequency band now costs ", brief(state.price * state.price_factor),
+        " times its energy: ", brief(100 * tick.progress), " % of training done, learning rate at ",
+        brief(100 * tick.rate_share), " % of its highest"));
   }
   if (tick.nonfinite) {
     fall_back(state, tick, "a loss or gradient was not finite", options, events);

@@ -238,7 +238,8 @@ Json interval_json(const IntervalRecord& record) {
       layers.push_back(signals_json(signals));
   }
   if (record.report.saved) json["saved"] = saved_json(record.report);
-  if (record.report.compression_noise) json["compression_noise"] = noise_json(*record.report.compression_noise);
+  if (record.report.compression_noise)
+    json["compression_noise"] = noise_json(*record.report.compression_noise);
   if (record.report.curvature) json["curvature"] = curvature_json(*record.report.curvature);
   return json;
 }

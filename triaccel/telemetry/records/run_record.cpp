@@ -66,7 +66,8 @@ RunSummary outcome_of(const RunRecord& run) {
     outcome.batch_largest = std::max(outcome.batch_largest, interval.batch_size);
     if (report.curvature && report.curvature->skipped.empty()) ++outcome.curvature_probes;
     if (report.compression_noise) {
-      outcome.compression_noise = report.compression_noise->compression_variance / report.compression_noise->batch_variance;
+      outcome.compression_noise =
+          report.compression_noise->compression_variance / report.compression_noise->batch_variance;
       outcome.compression_noise_by_layer = report.compression_noise->shares();
     }
     outcome.predictions += report.predictions;

@@ -178,7 +178,7 @@ std::string noise_map(const ReportedRun& run) {
   return measured_map(run, "Compression noise relative to each layer's squared gradient", "none",
                       [](const StepReport& report) {
                         return report.compression_noise ? report.compression_noise->shares()
-                                                 : std::vector<double>();
+                                                        : std::vector<double>();
                       });
 }
 

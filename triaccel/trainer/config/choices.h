@@ -98,7 +98,7 @@ template <>
 inline constexpr std::array<std::string_view, 6> kChoiceNames<TrainMethod> = {
     "fp32", "amp", "triaccel", "zo", "elasticzo", "elasticzo-int8"};
 template <>
-inline constexpr Names2 kChoiceNames<OptimizerKind> = {"sgd", "adamw"};
+inline constexpr auto kChoiceNames<OptimizerKind> = kOptimizerNames;
 template <>
 inline constexpr Names2 kChoiceNames<StateFormat> = {"fp32", "fp8"};
 template <>

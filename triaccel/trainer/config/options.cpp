@@ -60,7 +60,7 @@ void add_train_options(std::vector<Option>& all) {
       .filled_in();
   t.add("--accumulate", "accumulate", &T::accumulate, "forward passes per optimizer step")
       .between(1, 1 << 20);
-  t.add("--optimizer", "optimizer", &T::optimizer, "sgd or adamw").everyday();
+  t.add("--optimizer", "optimizer", &T::optimizer, kOptimizerHelp).everyday();
   t.add("--optimizer-state", "optimizer_state", &T::optimizer_state,
         "format of momentum and moments: fp32, or fp8 in a quarter of the memory")
       .strictly_with(kFloats);

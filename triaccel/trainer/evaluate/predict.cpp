@@ -124,8 +124,8 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
   const std::vector<fs::path> files = files_of(images);
   const RunConfig config = trained_config(run, change);
   require(takes_images(config) && !trains_in_integers(config), "predict",
-          "requires a run on images by a floating-point method; '", run.string(), "' was trained by ",
-          config.train.method, " on ", config.data.name);
+          "requires a run on images by a floating-point method; '", run.string(),
+          "' was trained by ", config.train.method, " on ", config.data.name);
   RunParts parts(config);
   TorchEngine engine(config, parts);
   const StepPlan plan = restore_trained(engine, run).plan;

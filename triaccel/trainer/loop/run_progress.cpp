@@ -102,7 +102,8 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .layers_fp16 = layers_in(Precision::Fp16)};
   if (activations != nullptr) {
     const CompressionNoise& noise = activations->noise();
-    if (!noise.layers.empty()) summary.compression_noise = noise.compression_variance / noise.batch_variance;
+    if (!noise.layers.empty())
+      summary.compression_noise = noise.compression_variance / noise.batch_variance;
     summary.compression_noise_by_layer = noise.shares();
     summary.predictions = activations->predictions();
     summary.prediction_saved_bytes = activations->prediction_saved_bytes();

@@ -309,9 +309,8 @@ bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
   last_skips_ = text(layer, ": ", found.text());
   weights_astray_ = found.weights_astray();
   if (!expected || !found.tensors.empty())
-    note(text(report.skipped_steps, report.skipped_steps == 1 ? " step" : " steps",
-              " up to step ", report.step, " skipped for gradients that are not finite",
-              last_skips_));
+    note(text(report.skipped_steps, report.skipped_steps == 1 ? " step" : " steps", " up to step ",
+              report.step, " skipped for gradients that are not finite", last_skips_));
   if (!found.tensors.empty()) {
     roll_back(found.text());
     return false;

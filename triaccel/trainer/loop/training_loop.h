@@ -24,8 +24,8 @@ struct TrainingHooks {
   std::function<void(const std::string& section, double seconds)> on_hang = {};
 };
 
-/// The training loop of every engine: steps, decisions, evaluations and checkpoints until the run is
-/// done. Plans and reports are all that engine and controller exchange.
+/// The training loop of every engine: steps, decisions, evaluations and checkpoints until the run
+/// is done. Plans and reports are all that engine and controller exchange.
 class TrainingLoop {
  public:
   /// Without a store nothing is saved.
