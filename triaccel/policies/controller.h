@@ -55,7 +55,7 @@ struct ControlSetup {
 struct Decision {
   StepPlan plan = {};
   PolicyEvents events = {};  // a few lines for people; empty when nothing happened
-  std::optional<ProfileRequest> profile = {};  // to be measured under the plan before it stands
+  std::optional<ProfileRequest> profile = {};  // to be measured under the plan before it is final
 };
 
 /// Tri-Accel's control loop, section 3.4: once a control interval, from the report of the interval

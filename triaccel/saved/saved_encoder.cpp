@@ -19,7 +19,7 @@
 namespace triaccel {
 namespace {
 
-/// Codes, and how to read them; `step` is what the coding's offsets point to.
+/// Encoded values, and how to decode them; `step` is what the coding's offsets point to.
 template <typename Coding>
 SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Coding& coding,
                       const at::Tensor& step,
@@ -69,7 +69,7 @@ SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& co
                               const at::Tensor& not_finite, const EncodeBuffer& room) {
   const at::NoGradGuard no_gradient;
   const at::Tensor encoded =
-      codec.encode(dense, {.key = key, .not_finite = not_finite, .room = room});
+      codec.encode(dense, {.key = key, .not_finite = not_finite, .buffer = room});
   const std::int64_t bytes = codec.bytes(dense.sizes());
   require(encoded.scalar_type() == at::kByte && encoded.numel() == bytes, "ActivationCodec", "'",
           codec.name(), "' announced ", bytes, " bytes and encoded ", encoded.nbytes());

@@ -135,7 +135,7 @@ template <>
 inline constexpr Names2 kChoiceNames<GraphCapture> = {"auto", "off"};
 
 /// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
-/// or the name of a codec to compare with. Earlier versions called "compressed" "coded".
+/// or the name of a registered codec. "coded" is the former name of "compressed".
 class ActivationMode {
  public:
   ActivationMode(std::string_view name) : name_(name == kFormerName ? "compressed" : name) {}

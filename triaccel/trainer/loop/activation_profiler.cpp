@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3};
 
-/// The least of some runs, the first left out.
+/// The fastest of some runs, without the first.
 double seconds_of(const std::function<void()>& work, c10::Device device) {
   constexpr int runs = 3;
   work();
