@@ -98,7 +98,7 @@ TEST(CompressionNoise, IsToldLayerByLayer) {
 }
 
 // Codes of one layer's tensors show in its gradient, and in those before it through the norm.
-TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
+TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCompressedOrFromBehindIt) {
   LookedAt run;
   const std::int64_t middle = run.network.layers.layer_of("layer2.1.conv2.weight");
   std::vector<SavedPlan> plans(run.tensors.size());

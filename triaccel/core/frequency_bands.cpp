@@ -51,7 +51,7 @@ BlockMap first_token_map(std::span<const std::int64_t> sizes,
           .offset = 0};
 }
 
-/// Coefficients that have the same bits: neighbours in the order they are coded.
+/// Coefficients that have the same bits: neighbours in the order they are encoded.
 struct EqualBits {
   std::uint8_t band, place, size;
 };

@@ -7,8 +7,9 @@
 
 #include "triaccel/core/saved_plan.h"
 
-// What SavedCodec::Frequency stores, as far as sizes and plans decide it: everything but the quantized values.
-// Layout: Note [Tiles of blocks] in kernels/compression/frequency/frequency_codec.h.
+// What SavedCodec::Frequency stores, as far as sizes and plans decide it: everything but the
+// quantized values. Layout: Note [Tiles of blocks] in
+// kernels/compression/frequency/frequency_codec.h.
 namespace triaccel {
 
 /// Sides of the blocks that are transformed.

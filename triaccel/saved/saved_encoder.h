@@ -39,7 +39,7 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
                                  std::int64_t rows, std::int64_t columns, const EncodeBuffer& room);
 
-/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its codes
+/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its bits
 /// are dithered.
 bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding);
 

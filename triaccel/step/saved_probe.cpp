@@ -211,18 +211,18 @@ CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
   std::vector<double> variances;
   double error = 0;
   for (const bool again : {false, true}) {
-    Gradients coded;
+    Gradients compressed;
     store.begin_pass();
     pass(&store, [&](const at::Tensor& logits) {
       backward(logits, all, /*keep_graph=*/false);
-      coded = take_gradients();
+      compressed = take_gradients();
     });
     store.end_pass();
-    error += sum_of(squared_distances(coded, 1, exact, 1)) / 2;
+    error += sum_of(squared_distances(compressed, 1, exact, 1)) / 2;
     if (again)
-      variances = squared_distances(coded, 1, first, 1);
+      variances = squared_distances(compressed, 1, first, 1);
     else
-      first = in_host_memory(std::move(coded));
+      first = in_host_memory(std::move(compressed));
   }
   const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
   noise.layers.resize(static_cast<std::size_t>(network_.layer_count));

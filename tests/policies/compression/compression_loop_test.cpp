@@ -43,7 +43,7 @@ TEST(CompressionLoop, StartsAtTheTargetOrWhereItIsTold) {
   EXPECT_DOUBLE_EQ(ratio_of(first_state(bad), bad), 30);
 }
 
-TEST(CompressionLoop, GrowsWhereCodesAddTooMuchNoise) {
+TEST(CompressionLoop, GrowsWhereCompressionAddsTooMuchNoise) {
   PolicyEvents events;
   const CompressionState state =
       after_tick(first_state({}), tick_with_noise(0.06), LoopOptions{}, events);
@@ -118,7 +118,7 @@ TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
   EXPECT_EQ(events.back(), "compression resumed at 6.8x");
 }
 
-TEST(CompressionLoop, GoesOnAsBeforeAfterASpikeThatCodesCannotHaveCaused) {
+TEST(CompressionLoop, ContinuesAsBeforeAfterASpikeThatCompressionCannotHaveCaused) {
   const CompressionTick measured = tick_with_noise(0.0001);
   CompressionState state = ticked(with_losses(2), measured);
   const double before = ratio_of(state);

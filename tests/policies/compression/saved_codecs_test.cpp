@@ -38,7 +38,7 @@ TEST(LosslessPlan, KeepsOnlyWhatBackwardReads) {
   }
 }
 
-TEST(CanCode, LeavesSmallTensorsAndWholeNumbersAlone) {
+TEST(CanCompress, LeavesSmallTensorsAndWholeNumbersAlone) {
   SavedStatistics tensor = saved_tensor(SavedClass::Factor, 16, 1);
   EXPECT_TRUE(can_compress(tensor, 64));
   EXPECT_FALSE(can_compress(tensor, 63));
@@ -47,7 +47,7 @@ TEST(CanCode, LeavesSmallTensorsAndWholeNumbersAlone) {
   EXPECT_FALSE(can_compress(saved_tensor(SavedClass::Vector, 16, 16), 64));
 }
 
-TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
+TEST(UniformPlans, CompressWhatCanBeCompressedAlike) {
   const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
                                                 saved_tensor(SavedClass::Positive, 8, 8),
                                                 saved_tensor(SavedClass::Vector, 8, 8)};
@@ -122,7 +122,7 @@ TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
                    50 * 32 * quantization_error(3));
 }
 
-TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
+TEST(HeldBytes, CountTheMaskThatAReluNeedsToo) {
   const SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::int64_t elements = tensor.elements(kCodedSamples);
   EXPECT_EQ(bytes_of(tensor, {.codec = SavedCodec::Groups, .eighths = 16}),
@@ -161,7 +161,7 @@ TEST(HeldBytes, OfAPassAddUpWithoutConstants) {
   EXPECT_THROW(held_bytes(tensors, raw, kCodedSamples), UsageError);
 }
 
-TEST(PutSavedPlans, SayWhichLayersCode) {
+TEST(PutSavedPlans, SayWhichLayersCompress) {
   SavedCensus census;
   for (std::int64_t i = 0; i < 4; ++i) census.entries.push_back({.same_as = i});
   std::vector<SavedStatistics> tensors = tensors_of(census);
@@ -177,7 +177,7 @@ TEST(PutSavedPlans, SayWhichLayersCode) {
   EXPECT_EQ(step.layers[2].saved, ActivationFormat::Raw);
 }
 
-TEST(CodeError, IsThatOfADitheredCode) {
+TEST(QuantizationError, IsThatOfDitheredRounding) {
   EXPECT_DOUBLE_EQ(quantization_error(1), 1.0 / 12);
   EXPECT_DOUBLE_EQ(quantization_error(2), 1.0 / 108);
   EXPECT_DOUBLE_EQ(quantization_error(8), 1.0 / (12 * 255.0 * 255));

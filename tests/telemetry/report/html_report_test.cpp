@@ -278,7 +278,7 @@ TEST(OutcomeOf, TakesTheLastMeasurementsOfARunWithoutSummary) {
   EXPECT_NEAR(outcome.seconds, 2.0, 1e-9);
 }
 
-TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
+TEST(OutcomeOf, KnowsWhatCompressionDidInARunWithoutSummary) {
   RunRecord run = sample_record(3);
   run.summary.reset();
   run.metrics.intervals[0].report.compression_noise = CompressionNoise{

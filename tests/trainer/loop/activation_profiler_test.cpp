@@ -142,7 +142,7 @@ double saving_alone() {
   return least_saving(alone);
 }
 
-TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
+TEST(CompressedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   const double alone = saving_alone();
   RunConfig config = kept_run("triaccel", "raw");
   config.activations.adapt = false;
@@ -172,7 +172,7 @@ TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
 }
 
 // With every mechanism of the loop on: precisions, probes and the batch change under the codes.
-TEST(CodedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
+TEST(CompressedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
   const double alone = saving_alone();
   RunConfig config = kept_run("triaccel", "coded");
   config.activations.adapt = false;
@@ -213,7 +213,7 @@ struct SpoiltOnce : WatchedRun {
 };
 
 // Without codes a pass takes several times the bytes: it is tried, fails and is made smaller.
-TEST(CodedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
+TEST(CompressedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
   RunConfig config = kept_run("triaccel", "coded");
   config.train.control_interval = 1;
   config.train.batch = 16;

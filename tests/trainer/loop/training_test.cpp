@@ -269,7 +269,7 @@ TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "adamw"));
 
-TEST(ResumeExactly, AlsoWithCodedActivations) {
+TEST(ResumeExactly, AlsoWithCompressedActivations) {
   RunConfig config = digits_run();
   config.model.name = "resnet18";
   config.model.stem = "cifar";

@@ -8,8 +8,8 @@
 
 namespace triaccel {
 
-/// Allocates the output of an encoder: an uninitialized, contiguous tensor of `count` elements on the
-/// device of the values, aligned to 16 bytes. Null: the encoder allocates it.
+/// Allocates the output of an encoder: an uninitialized, contiguous tensor of `count` elements on
+/// the device of the values, aligned to 16 bytes. Null: the encoder allocates it.
 using EncodeBuffer = std::function<at::Tensor(std::int64_t count, at::ScalarType type)>;
 
 // Shared by all operations that encode dense tensors.

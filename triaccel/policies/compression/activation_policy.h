@@ -65,7 +65,8 @@ class ActivationPolicy final : public Stateful {
   /// Whether activations are to be profiled again after this step.
   bool profile_due(std::int64_t step) const;
 
-  /// `restored`: keeps the plans of an earlier session; only the tensors they are for are not known.
+  /// `restored`: keeps the plans of an earlier session; only the tensors they are for are not
+  /// known.
   ProfileRequest start_profile(bool restored);
 
   /// Plans by what was measured under `plan`; the next request, under the plan as it is then.

@@ -94,11 +94,12 @@ GradientQuality GradientJudge::judge(const SavedSettings& settings, std::int64_t
   double squares = 0;
   GradientQuality quality;
   for (std::int64_t i = 0; i < draws; ++i) {
-    const at::Tensor coded = gradient(&store);
-    const at::Tensor difference = coded - exact_;
+    const at::Tensor compressed = gradient(&store);
+    const at::Tensor difference = compressed - exact_;
     sum += difference;
     squares += squared(difference);
-    quality.cosine += coded.dot(exact_).item<double>() / std::sqrt(squared(coded) * exact_square);
+    quality.cosine +=
+        compressed.dot(exact_).item<double>() / std::sqrt(squared(compressed) * exact_square);
   }
   const SavedCounts counts = store.counts();
   require(counts.mismatches == 0, "gradient quality", counts.mismatches,

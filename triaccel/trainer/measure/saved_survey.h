@@ -28,12 +28,12 @@ struct SavedSettings {
   bool by_layer = false;     // compressed: by the measured noise of each layer, see calibrated()
 };
 
-/// The survey with sensitivities corrected as a run does: by the noise that compression adds to each
-/// layer's gradient, measured on the same samples, where that lowers the gradient error.
+/// The survey with sensitivities corrected as a run does: by the noise that compression adds to
+/// each layer's gradient, measured on the same samples, where that lowers the gradient error.
 SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSettings& settings);
 
-/// A plan for each of the survey's tensors: raw, lossless, compressed to a ratio, or by a registered
-/// codec.
+/// A plan for each of the survey's tensors: raw, lossless, compressed to a ratio, or by a
+/// registered codec.
 std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& settings);
 
 /// How every tensor is saved under the settings, for display.
