@@ -49,7 +49,7 @@ void bench_step(const BenchArguments& arguments) {
   // Measures the forward passes of zeroth-order training first, since memory that libraries
   // allocate later counts against the step.
   std::optional<StepTiming> forwards;
-  if (trains_by_losses(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
+  if (uses_zeroth_order(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
   const StepTiming timing = time_steps(config, options);
   if (arguments.json) {
     nlohmann::ordered_json json = {{"bench", "step"},

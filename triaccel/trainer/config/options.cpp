@@ -26,7 +26,7 @@ bool has_control_loop(const RunConfig& config) {
   return config.train.method == TrainMethod::Triaccel;
 }
 bool estimates_losses(const RunConfig& config) {
-  return trains_by_losses(config) || trains_in_integers(config);
+  return uses_zeroth_order(config) || trains_in_integers(config);
 }
 bool has_boundary(const RunConfig& config) {
   return estimates_losses(config) && config.train.method != TrainMethod::Zo;
