@@ -69,7 +69,7 @@ std::vector<CodecCase> codec_cases() {
        }},
       {"nonzeros 4", true,
        [=](const at::Tensor& map) {
-         const NonZeroCodes codes = encode_nonzeros(map, nonzeros);
+         const EncodedNonZeros codes = encode_nonzeros(map, nonzeros);
          return std::vector<at::Tensor>{codes.mask, codes.records};
        },
        [=](const std::vector<at::Tensor>& codes, const at::Tensor& like) {

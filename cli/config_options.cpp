@@ -5,6 +5,8 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/nearest_name.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/models/model_zoo.h"
 #include "triaccel/telemetry/records/appended_file.h"
 
 namespace triaccel::cli {
@@ -39,16 +41,44 @@ std::string help_of(const Option& option, const RunConfig& defaults) {
   return std::string(option.help) + (value.empty() || explained ? "" : " [" + value + "]");
 }
 
+/// "Models: a, b, c" in lines of at most 100 characters.
+std::string list_of(const std::string& title, const std::vector<std::string>& names) {
+  std::string out = title;
+  std::size_t line = title.size();
+  for (const std::string& name : names) {
+    const bool last = &name == &names.back();
+    if (line + name.size() + 2 > 100) {
+      out += "\n  ";
+      line = 2;
+    }
+    out += " " + name + (last ? "\n" : ",");
+    line += name.size() + 2;
+  }
+  return out;
+}
+
+std::string methods_models_and_data() {
+  return "Methods:\n"
+         "  fp32            single precision, TF32 off\n"
+         "  amp             mixed precision by libtorch's autocast\n"
+         "  triaccel        adapts precision and learning rate per layer and the batch size to "
+         "--budget\n"
+         "  zo              no backpropagation: two forward passes per step, in inference memory\n"
+         "  elasticzo       the same, with backpropagation for the last layers\n"
+         "  elasticzo-int8  the same in 8-bit integers, for lenet5 and pointnet-plain\n" +
+         list_of("Models:", model_names()) + list_of("Data sets:", all_data_names());
+}
+
 bool contains(const SetOptions& set, std::string_view flag) {
   return std::ranges::find(set, flag, &Option::flag) != set.end();
 }
 
 }  // namespace
 
-ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults,
-                             std::vector<LeftOut> left_out)
-    : command_(command), left_out_(std::move(left_out)) {
+ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults) : command_(command) {
   command.allow_extras();
+  const std::string own = command.get_footer();
+  command.footer(methods_models_and_data() + (own.empty() ? "" : "\n" + own));
   for (const std::string_view topic : option_topics())
     for (const Option& option : all_options())
       if (option.topic == topic) add_flag(option, defaults);
@@ -64,7 +94,6 @@ ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults,
 }
 
 void ConfigOptions::add_flag(const Option& option, const RunConfig& defaults) {
-  if (std::ranges::find(left_out_, option.flag, &LeftOut::flag) != left_out_.end()) return;
   Given& given = given_.emplace_back(Given{&option, "", nullptr});
   given.flag = command_.add_option(flag_names(option), given.value, help_of(option, defaults));
   given.flag->group(option.is_everyday ? std::string(option.topic) : "")->take_last();
@@ -72,15 +101,7 @@ void ConfigOptions::add_flag(const Option& option, const RunConfig& defaults) {
   given.flag->type_name(type_name(option.kind));
 }
 
-void ConfigOptions::require_untouched(const RunConfig& config, const RunConfig& defaults) const {
-  for (const Option& option : all_options())
-    for (const LeftOut& field : left_out_)
-      require(option.flag != field.flag || option.get(config) == option.get(defaults), field.flag,
-              field.hint);
-}
-
 void ConfigOptions::require_known(const std::string& flag) const {
-  for (const LeftOut& field : left_out_) require(flag != field.flag, flag, field.hint);
   std::vector<std::string> flags;
   for (const CLI::Option* option : command_.get_options())
     for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
@@ -138,10 +159,8 @@ RunConfig ConfigOptions::changed(RunConfig config, const std::vector<std::string
 }
 
 RunConfig ConfigOptions::config(RunConfig config, Runs runs) const {
-  const RunConfig defaults = config;
   SetOptions set = apply_file(config);
   std::ranges::copy(apply_command_line(config), std::back_inserter(set));
-  require_untouched(config, defaults);
   if (runs == Runs::One)
     for (const Option* option : set) option->require_effect(config, option->condition);
   return resolved(std::move(config));

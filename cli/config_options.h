@@ -9,27 +9,19 @@
 
 namespace triaccel::cli {
 
-/// A field that a command sets by itself.
-struct LeftOut {
-  std::string flag;
-  std::string hint;  // what to use instead
-};
-
 /// What a command does with its configuration.
 enum class Runs {
   One,      // options without effect on it are refused
   Several,  // by several methods: an option has an effect on some of them
 };
 
-/// The words every command that trains understands: a flag for each option of a run, --config FILE
-/// and key=value. Later sources win: defaults, file, flags, key=value.
+/// The arguments of every command that trains: a flag for each option of a run, --config FILE and
+/// key=value. Later sources win: defaults, file, flags, key=value.
 class ConfigOptions {
  public:
   /// Must outlive the parsing of `command`, whose help shows the `defaults`: everyday options, and
-  /// with --help-all the others. Options left out have no flag, and setting them in a file or by
-  /// key=value is a UsageError with their hint.
-  explicit ConfigOptions(CLI::App& command, const RunConfig& defaults = {},
-                         std::vector<LeftOut> left_out = {});
+  /// with --help-all the others; then methods, models and data sets, before the command's footer.
+  explicit ConfigOptions(CLI::App& command, const RunConfig& defaults = {});
   ConfigOptions(const ConfigOptions&) = delete;
   ConfigOptions& operator=(const ConfigOptions&) = delete;
 
@@ -50,10 +42,8 @@ class ConfigOptions {
   SetOptions apply_file(RunConfig& config) const;
   SetOptions apply_command_line(RunConfig& config) const;
   void require_known(const std::string& flag) const;
-  void require_untouched(const RunConfig& config, const RunConfig& defaults) const;
 
   CLI::App& command_;
-  std::vector<LeftOut> left_out_;
   std::string file_;
   std::deque<Given> given_;  // CLI11 keeps references to the values
 };

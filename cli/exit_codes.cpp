@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -32,7 +33,7 @@ ExitCode code_of(const std::exception& error) {
   return kInternal;
 }
 
-/// A message of the library with the flag that it is about instead of the function's name.
+/// A message of the library that names the flag it is about, and no function or class.
 std::string for_users(std::string message) {
   struct Tag {
     std::string_view function, flag;
@@ -41,7 +42,13 @@ std::string for_users(std::string message) {
        {Tag{"[make_model]", "[--model]"}, Tag{"[PlanSchedule]", "[--replay]"},
         Tag{"[kernel choices]", "[--kernels]"}, Tag{"[TextData]", "[--data]"}})
     if (message.starts_with(function)) message.replace(0, function.size(), flag);
-  return message;
+  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == ' '; };
+  const std::size_t end = message.find("] ");
+  if (!message.starts_with('[') || end == std::string::npos) return message;
+  const bool names_command =
+      std::all_of(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(end), is_word);
+  const bool names_flag = message.starts_with("[--");
+  return names_command || names_flag ? message : message.substr(end + 2);
 }
 
 bool as_json = false;

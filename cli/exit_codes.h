@@ -5,7 +5,8 @@
 
 namespace triaccel::cli {
 
-/// Exit codes, documented in docs/usage.md; scripts rely on them.
+/// Exit codes, documented in docs/usage.md; scripts rely on them. Stopped by a signal: 128 + its
+/// number.
 enum ExitCode : int {
   kOk = 0,
   kInternal = 1,
@@ -16,7 +17,6 @@ enum ExitCode : int {
   kOutOfMemory = 6,  // at the smallest batch
   kNumerical = 7,
   kHang = 8,
-  kInterrupted = 130,  // SIGINT; 128 + the number for other signals
 };
 
 /// From now on a failure is also one JSON document on standard output:

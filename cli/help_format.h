@@ -6,7 +6,7 @@
 
 namespace triaccel::cli {
 
-/// Help in two columns of 100 characters: first names only, aliases left out; --help and the other
+/// Help in two columns of 100 characters: first names only, without aliases; --help and the other
 /// options of a command itself come after its topics.
 class HelpFormat : public CLI::Formatter {
  public:

@@ -75,13 +75,6 @@ int parse_and_run(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_version_flag("-v,--version", text("triaccel ", version(), " (", build_commit(), ")"),
                            "show the version");
-  program.footer(
-      "Examples:\n"
-      "  triaccel demo                                compare the methods on a small network\n"
-      "  triaccel train --model lenet5 --epochs 3     train on the built-in data set\n"
-      "  triaccel help train                          the options of a command\n\n"
-      "Exit codes: 0 ok, 1 internal, 2 usage, 3 data, 4 run locked, 5 storage, 6 out of memory at\n"
-      "the smallest batch, 7 numerical failure, 8 hang, 130/143 stopped by a signal.");
   int exit_code = kOk;
   add_train(program, exit_code);
   add_resume(program, exit_code);
@@ -96,6 +89,14 @@ int parse_and_run(int argc, char** argv) {
   add_ls(program);
   add_version(program);
   add_help(program);
+  // Last: commands added after it would inherit it.
+  program.footer(
+      "Examples:\n"
+      "  triaccel demo                                compare the methods on a small network\n"
+      "  triaccel train --model lenet5 --epochs 3     train on the built-in data set\n"
+      "  triaccel help train                          the options of a command\n\n"
+      "Exit codes: 0 ok, 1 internal, 2 usage, 3 data, 4 run locked, 5 storage, 6 out of memory at\n"
+      "the smallest batch, 7 numerical failure, 8 hang, 130/143 stopped by a signal.");
   try {
     if (argc > 1 && argv[1][0] != '-') command_of(program, {argv[1]});
     program.parse(argc, argv);

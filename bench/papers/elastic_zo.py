@@ -33,26 +33,28 @@ TUNED = {
 
 
 def add_options(parser, listed):
-    parser.add_argument("--sets", type=listed(str), default=["mnist", "fashion-mnist"], help="also modelnet40, for PointNet")
+    parser.add_argument("--sets", type=listed(str), default=["mnist", "fashion-mnist"], help="data sets; also: modelnet40, for PointNet")
     parser.add_argument("--models", type=listed(str), default=["lenet5", "pointnet-plain"],
-                        help="also pointnet, with norms; pointnet-plain is the network that integers train")
+                        help="networks; INT8 trains lenet5 and pointnet-plain. Also: pointnet, with norms")
     parser.add_argument("--methods", type=listed(str), default=["bp", "zo", "frozen-1", "elasticzo-1", "frozen-2", "elasticzo-2"],
-                        help="bp, zo, frozen-N, elasticzo-N: N layers by backpropagation")
+                        help="bp, zo, frozen-N or elasticzo-N, with N layers by backpropagation")
     parser.add_argument("--formats", type=listed(str), default=["fp32", "int8"])
     parser.add_argument("--epochs", type=float, default=8.0)
     parser.add_argument("--rotations", type=listed(float), default=[30.0, 45.0],
-                        help="degrees to fine-tune at, from what bp trained on upright images")
+                        help="fine-tune on images rotated by these degrees, from the weights bp trained on upright ones")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--no-fine-tuning", action="store_true")
-    only.add_argument("--only-fine-tuning", action="store_true", help="of what an earlier command trained in the same folder")
+    only.add_argument("--only-fine-tuning", action="store_true", help="fine-tune what an earlier command trained in the same folder")
     parser.add_argument("--tuning-samples", type=int, default=1000)
     parser.add_argument("--tuning-epochs", type=float, default=50.0)
     parser.add_argument("--rates", type=listed(float), default=[0.01], help="FP32: learning rates of backpropagated layers")
-    parser.add_argument("--zo-rates", type=listed(float), default=[], help="FP32: of the others (default: the method's)")
-    parser.add_argument("--bits", type=listed(str), default=[], help="INT8: of backpropagated layers, as 4-1")
-    parser.add_argument("--zo-exponents", type=listed(str), default=[], help="INT8: of the others, as 3-6")
+    parser.add_argument("--zo-rates", type=listed(float), default=[],
+                        help="FP32: learning rates of zeroth-order layers (default: the method's)")
+    parser.add_argument("--bits", type=listed(str), default=[], help="INT8: bits of backpropagated updates to choose from, such as 4-1")
+    parser.add_argument("--zo-exponents", type=listed(str), default=[],
+                        help="INT8: step sizes 2^-N of zeroth-order layers to choose from, N such as 3-6")
     parser.add_argument("--tuned", action="store_true", help="choose from six settings per row, three in fine-tuning")
-    parser.add_argument("--grid-epochs", type=float, default=2.0, help="of a run that chooses between settings")
+    parser.add_argument("--grid-epochs", type=float, default=2.0, help="epochs of each run that compares settings")
     parser.set_defaults(out="runs/reproduce-elasticzo", command=ElasticZo, set_by_table=SET_BY_TABLE)
 
 

@@ -28,12 +28,12 @@ SET_BY_TABLE = {
 def add_options(parser, listed):
     parser.add_argument("--rows", type=listed(str), help="network@pixels/batch; those of 32 pixels are trained")
     parser.add_argument("--sets", type=listed(str), default=["cifar10"], help="data sets to train on")
-    parser.add_argument("--codecs", type=listed(str), default=["fp32", "amp", "fdsr", "lossless", *OTHERS], help="to measure")
+    parser.add_argument("--codecs", type=listed(str), default=["fp32", "amp", "fdsr", "lossless", *OTHERS], help="codecs to measure")
     parser.add_argument("--trained", type=listed(str), default=["fp32", "fdsr"],
-                        help="of them: those to train, for accuracy and gradients")
+                        help="codecs to train with, for accuracy and gradient error")
     parser.add_argument("--epochs", type=float, default=30.0)
-    parser.add_argument("--timings", type=int, default=10, help="of a step")
-    parser.add_argument("--draws", type=int, default=16, help="of random offsets, for the quality of gradients")
+    parser.add_argument("--timings", type=int, default=10, help="number of timings of a step")
+    parser.add_argument("--draws", type=int, default=16, help="number of random rounding offsets for the gradient error")
     parser.add_argument("--no-largest-batch", action="store_true",
                         help="skip the search for the largest batch in the memory that FP32 takes")
     parser.add_argument("--baselines", help="the program with other systems' codecs (next to --triaccel: triaccel_baselines)")

@@ -42,8 +42,8 @@ def parsed(arguments):
     shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     shared.add_argument("--seeds", type=seeds, help="how many, counted from 1; or a list: 1,4 ('4,' for one alone)")
     shared.add_argument("--out", help="folder for result.json, the tables, runs/ and grid/")
-    shared.add_argument("--quick", action="store_true", help="small networks on few samples: whether everything works")
-    shared.add_argument("--shared", action="store_true", help="others use the machine too: times do not count")
+    shared.add_argument("--quick", action="store_true", help="small networks on few samples: a quick check that everything works")
+    shared.add_argument("--shared", action="store_true", help="other processes use the machine: omit times")
     shared.add_argument("--jobs", type=int, default=1, help="rows at a time; more than one implies --shared")
     shared.add_argument("--triaccel", default=str(ROOT / "build/release/triaccel"), help="the program")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
@@ -72,7 +72,7 @@ def passed_on(arguments, set_by_table):
     while arguments:
         flag, equals, value = arguments.pop(0).partition("=")
         if not flag.startswith("--"):
-            raise rows.UsageError(f"'{flag}' is no option; give settings of the rows as --name value")
+            raise rows.UsageError(f"'{flag}' is not an option; pass settings of the rows as --name value")
         if flag in set_by_table:
             raise rows.UsageError(f"{flag}: set by the table; {set_by_table[flag]}")
         if not equals:

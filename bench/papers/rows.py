@@ -177,7 +177,7 @@ class Results:
         except json.JSONDecodeError:
             rows = None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise UsageError(f"{self.file}: this is no JSON list of rows; is the file damaged?")
+            raise UsageError(f"{self.file}: not a JSON list of rows; is the file damaged?")
         return rows
 
     def same(self, a, b):

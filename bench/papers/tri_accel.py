@@ -28,17 +28,17 @@ CONTROL_LOOP = {"--policy", "--precision", "--curvature", "--batch-control", "--
 def add_options(parser, listed):
     parser.add_argument("table", choices=("table1", "table2"))
     parser.add_argument("--models", type=listed(str), default=["resnet18", "resnet18-cifar", "efficientnet-b0"],
-                        help="a name that ends in -cifar has the CIFAR stem")
-    parser.add_argument("--sets", type=listed(str), default=["cifar10", "cifar100"], help="table 2 takes the first")
+                        help="networks; suffix -cifar: with the CIFAR stem")
+    parser.add_argument("--sets", type=listed(str), default=["cifar10", "cifar100"], help="data sets; table 2 takes the first")
     parser.add_argument("--methods", type=listed(str), help="of table 1: fp32, amp, triaccel; fp32 before triaccel")
     parser.add_argument("--epochs", type=float, default=30.0)
     parser.add_argument("--timing-epochs", type=float, default=0.0,
                         help="> 0: take times from runs of this many epochs, made after the others")
     parser.add_argument("--budget-share", type=float, default=1.0,
-                        help="Tri-Accel's memory budget as a share of what FP32 took, data set not counted")
+                        help="Tri-Accel's memory budget as a fraction of what FP32 reserved, without the data set")
     parser.add_argument("--rates", type=listed(float), help="learning rates to choose from (0.05,0.1,0.2; --quick: 0.1)")
     parser.add_argument("--decays", type=listed(float), help="weight decays to choose from (1e-4,5e-4; --quick: 5e-4)")
-    parser.add_argument("--grid-epochs", type=float, default=5.0, help="of a run that chooses between them")
+    parser.add_argument("--grid-epochs", type=float, default=5.0, help="epochs of each run that compares learning rates and weight decays")
     parser.set_defaults(out="runs/reproduce", command=TriAccel, set_by_table=SET_BY_TABLE)
 
 

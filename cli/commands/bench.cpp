@@ -49,7 +49,7 @@ void bench_step(const BenchArguments& arguments) {
   // Measures the forward passes of zeroth-order training first, since memory that libraries
   // allocate later counts against the step.
   std::optional<StepTiming> forwards;
-  if (trains_by_losses(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
+  if (uses_zeroth_order(config)) forwards = time_forward_passes(config, options, /*passes=*/2);
   const StepTiming timing = time_steps(config, options);
   if (arguments.json) {
     nlohmann::ordered_json json = {{"bench", "step"},
@@ -72,8 +72,8 @@ void bench_step(const BenchArguments& arguments) {
       json["held_mb"] = megabytes(timing.saved->all_held_bytes());
       json["held_ratio"] = held_ratio(*timing.saved);
       json["fp32_mb"] = megabytes(timing.saved->fp32_bytes);
-      json["code_allocations"] = timing.saved->allocations;
-      json["code_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
+      json["activation_allocations"] = timing.saved->allocations;
+      json["activation_allocated_mb"] = megabytes(timing.saved->allocated_bytes);
     }
     if (forwards) {
       json["two_forwards_ms"] = forwards->ms;
@@ -109,7 +109,7 @@ void bench_largest_batch(const BenchArguments& arguments) {
   check_first_product(/*always=*/false);
   const c10::Device device = choose_device(config.device.device);
   const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
-  require(budget > 0, "--budget", "says how much memory training steps may take; none is given");
+  require(budget > 0, "--budget", "is required: the memory that training steps may use");
   config.device.budget = {};
   const std::int64_t batch = largest_batch(config, budget);
   if (arguments.json)
@@ -123,8 +123,8 @@ void bench_largest_batch(const BenchArguments& arguments) {
                                               {"commit", build_commit()}}
                            .dump());
   else
-    fmt::print("{} trains with batches of up to {} in {}, data set not counted\n",
-               config.model.name, batch, byte_text(budget));
+    fmt::print("{}: largest batch {} in {}, without the data set\n", config.model.name, batch,
+               byte_text(budget));
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ void add_bench(CLI::App& program) {
       program.add_subcommand("bench", "Measure the speed and memory of a training step");
   command->require_subcommand(1);
   CLI::App* step = command->add_subcommand(
-      "step", "Time one training step; with zo methods also two forward passes, to compare");
+      "step", "Time one training step; with zo methods also two forward passes for comparison");
   auto arguments = std::make_shared<BenchArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*step);
   step->add_option("--warmup", arguments->warmup,
@@ -147,7 +147,7 @@ void add_bench(CLI::App& program) {
       "largest-batch", "Find the largest batch whose training steps fit into --budget");
   auto limits = std::make_shared<BenchArguments>();
   limits->options = std::make_unique<ConfigOptions>(*largest);
-  largest->add_flag("--json", limits->json, "as JSON");
+  largest->add_flag("--json", limits->json, "print JSON");
   largest->callback([limits] { bench_largest_batch(*limits); });
 }
 

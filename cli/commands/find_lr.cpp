@@ -44,12 +44,12 @@ struct Trial {
 };
 
 const char* flag_of(const RunConfig& config) {
-  return trains_by_losses(config) ? "--zo-lr" : "--lr";
+  return uses_zeroth_order(config) ? "--zo-lr" : "--lr";
 }
 
 /// Every trial starts from the same weights and samples.
 Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
-  (trains_by_losses(config) ? config.zeroth_order.lr : config.train.lr) = rate;
+  (uses_zeroth_order(config) ? config.zeroth_order.lr : config.train.lr) = rate;
   config.train.control_interval = std::max<std::int64_t>(1, steps / 40);
   Losses losses;
   std::int64_t asked = 0;
@@ -67,7 +67,7 @@ Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
 
 std::vector<double> usual_rates(const RunConfig& config) {
   std::vector<double> rates;
-  for (double rate = trains_by_losses(config) ? 2e-6 : 1e-3; rates.size() < 7;
+  for (double rate = uses_zeroth_order(config) ? 2e-6 : 1e-3; rates.size() < 7;
        rate *= std::sqrt(10.0))
     rates.push_back(rate);
   return rates;
@@ -106,7 +106,7 @@ int find_command(const FindArguments& arguments) {
     return kOk;
   }
   // The fastest initial decrease is too large later: noise grows with the learning rate.
-  const double suggested = trains_by_losses(config) ? best->rate / 3 : best->rate;
+  const double suggested = uses_zeroth_order(config) ? best->rate / 3 : best->rate;
   fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
   return kOk;
 }

@@ -64,7 +64,7 @@ void inspect_tensors(const fs::path& path, bool json) {
 /// Prints the gradient noise of compressed activations and the savings of block prediction, if
 /// measured.
 void print_compression(const RunRecord& record, const RunSummary& outcome) {
-  const std::vector<double>& layers = outcome.code_noise_by_layer;
+  const std::vector<double>& layers = outcome.compression_noise_by_layer;
   if (!layers.empty()) {
     const auto worst = std::ranges::max_element(
         layers, {}, [](double share) { return std::isfinite(share) ? share : -1; });
@@ -73,7 +73,7 @@ void print_compression(const RunRecord& record, const RunSummary& outcome) {
     fmt::print(
         "compression adds {:.3g} % to the mini-batch noise; largest in {}: {:.3g} % of its squared "
         "gradient\n",
-        100 * outcome.code_noise,
+        100 * outcome.compression_noise,
         place < names.size() ? printable(names[place]) : fmt::format("layer {}", place),
         100 * *worst);
   }
@@ -166,7 +166,9 @@ void add_inspect(CLI::App& program) {
       ->default_str("10.2,12");
   command->add_option("--samples", questions.samples, "--gradients: batch size")
       ->capture_default_str();
-  command->add_option("--draws", questions.draws, "--gradients: number of random rounding offsets")
+  command
+      ->add_option("--draws", questions.draws,
+                   "--gradients: how often to encode with new random offsets")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print JSON");
   RunConfig defaults;

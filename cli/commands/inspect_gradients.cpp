@@ -41,7 +41,7 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   for (const double ratio : wanted.ratios)
     for (const double price : {prices.back(), prices.front()})
       for (const bool by_layer : {false, true}) {
-        SavedSettings& ours = add(fmt::format("compressed {:g}x, drop price {:g}{}", ratio, price,
+        SavedSettings& ours = add(fmt::format("compressed {:g}x, drop cost {:g}{}", ratio, price,
                                               by_layer ? ", by layer" : ""),
                                   "compressed");
         ours.activations.ratio = ratio;
@@ -75,7 +75,7 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
   Json rows = Json::array();
   if (!json)
     fmt::print(
-        "{}, step {}: gradient of {} samples of {}, {} draws of offsets, {}\n\n{:<38} {:>7} "
+        "{}, step {}: gradient of {} samples of {}, {} random roundings, {}\n\n{:<38} {:>7} "
         "{:>10} {:>10} {:>9}\n",
         run.string(), stored.front().step, wanted.samples, config.data.name, wanted.draws, device,
         "activations", "ratio", "error^2", "bias^2", "cosine");

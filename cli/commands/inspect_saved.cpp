@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 SavedCensus census_of_run(RunConfig config) {
   require(!trains_in_integers(config), "inspect --saved", "method '", config.train.method,
-          "' saves nothing through autograd");
+          "' does not use autograd and saves no activations");
   config.data.train_samples = std::max<std::int64_t>(config.train.batch, 2);
   install_saved_tensor_engine();
   RunParts parts(config);
@@ -132,7 +132,7 @@ void print_census(const RunConfig& config, const SavedCensus& census) {
 
 void write_bit_widths(const RunConfig& config, const std::filesystem::path& folder) {
   require(config.activations.keep != "raw", "--bit-widths",
-          "activations are kept raw; add --activations coded");
+          "activations are not compressed; add --activations compressed");
   RunParts parts(config);
   const SavedSurvey survey = survey_saved(parts);
   std::filesystem::create_directories(folder);

@@ -96,7 +96,7 @@ void memory_command(const MemoryArguments& arguments) {
 
 void add_memory(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
-      "memory", "Predict the memory of ElasticZO steps, by the paper's accounting and by liveness");
+      "memory", "Predict the memory of ElasticZO steps without running them");
   auto arguments = std::make_shared<MemoryArguments>();
   command->add_option("--model", arguments->model, "lenet5 or pointnet")
       ->check(CLI::IsMember({"lenet5", "pointnet"}))

@@ -38,8 +38,9 @@ void add_predict(CLI::App& program) {
       "Reads IDX images (names with 'idx3-ubyte' or ending in .idx, also gzipped) and safetensors\n"
       "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]; of a folder, "
       "all\n"
-      "such files. Images have the size and channels of the run's data set, whose files must be\n"
-      "there: they tell how pixels are normalized. Prints CSV: file,image,class,probability.\n\n"
+      "such files. Images must have the size and channels of the run's data set. Its files must "
+      "be\n"
+      "present: pixels are normalized as in training. Prints CSV: file,image,class,probability.\n\n"
       "Example:\n  triaccel predict runs/mnist t10k-images-idx3-ubyte.gz");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("run", arguments->run, "folder of the run")->required();

@@ -54,7 +54,8 @@ void add_resume(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("resume", "Continue a run from its latest checkpoint, or extend it");
   command->footer(
-      "With --epochs or --steps a run, finished or not, goes on to that length, counted from its\n"
+      "With --epochs or --steps a run, finished or not, continues to that length, counted from "
+      "its\n"
       "start; the learning rate then follows the schedule of the new length from where the run "
       "is.");
   auto arguments = std::make_shared<ResumeArguments>();

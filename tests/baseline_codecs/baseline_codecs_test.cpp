@@ -62,7 +62,7 @@ double error_of(const Values& found, const Values& values) {
   return error / energy;
 }
 
-TEST(PlainGroups, StoreCodesBeforeLowestValuesAndScales) {
+TEST(PlainGroups, StoreQuantizedValuesBeforeLowestValuesAndScales) {
   // The lowest value of a group has code 0 whatever its offset.
   const PlainGroupCoding coding = {.count = 6, .samples = 2, .bits = 2};
   const Bytes codes = encoded(coding, stored_as(FloatType::F32, {0, 3, 0, -2, 1, 1}), nullptr);

@@ -9,7 +9,7 @@ constexpr BlockMap map_of(std::int64_t images, std::int64_t channels, std::int64
   return {.images = images, .channels = channels, .rows = side, .columns = side};
 }
 
-TEST(PredictedBlockBits, FallWithTheLevelAndByPredictionButNeverBelowOneACode) {
+TEST(PredictedBlockBits, FallWithTheLevelAndByPredictionButNeverBelowOnePerValue) {
   const CoefficientBits bits = coefficient_bits(8, {56, 48, 40, 16, 8});
   for (int level = kFinestLevel; level < kCoarsestLevel; ++level)
     for (int kind = 0; kind < kPredictedKinds; ++kind)
@@ -40,7 +40,7 @@ TEST(PredictedLayout, LaysTilesBehindEachOther) {
   EXPECT_EQ(predicted_layout(map_of(0, 3, 64), 8, bits, 0).bytes(), 0);
 }
 
-TEST(PredictedLayout, LeavesRoomForOneBitLessOfEveryCodeAtLeast) {
+TEST(PredictedLayout, LeavesRoomForOneBitLessPerValueAtLeast) {
   const CoefficientBits bits = coefficient_bits(4, {32, 32, 32, 32, 32});
   const auto room = [&](int saved) {
     return predicted_layout(map_of(4, 1, 32), 4, bits, saved).full.room;

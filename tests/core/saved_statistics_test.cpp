@@ -33,7 +33,7 @@ TEST(TensorsOf, KeepsWhatIsSavedTwiceOnceForTheReaderThatNeedsMost) {
   EXPECT_FALSE(tensors[2].mask_too);
 }
 
-TEST(TensorsOf, WantsNoMaskBesideAMask) {
+TEST(TensorsOf, WantsNoSecondMask) {
   SavedCensus census;
   census.entries = {entry_of(SavedClass::Sign, 0), entry_of(SavedClass::Sign, 0),
                     entry_of(SavedClass::Sizes, 0)};

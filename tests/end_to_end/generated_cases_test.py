@@ -18,7 +18,7 @@ from program import SMALL_RUN, TRIACCEL, checkpoints, run, scratch_folder, start
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 8}
 CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 TRACES = (b"frame #", b"terminate called", b"what():", b"filesystem error", b"std::",
-          b"broken promise")
+          b"invariant violated")
 VALUES = ["", "nan", "inf", "-1", "-0", "1e999", "9223372036854775808", "0x10", "1,2", "true", "..",
           "/", "\x1b[2J", "line\nbreak", os.fsdecode(b"\xff"), "n" * 5000, "ü", "%s%n", "=", "[]"]
 

@@ -49,7 +49,7 @@ TEST(DerivedTensor, ComputesDerivedTensorsAgain) {
 }
 
 /// Norms, ReLU, SiLU, GELU and products with gates are applied while their coded source is decoded.
-TEST(DerivedTensor, DerivesTensorsFromCodes) {
+TEST(DerivedTensor, DerivesTensorsFromEncodedOnes) {
   for (const char* name :
        {"resnet18", "efficientnet-b0", "densenet121", "vit-small", "gpt-small"}) {
     const SlimRun run(slim(name), 4);
@@ -187,7 +187,7 @@ TEST(DerivedTensor, KnowsNormsThatAreJoinedWithWhatFollowsThem) {
 }
 
 /// A gate opens where it opened, and is kept as it is, whatever codes make of a norm's input.
-TEST(DerivedTensor, KeepsTheGatesOfAJoinedNormWhoseInputIsCoded) {
+TEST(DerivedTensor, KeepsTheReluMaskOfAJoinedNormWhoseInputIsCompressed) {
   FusedRun run;
   run.keep_relu_masks = true;
   const at::Tensor wanted = run.gradient_of(run.forward(), run.norm->bias);

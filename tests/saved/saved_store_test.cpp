@@ -101,7 +101,7 @@ TEST(SavedStore, KeepsATensorOnceForAllItsReaders) {
   EXPECT_EQ(store->counts().shared_decodes, 1);
 }
 
-TEST(SavedStore, CodesValuesAndTheirMaskInOnePass) {
+TEST(SavedStore, EncodesValuesAndTheirMaskInOnePass) {
   const at::Tensor x = torch::randn({2, 4, 16, 16}).requires_grad_();
   const at::Tensor weight = torch::randn({4, 4, 1, 1}).requires_grad_();
   const Forward forward = [&] { return torch::conv2d(torch::relu(x), weight); };

@@ -62,7 +62,7 @@ struct SlimRun {
   at::Tensor ids = at::arange(32, at::TensorOptions(at::kLong).device(kGpu));
 };
 
-class CodedStep : public testing::Test {
+class CompressedStep : public testing::Test {
  protected:
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
@@ -70,7 +70,7 @@ class CodedStep : public testing::Test {
   }
 };
 
-TEST_F(CodedStep, JoinsNormsWithTheirReluAndKeepsEveryGate) {
+TEST_F(CompressedStep, JoinsNormsWithTheirReluAndKeepsEveryReluMask) {
   SlimRun run(SavedStoreOptions{.seed = 1});
   run.keep_norm_inputs({});
   const auto& entries = run.runner->census().entries;
@@ -85,7 +85,7 @@ TEST_F(CodedStep, JoinsNormsWithTheirReluAndKeepsEveryGate) {
 
 /// Codes of a norm's input are rounded at random: a step is an estimate of the raw one, and the
 /// same one again.
-TEST_F(CodedStep, FollowsRawStepsAndRepeatsItself) {
+TEST_F(CompressedStep, FollowsRawStepsAndRepeatsItself) {
   const SavedPlan eight_bits{.codec = SavedCodec::Groups, .eighths = 64};
   const auto coded = [&] {
     SlimRun run(SavedStoreOptions{.seed = 1});

@@ -48,7 +48,7 @@ struct LookedAt {
       else if (tensors[i].kind == SavedClass::Sign)
         plans[i] = {.codec = SavedCodec::Mask};
     plan.saved = plans_by_entry(runner->census(), tensors, plans);
-    return runner->code_noise(plan, synthetic_samples(), ids);
+    return runner->compression_noise(plan, synthetic_samples(), ids);
   }
 
   std::vector<at::Tensor> state() const {
@@ -74,14 +74,14 @@ TEST(CompressionNoise, FallsWithTheBitsAndIsComparedWithTheBatchs) {
   LookedAt run;
   const CompressionNoise two = run.noise(groups_of(2)), four = run.noise(groups_of(4)),
                          eight = run.noise(groups_of(8));
-  EXPECT_GT(two.code_variance, 5 * four.code_variance);
-  EXPECT_GT(four.code_variance, 50 * eight.code_variance);
-  EXPECT_GT(eight.code_variance, 0);
+  EXPECT_GT(two.compression_variance, 5 * four.compression_variance);
+  EXPECT_GT(four.compression_variance, 50 * eight.compression_variance);
+  EXPECT_GT(eight.compression_variance, 0);
   EXPECT_GT(two.error, 5 * four.error);
   EXPECT_LT(eight.error, 1e-3);
   EXPECT_GT(two.batch_variance, 0);
   EXPECT_EQ(two.batch_variance, eight.batch_variance) << "it knows nothing of codes";
-  EXPECT_LT(eight.code_variance, 1e-3 * eight.batch_variance);
+  EXPECT_LT(eight.compression_variance, 1e-3 * eight.batch_variance);
 }
 
 TEST(CompressionNoise, IsToldLayerByLayer) {
@@ -93,12 +93,12 @@ TEST(CompressionNoise, IsToldLayerByLayer) {
     variance += layer.variance;
     EXPECT_GT(layer.square, 0);
   }
-  EXPECT_NEAR(variance, noise.code_variance, 1e-9 * variance);
+  EXPECT_NEAR(variance, noise.compression_variance, 1e-9 * variance);
   EXPECT_GT(noise.layers.front().variance, 0);
 }
 
 // Codes of one layer's tensors show in its gradient, and in those before it through the norm.
-TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
+TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCompressedOrFromBehindIt) {
   LookedAt run;
   const std::int64_t middle = run.network.layers.layer_of("layer2.1.conv2.weight");
   std::vector<SavedPlan> plans(run.tensors.size());
@@ -106,7 +106,8 @@ TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCodedOrFromBehindIt) {
     if (run.tensors[i].layer == middle && keeps_values(run.tensors[i].kind))
       plans[i] = groups_of(2);
   run.plan.saved = plans_by_entry(run.runner->census(), run.tensors, plans);
-  const CompressionNoise noise = run.runner->code_noise(run.plan, synthetic_samples(), run.ids);
+  const CompressionNoise noise =
+      run.runner->compression_noise(run.plan, synthetic_samples(), run.ids);
   const auto place = static_cast<std::size_t>(middle);
   EXPECT_GT(noise.layers[place].variance, 0);
   for (std::size_t l = place + 1; l < noise.layers.size(); ++l)
@@ -134,7 +135,7 @@ TEST(SavedProbe, KnowsTheLayersThatReadWhatIsSaved) {
 TEST(CompressionNoise, IsNoneWithoutLoss) {
   LookedAt run;
   const CompressionNoise none = run.noise({});
-  EXPECT_EQ(none.code_variance, 0);
+  EXPECT_EQ(none.compression_variance, 0);
   EXPECT_EQ(none.error, 0);
   EXPECT_GT(none.batch_variance, 0);
 }
@@ -162,7 +163,7 @@ TEST(SavedProbe, LeavesEverythingAsItWas) {
     const std::vector<at::Tensor> before = run.state();
     run.look();
     EXPECT_FALSE(run.runner->error_gains(run.plan, synthetic_samples(), run.ids).empty());
-    EXPECT_GT(run.noise(groups_of(3)).code_variance, 0);
+    EXPECT_GT(run.noise(groups_of(3)).compression_variance, 0);
     EXPECT_TRUE(same_bytes(run.state(), before)) << "low " << low;
     for (const at::Tensor& parameter : run.network.module->parameters())
       EXPECT_FALSE(parameter.grad().defined());

@@ -96,10 +96,10 @@ WatchedRun coded_run(const std::string& method) {
                                         .image_size = 28}));
 }
 
-class CodedActivations : public testing::TestWithParam<std::string> {};
+class CompressedRuns : public testing::TestWithParam<std::string> {};
 
 // Of what an FP32 run saves, whatever the layers compute in.
-TEST_P(CodedActivations, TakeTheBytesThatTheRatioAllows) {
+TEST_P(CompressedRuns, TakeTheBytesThatTheRatioAllows) {
   WatchedRun run = coded_run(GetParam());
   run.run();
   ASSERT_FALSE(run.reports.empty());
@@ -113,7 +113,7 @@ TEST_P(CodedActivations, TakeTheBytesThatTheRatioAllows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, CodedActivations, testing::Values("fp32", "triaccel"));
+INSTANTIATE_TEST_SUITE_P(Methods, CompressedRuns, testing::Values("fp32", "triaccel"));
 
 /// LeNet-5 one of whose layers gets an infinite gradient for as long as it computes in a precision.
 struct OverflowingLayer : WatchedRun {

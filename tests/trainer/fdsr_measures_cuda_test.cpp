@@ -23,7 +23,7 @@ class FdsrMeasuresOnCuda : public testing::Test {
   RunConfig config_;
 };
 
-TEST_F(FdsrMeasuresOnCuda, GradientsOfCodesAreNearAndUnbiased) {
+TEST_F(FdsrMeasuresOnCuda, GradientsOfCompressedActivationsAreNearAndUnbiased) {
   config_.train.deterministic = true;  // what is lossless must be equal to the bit
   GradientJudge judge(config_);
   EXPECT_EQ(judge.judge({.activations = {.keep = "lossless"}}, 1).error, 0);
@@ -32,7 +32,7 @@ TEST_F(FdsrMeasuresOnCuda, GradientsOfCodesAreNearAndUnbiased) {
   EXPECT_LT(std::abs(ours.bias), 0.002);
 }
 
-TEST_F(FdsrMeasuresOnCuda, CodedActivationsLetALargerBatchIntoTheSameMemory) {
+TEST_F(FdsrMeasuresOnCuda, CompressedActivationsLetALargerBatchIntoTheSameMemory) {
   const std::int64_t budget =
       time_steps(resolved(config_), {.warmup_steps = 2, .samples = 1}).peak_reserved_bytes;
   const std::int64_t raw = largest_batch(config_, budget);

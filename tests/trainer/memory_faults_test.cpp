@@ -136,7 +136,7 @@ TEST(OutOfMemoryInAProbe, LeavesTheProbeOut) {
   const RunSummary summary = run.run();
   EXPECT_EQ(summary.status, "finished");
   EXPECT_EQ(summary.curvature_probes, 0);
-  EXPECT_TRUE(run.noticed("no curvature probe"));
+  EXPECT_TRUE(run.noticed("curvature probe skipped"));
   EXPECT_TRUE(run.each_sample_once(2));
 }
 

@@ -27,9 +27,7 @@ RunConfig faulty_run() {
 }
 
 /// Of a run whose next decision is far away: what is found is found by the step itself.
-std::string skipped_at(std::int64_t step) {
-  return text("1 step(s) up to step ", step, " skipped");
-}
+std::string skipped_at(std::int64_t step) { return text("1 step up to step ", step, " skipped"); }
 
 /// A run that knows in which steps a spoilt sample was trained.
 struct SpoiltRun : WatchedRun {
@@ -214,7 +212,7 @@ TEST(WeightsThatGiveNoFiniteLoss, TakeTheRunBackToItsLastCheckpoint) {
   const RunSummary summary = run.run(&store);
   EXPECT_TRUE(run.blown_up);
   EXPECT_EQ(summary.rollbacks, 1) << testing::PrintToString(run.notices);
-  EXPECT_TRUE(run.noticed("the weights have gone astray")) << testing::PrintToString(run.notices);
+  EXPECT_TRUE(run.noticed("the weights have diverged")) << testing::PrintToString(run.notices);
   EXPECT_TRUE(run.noticed("lossless for")) << testing::PrintToString(run.notices);
   EXPECT_TRUE(run.is_finite());
 }

@@ -19,7 +19,7 @@ class Budget {
   Budget(const std::string& written) : Budget(std::string_view(written)) {}
   Budget(const char* written) : Budget(std::string_view(written)) {}
 
-  /// Bytes on a device with so many; 0: no budget.
+  /// The budget in bytes on a device with this much memory; 0: no budget.
   std::int64_t bytes_on(std::int64_t device_bytes) const;
 
   const std::string& text() const { return text_; }

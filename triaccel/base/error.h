@@ -16,14 +16,14 @@ std::string text(const Parts&... parts) {
 }
 
 // Each type below exists because the command line answers it with an exit code of its own, or
-// because the trainer catches it. Everything else is a std::exception and means a defect of ours.
+// because the trainer catches it. Everything else is a std::exception and is a bug of ours.
 
 /// The caller's mistake: a wrong argument, option or configuration.
 struct UsageError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// A data file that is missing, cut short or not what it should be.
+/// A data file that is missing, truncated or malformed.
 struct DataError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -43,7 +43,7 @@ struct OutOfMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The loss or the weights are no longer numbers, and nothing we may do mends it.
+/// The loss or the weights are not finite, and neither skipped steps nor rollbacks helped.
 struct NumericalFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -54,11 +54,11 @@ void require(bool ok, std::string_view who, const Parts&... why) {
   if (!ok) throw UsageError(text("[", who, "] ", why...));
 }
 
-/// A promise of our own code; when it is broken, the message names the line. The built-ins are what
-/// std::source_location is made of; clang 14 cannot compile libstdc++'s.
-inline void ensure(bool ok, std::string_view promise, const char* file = __builtin_FILE(),
+/// An invariant of our own code; when it does not hold, the message names the line. The built-ins
+/// are what std::source_location is made of; clang 14 cannot compile libstdc++'s.
+inline void ensure(bool ok, std::string_view invariant, const char* file = __builtin_FILE(),
                    int line = __builtin_LINE()) {
-  if (!ok) throw std::logic_error(text(file, ":", line, ": broken promise: ", promise));
+  if (!ok) throw std::logic_error(text(file, ":", line, ": invariant violated: ", invariant));
 }
 
 }  // namespace triaccel

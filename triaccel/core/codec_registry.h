@@ -9,8 +9,8 @@
 
 namespace triaccel {
 
-/// What planning, records and messages know of a codec that the program registered, without any
-/// tensor. Its other half is ActivationCodec in triaccel/saved/activation_codec.h.
+/// The tensor-free part of a codec that the program registered, for plans, records and messages.
+/// ActivationCodec in triaccel/saved/activation_codec.h adds encode and decode.
 class RegisteredCodec {
  public:
   virtual ~RegisteredCodec() = default;
@@ -32,7 +32,7 @@ class RegisteredCodec {
 /// another codec or mode. To be called before training starts; codecs stay until the program ends.
 std::uint8_t register_codec(std::unique_ptr<const RegisteredCodec> codec);
 
-/// Throws UsageError for a number that was not given out.
+/// Throws UsageError for an unknown number.
 const RegisteredCodec& registered_codec(std::uint8_t number);
 
 std::optional<std::uint8_t> find_registered_codec(std::string_view name);

@@ -51,7 +51,7 @@ BlockMap first_token_map(std::span<const std::int64_t> sizes,
           .offset = 0};
 }
 
-/// Coefficients that have the same bits: neighbours in the order they are coded.
+/// Coefficients that have the same bits: neighbours in the order they are encoded.
 struct EqualBits {
   std::uint8_t band, place, size;
 };
@@ -182,7 +182,7 @@ FrequencyLayout frequency_layout(const BlockMap& map, int block, const Coefficie
 std::int64_t frequency_bytes(const SavedPlan& plan, std::span<const std::int64_t> sizes) {
   const std::vector<BlockMap> maps = block_maps(sizes);
   require(!maps.empty(), "frequency_bytes", "a tensor of ", sizes.size(),
-          " dimensions has no maps; ask block_maps first");
+          " dimensions has no maps; check block_maps() first");
   const CoefficientBits bits = coefficient_bits(plan.block, plan.band_eighths);
   if (plan.predicted > 0 && maps.size() == 1)
     return predicted_layout(maps.front(), plan.block, bits, plan.predicted).bytes();

@@ -7,8 +7,9 @@
 
 #include "triaccel/core/saved_plan.h"
 
-// What SavedCodec::Frequency stores, as far as sizes and plans decide it: everything but the codes.
-// The layout stands in Note [Tiles of blocks], kernels/frequency_codec.h.
+// What SavedCodec::Frequency stores, as far as sizes and plans decide it: everything but the
+// quantized values. Layout: Note [Tiles of blocks] in
+// kernels/compression/frequency/frequency_codec.h.
 namespace triaccel {
 
 /// Sides of the blocks that are transformed.
@@ -64,12 +65,12 @@ constexpr int band_at(int block, int place) {
   return band_of(block, at.row, at.column);
 }
 
-/// Blocks whose codes one lane stores together, in whole bytes.
+/// Blocks whose quantized values one lane stores together, in whole bytes.
 constexpr int blocks_of_chunk(int block) { return block == 4 ? 4 : 1; }
 
 using CoefficientBits = std::array<std::uint8_t, kMaxCoefficients>;
 
-/// Bits, 0 to 8, of each coefficient in the order they are coded. A band of n coefficients and e
+/// Bits, 0 to 8, of each coefficient in the order they are encoded. A band of n coefficients and e
 /// eighths has n * e / 8 of them, rounded to the nearest: e / 8 for each, and one more for the
 /// lowest frequencies as far as equal bits of four allow. Band 0 has at least one. The rest, and
 /// what a chunk then lacks of whole bytes, goes to the lowest frequencies that have bits.
@@ -98,7 +99,7 @@ inline constexpr int kTileUnits = 32;       // units of a tile
 inline constexpr int kUnitChunks = 8;       // chunks of a unit
 inline constexpr int kUnitHeaderBytes = 8;  // of a unit
 
-/// Where the codes of a map lie.
+/// Where the encoded values of a map are stored.
 struct FrequencyLayout {
   std::int64_t block_rows = 0, block_columns = 0;
   std::int64_t positions = 0;  // of blocks, in every channel

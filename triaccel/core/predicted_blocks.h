@@ -6,11 +6,11 @@
 #include "triaccel/core/frequency_bands.h"
 
 // What predicted blocks take, as far as sizes and plans decide it: Note [Predicted blocks],
-// kernels/predicted_codec.h.
+// kernels/compression/frequency/predicted_codec.h.
 namespace triaccel {
 
 inline constexpr int kPredictedTile = 256;  // blocks
-inline constexpr int kPredictedKinds = 4;   // not predicted, or with codes of 1 to 3 bits fewer
+inline constexpr int kPredictedKinds = 4;   // not predicted, or with 1 to 3 bits fewer
 inline constexpr int kPredictionBits = 16;  // of a predicted block: which one from, and the factor
 
 /// How far a tile's codes are from the plan's bits, so that they fit their room: at +-8 every code
@@ -32,19 +32,19 @@ constexpr int held_bits(int leveled, int place, int kind) {
   return leveled == 0 || place == 0 ? leveled : std::max(1, leveled - kind);
 }
 
-/// Of a whole block, what tells its prediction included.
+/// Of a whole block, including the description of its prediction.
 int predicted_block_bits(int block, const CoefficientBits& bits, int level, int kind);
 
 /// The same without prediction and at the bits of a plan of Frequency.
 int plain_block_bits(const SavedPlan& plan);
 
-/// Where the codes of a map lie.
+/// Where the encoded values of a map are stored.
 struct PredictedLayout {
   struct Tile {
     int blocks = 0;
     int units = 0;       // with ranges of their own
     int kind_words = 0;  // of 32 bits
-    int room = 0;        // bits for codes
+    int room = 0;        // bits for quantized values
     /// Of 32 bits, behind the headers: the level, kinds, codes, to whole 64 bits.
     constexpr int words() const { return (1 + kind_words + (room + 31) / 32 + 1) / 2 * 2; }
     constexpr std::int64_t bytes() const {
@@ -70,12 +70,12 @@ struct PredictedLayout {
 PredictedLayout predicted_layout(const BlockMap& map, int block, const CoefficientBits& bits,
                                  int saved);
 
-/// What looking for similar blocks found.
+/// What the search for similar blocks found.
 struct PredictionCounts {
   std::int64_t blocks = 0;
   std::int64_t candidates = 0;  // with an earlier block of the same hash
-  std::int64_t predicted = 0;   // of them, those whose codes reach the difference with fewer bits
-  std::int64_t saved_bits = 0;  // by these, what tells predictions taken off
+  std::int64_t predicted = 0;   // of them, those whose difference needs fewer bits
+  std::int64_t saved_bits = 0;  // by these, less the description of predictions
   PredictionCounts& operator+=(const PredictionCounts& more) {
     blocks += more.blocks;
     candidates += more.candidates;

@@ -13,7 +13,7 @@ namespace triaccel {
 /// One bit per element, in whole words.
 constexpr std::int64_t mask_bytes(std::int64_t elements) { return (elements + 31) / 32 * 4; }
 
-/// Bits that tell the taps of a pooling window apart; at most 256 taps.
+/// Bits of the index of a tap in a pooling window; at most 256 taps.
 constexpr int window_bits(std::int64_t taps) { return taps <= 4 ? 2 : taps <= 16 ? 4 : 8; }
 
 /// The places of maxima within windows of so many taps, in whole words.
@@ -21,15 +21,15 @@ constexpr std::int64_t window_bytes(std::int64_t windows, std::int64_t taps) {
   return (windows * window_bits(taps) + 31) / 32 * 4;
 }
 
-/// Elements whose non-zeros share the space for codes.
+/// Elements whose non-zeros share the space for quantized values.
 inline constexpr int kNonZeroTile = 1024;
 
-/// Eighths of a bit per element that the space for codes may have: at least one bit per non-zero
-/// where no element is zero, at most the eight bits that a code may have.
+/// Eighths of a bit per element of that space: at least one bit per non-zero where no element is
+/// zero, at most the eight bits that a quantized value may have.
 inline constexpr int kMinNonZeroEighths = 8;
 inline constexpr int kMaxNonZeroEighths = 64;
 
-/// Codes and ranges of a tensor's non-zeros, in whole tiles; without the mask, which others share.
+/// Quantized values and ranges of a tensor's non-zeros, in whole tiles; without the shared mask.
 constexpr std::int64_t nonzero_bytes(std::int64_t elements, int eighths) {
   return divide_up(elements, kNonZeroTile) * (1 + eighths) * 16;
 }
@@ -48,7 +48,7 @@ constexpr std::int64_t group_tiles(std::int64_t elements) {
   return divide_up(elements, kGroupTile);
 }
 
-/// SavedCodec::Groups, in whole tiles: codes, and a range of 4 bytes for every group.
+/// SavedCodec::Groups, in whole tiles: quantized values, and a range of 4 bytes per group.
 constexpr std::int64_t group_bytes(std::int64_t elements, int eighths) {
   return group_tiles(elements) * (1 + eighths) * 16;
 }

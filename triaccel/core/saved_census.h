@@ -33,7 +33,7 @@ constexpr std::string_view name_of(SavedClass kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// Whether backward reads the values of elements, which codes can stand for.
+/// Whether backward reads the values of elements, which can then be quantized.
 constexpr bool keeps_values(SavedClass kind) {
   switch (kind) {
     case SavedClass::Positive:

@@ -12,10 +12,10 @@ enum class SavedCodec : std::uint8_t {
   Shape,       // not at all: backward reads its sizes only
   Mask,        // one bit per element: backward reads its sign, or two values occur
   Window,      // places of maxima, within their pooling windows
-  Groups,      // codes of a few bits, a range for every 256 elements
+  Groups,      // a few bits per element, a range for every 256 elements
   Levelled,    // the same of maps whose channels are brought to 0 … 1 before
-  NonZeros,    // a mask, and codes of those elements that are not zero
-  Frequency,   // codes of its blocks' cosine transform, with bits by band
+  NonZeros,    // a mask, and the quantized non-zero elements
+  Frequency,   // quantized cosine transform of blocks, with bits per band
   Derived,     // rebuilt from another stored tensor by an elementwise map
   Registered,  // by a codec that the program registered, see codec_registry.h
 };
@@ -36,8 +36,8 @@ inline constexpr int kFrequencyBands = 5;
 struct SavedPlan {
   SavedCodec codec = SavedCodec::Raw;
   std::uint8_t block = 0;    // Frequency: 8, 7 or 4 elements per side
-  std::uint8_t eighths = 0;  // Groups, Levelled: of each element's code. NonZeros: the room for
-                             // codes, spread over all elements, zeros too
+  std::uint8_t eighths = 0;  // Groups, Levelled: per element. NonZeros: of the space for
+                             // quantized values, spread over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
   std::uint8_t predicted = 0;   // Frequency: 256ths of its codes that it does without, since blocks
                                 // are predicted from similar ones; 0: none is

@@ -31,7 +31,7 @@ class Stateful {
  public:
   virtual ~Stateful() = default;
 
-  /// Everything needed to go on exactly as if nothing had happened.
+  /// Everything needed to continue exactly as if nothing had happened.
   virtual std::vector<StateView> state() const = 0;
 
   /// Takes back what state() handed out; throws before it changes anything when an entry is

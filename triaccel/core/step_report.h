@@ -40,7 +40,7 @@ struct SavedCounts {
 
 /// Noise that compression adds to the gradient of one layer's parameters. Squared norms.
 struct LayerCompressionNoise {
-  double variance = 0;  // by the random offsets of rounding
+  double variance = 0;  // due to the random offsets of rounding
   double square = 0;    // of the exact gradient
   bool operator==(const LayerCompressionNoise&) const = default;
 
@@ -51,9 +51,9 @@ struct LayerCompressionNoise {
 /// Noise that compressed activations add to the gradient of a few samples. Squared norms over all
 /// parameters; of different samples, and under a loss scale, only their ratios can be compared.
 struct CompressionNoise {
-  double code_variance = 0;   // by the random offsets of rounding
-  double batch_variance = 0;  // by the choice of samples
-  double error = 0;           // mean square of the difference from the exact gradient, over its own
+  double compression_variance = 0;  // due to the random offsets of rounding
+  double batch_variance = 0;        // due to the choice of samples
+  double error = 0;  // mean square of the difference from the exact gradient, over its own
   std::vector<LayerCompressionNoise> layers = {};  // index = LayerId
   bool operator==(const CompressionNoise&) const = default;
 
@@ -173,7 +173,7 @@ struct StepReport {
   std::optional<CurvatureReport> curvature = {};   // when a probe ran in the interval
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
   std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan compresses
-  std::optional<CompressionNoise> code_noise =
+  std::optional<CompressionNoise> compression_noise =
       {};                             // when profiling measured it since the last report
   std::int64_t saved_nonfinite = 0;   // encoded ranges of the interval that were not finite
   PredictionCounts predictions = {};  // of the interval, where plans predict blocks

@@ -41,9 +41,8 @@ class Arena {
   }
 
   std::int64_t capacity() const { return capacity_; }
-  /// Peak bytes in use since the last reset.
+  /// Peak bytes in use.
   std::int64_t high_water() const { return high_water_; }
-  void reset_high_water() { high_water_ = used_; }
 
  private:
   friend class ArenaScope;

@@ -117,7 +117,7 @@ void GradientControl::finish_step() { update_layer_scales(layer_scales_, moments
 void GradientControl::clear_diagnosis() { diagnosis_.fill_(-1); }
 
 void GradientControl::abandon_step() {
-  constexpr std::int64_t output_maximum = 1;  // the column; see ops/layer_scales.h
+  constexpr std::int64_t output_maximum = 1;  // the column; see ops/update/layer_scales.h
   layer_scales_.select(1, output_maximum).zero_();
 }
 

@@ -77,8 +77,8 @@ class GradientControl : public Stateful {
   /// and changes as the scale does.
   const at::Tensor& loss_scale() const { return loss_scale_; }
 
-  /// F32 [layers, 4] in device memory, laid out as ops/layer_scales.h says: for scaled_cast in the
-  /// layers. A view that stays valid and changes as the scales do.
+  /// F32 [layers, 4] in device memory, laid out as ops/update/layer_scales.h says: for scaled_cast
+  /// in the layers. A view that stays valid and changes as the scales do.
   const at::Tensor& layer_scales() const { return layer_scales_; }
 
   /// Resets the first skipped step, so that the next one is reported. Only enqueues work.

@@ -1,15 +1,22 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace triaccel {
 
 enum class OptimizerKind { Sgd, AdamW };
 
+/// As --optimizer takes them, in the order of the enumerators, and the help line of that option.
+inline constexpr std::array<std::string_view, 2> kOptimizerNames = {"sgd", "adamw"};
+inline constexpr std::string_view kOptimizerHelp = "sgd or adamw";
+
 /// Format of the optimizer state.
 enum class StateFormat {
   Fp32,
-  Fp8,  // a quarter of the memory: see Note [State in 8 bits] in kernels/state_codec.h
+  Fp8,  // a quarter of the memory: see Note [State in 8 bits] in
+        // kernels/update/state_codec.h
 };
 
 struct OptimizerOptions {

@@ -53,7 +53,8 @@ class ZerothOrder final : public Stateful {
   /// Perturbs the weights for an evaluation.
   void go_to(std::int64_t evaluation);
 
-  /// Buffer for the losses of one pass (ops/cross_entropy.h); the first pass is the largest.
+  /// Buffer for the losses of one pass (ops/loss_data/cross_entropy.h); the first pass is the
+  /// largest.
   at::Tensor losses(std::int64_t evaluation, std::int64_t pass, std::int64_t rows,
                     std::int64_t classes);
 

@@ -109,7 +109,8 @@ Decision Controller::next(const StepReport& report, const StepPlan& current) {
     if (boundary_) boundary_->apply(report, decision.plan, decision.events);
     if (alarm_)
       if (const auto rise = alarm_->after(report.loss, report.step))
-        decision.events.push_back(*rise + "; a lower --zo-lr? see 'triaccel find-lr'");
+        decision.events.push_back(*rise +
+                                  "; try a lower --zo-lr ('triaccel find-lr' suggests one)");
   }
   if (activations_) activations_->apply(report, decision.plan, decision.events);
   return decision;

@@ -11,8 +11,8 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/policies/batch/batch_policy.h"
 #include "triaccel/policies/compression/activation_policy.h"
-#include "triaccel/policies/compression/gradient_noise.h"
 #include "triaccel/policies/curvature/curvature_policy.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_policy.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
@@ -55,7 +55,7 @@ struct ControlSetup {
 struct Decision {
   StepPlan plan = {};
   PolicyEvents events = {};  // a few lines for people; empty when nothing happened
-  std::optional<ProfileRequest> profile = {};  // to be measured under the plan before it stands
+  std::optional<ProfileRequest> profile = {};  // to be measured under the plan before it is final
 };
 
 /// Tri-Accel's control loop, section 3.4: once a control interval, from the report of the interval

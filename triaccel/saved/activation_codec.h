@@ -12,19 +12,18 @@
 
 namespace triaccel {
 
-/// What an encoder is given next to the values.
+/// What an encoder gets in addition to the values.
 struct EncodeRequest {
-  kernels::DitherKey key = {};  // names the tensor's random numbers; its step lies on the device
-  at::Tensor not_finite = {};   // I32 [1] on the device: add what will decode to NaN. Undefined: no
-  EncodeBuffer room = {};       // where to write the encoded bytes; null: allocate them
+  kernels::DitherKey key = {};  // selects the tensor's random numbers; its step is device data
+  at::Tensor not_finite = {};   // I32 [1] on the device, a counter of ranges that decode to NaN
+  EncodeBuffer buffer = {};     // where to write the encoded bytes; null: allocate them
 };
 
 /// A codec for activations that a program adds to the built-in ones:
 ///
 ///   class HalfTheBits final : public ActivationCodec { … };
 ///   register_activation_codec(std::make_unique<HalfTheBits>());   // before training
-///   config.activations.keep = "half-the-bits";                    // or --activations
-///   half-the-bits
+///   config.activations.keep = "half-the-bits";                    // or --activations NAME
 ///
 /// From then on every floating-point tensor that backward reads and that is worth compressing is
 /// kept by it; masks, indices and small tensors are kept as in mode lossless.
@@ -38,7 +37,7 @@ class ActivationCodec : public RegisteredCodec {
   /// A non-overlapping and dense tensor of F32, BF16 or F16 as contiguous U8 [bytes(sizes)].
   virtual at::Tensor encode(const at::Tensor& values, const EncodeRequest& request) const = 0;
 
-  /// The tensor again with the sizes, strides and type that it had; `key` is that of its encoding.
+  /// The tensor with its original sizes, strides and type; `key` is the one it was encoded with.
   virtual at::Tensor decode(const at::Tensor& encoded, at::IntArrayRef sizes,
                             at::IntArrayRef strides, at::ScalarType type,
                             const kernels::DitherKey& key) const = 0;
@@ -49,7 +48,7 @@ inline std::uint8_t register_activation_codec(std::unique_ptr<const ActivationCo
   return register_codec(std::move(codec));
 }
 
-/// Throws UsageError for a number that was not given out, or of a codec that cannot encode tensors.
+/// Throws UsageError for an unknown number, or for a codec that cannot encode tensors.
 const ActivationCodec& activation_codec(std::uint8_t number);
 
 }  // namespace triaccel

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "triaccel/core/saved_census.h"
-#include "triaccel/saved/saved_coder.h"
+#include "triaccel/saved/saved_encoder.h"
 #include "triaccel/saved/saved_record.h"
 
 namespace torch::autograd {

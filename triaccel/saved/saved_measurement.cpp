@@ -144,8 +144,8 @@ PredictionCounts measure_prediction(const SavedSample& sample, const SavedPlan& 
                                         .block = plan.block,
                                         .bits = coefficient_bits(plan.block, plan.band_eighths)};
   const PredictedLayout layout = predicted_layout(coding.map, coding.block, coding.bits, 0);
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(layout.bytes()));
-  kernels::cpu::encode_predicted(coding, sample.values.data(), codes.data(), &found, nullptr);
+  std::vector<std::uint8_t> encoded(static_cast<std::size_t>(layout.bytes()));
+  kernels::cpu::encode_predicted(coding, sample.values.data(), encoded.data(), &found, nullptr);
   return found;
 }
 

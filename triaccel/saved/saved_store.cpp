@@ -129,7 +129,7 @@ EncodeBuffer SavedStore::room() {
 }
 
 std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
-  ensure(pass_.defined(), "SavedStore::begin_pass comes before a forward pass");
+  ensure(pass_.defined(), "begin_pass() must be called before a forward pass");
   const std::size_t number = next_++;
   if (!has_identity(tensor) || constants_.contain(tensor))
     return [raw = RawTensor(tensor)] { return raw.value(); };

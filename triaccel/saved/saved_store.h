@@ -12,7 +12,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/record_arena.h"
-#include "triaccel/saved/saved_coder.h"
+#include "triaccel/saved/saved_encoder.h"
 #include "triaccel/saved/saved_record.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 #include "triaccel/saved/tensor_identity.h"

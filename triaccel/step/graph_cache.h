@@ -23,7 +23,7 @@ struct GraphCounts {
   std::int64_t captures = 0;
 };
 
-/// How the device is told to do a piece of work.
+/// How work gets to the device.
 enum class Enqueued {
   Eagerly,    // kernel by kernel, now
   Rehearsed,  // likewise, in the order and memory of the capture to come, but without an effect:

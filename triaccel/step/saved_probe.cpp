@@ -198,7 +198,7 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
   return measured;
 }
 
-CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
+CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
                                         const std::vector<SavedPlan>& plans,
                                         const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.samples(), half = all / 2;
@@ -222,18 +222,18 @@ CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
   std::vector<double> variances;
   double error = 0;
   for (const bool again : {false, true}) {
-    Gradients coded;
+    Gradients compressed;
     store.begin_pass();
     pass(&store, all, [&](const PassResult& result) {
       result.output.backward(result.gradient);
-      coded = take_gradients();
+      compressed = take_gradients();
     });
     store.end_pass();
-    error += sum_of(squared_distances(coded, 1, exact, 1)) / 2;
+    error += sum_of(squared_distances(compressed, 1, exact, 1)) / 2;
     if (again)
-      variances = squared_distances(coded, 1, first, 1);
+      variances = squared_distances(compressed, 1, first, 1);
     else
-      first = in_host_memory(std::move(coded));
+      first = in_host_memory(std::move(compressed));
   }
   const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
   noise.layers.resize(static_cast<std::size_t>(network_.layer_count));
@@ -243,7 +243,7 @@ CompressionNoise SavedProbe::code_noise(const SavedCensus& census,
     layer.variance += variances[i] / 2;
     layer.square += squares[i];
   }
-  noise.code_variance = sum_of(variances) / 2;
+  noise.compression_variance = sum_of(variances) / 2;
   noise.error = error / sum_of(squares);
   return noise;
 }

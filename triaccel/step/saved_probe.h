@@ -43,8 +43,8 @@ class SavedProbe {
   /// exact one, and the same layer by layer. Of the three gradients two are in host memory. The
   /// batch's variance is that of its two halves' losses under one forward pass, so that norms see
   /// the same samples.
-  CompressionNoise code_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
-                              const SavedStoreOptions& options) const;
+  CompressionNoise compression_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
+                                     const SavedStoreOptions& options) const;
 
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter, FP32; undefined: none

@@ -148,10 +148,10 @@ std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, StepBatch& 
   return gains;
 }
 
-CompressionNoise StepRunner::code_noise(const StepPlan& plan, StepBatch& batch) {
+CompressionNoise StepRunner::compression_noise(const StepPlan& plan, StepBatch& batch) {
   CompressionNoise noise;
   probe_saved(plan, batch, [&](const SavedProbe& probe) {
-    noise = probe.code_noise(census(), plan.saved, *options_.saved);
+    noise = probe.compression_noise(census(), plan.saved, *options_.saved);
   });
   return noise;
 }

@@ -95,7 +95,7 @@ class StepRunner {
   /// The same for a forward and a backward pass: what errors of the last census's tensors would do
   /// to the gradients of weights, and what compression by plan.saved does to the whole gradient.
   std::vector<ErrorGain> error_gains(const StepPlan& plan, StepBatch& batch);
-  CompressionNoise code_noise(const StepPlan& plan, StepBatch& batch);
+  CompressionNoise compression_noise(const StepPlan& plan, StepBatch& batch);
 
   // The same over the samples `ids` of a data set.
   std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,
@@ -114,9 +114,9 @@ class StepRunner {
     DatasetBatch batch = samples_of(data, ids);
     return error_gains(plan, batch);
   }
-  CompressionNoise code_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
+  CompressionNoise compression_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
     DatasetBatch batch = samples_of(data, ids);
-    return code_noise(plan, batch);
+    return compression_noise(plan, batch);
   }
 
   DatasetBatch samples_of(const Dataset& data, const at::Tensor& ids,

@@ -78,10 +78,11 @@ struct RunSummary {
   std::int64_t graph_replays = 0;
   std::int64_t graph_captures = 0;
   // Noise added by compressed activations, as last measured; 0 and empty: not measured.
-  double code_noise = 0;  // gradient variance due to compression over that due to the mini-batch
-  std::vector<double> code_noise_by_layer = {};  // per layer, over the squared gradient
-  PredictionCounts predictions = {};             // of blocks, over the whole run
-  std::int64_t prediction_saved_bytes = 0;       // bytes saved by block prediction in the last pass
+  double compression_noise =
+      0;  // gradient variance due to compression over that due to the mini-batch
+  std::vector<double> compression_noise_by_layer = {};  // per layer, over the squared gradient
+  PredictionCounts predictions = {};                    // of blocks, over the whole run
+  std::int64_t prediction_saved_bytes = 0;  // bytes saved by block prediction in the last pass
   double prediction_seconds = 0;  // time saved likewise, as last measured; negative: time lost
   // Part of `seconds`: reading measurements once per control interval (not counting the
   // synchronization with pending steps), curvature probes, and policy decisions. Statistics

@@ -65,7 +65,7 @@ class BaselineCodec final : public ActivationCodec {
 
   at::Tensor encode(const at::Tensor& values, const EncodeRequest& request) const override {
     return encode_baseline(values, {.codec = codec_, .key = request.key}, request.not_finite,
-                           request.room);
+                           request.buffer);
   }
 
   at::Tensor decode(const at::Tensor& encoded, at::IntArrayRef sizes, at::IntArrayRef strides,

@@ -30,7 +30,7 @@ TEST(RandomKey, DiffersBetweenStepsAndUses) {
 }
 
 // 30 degrees of freedom: a fair draw passes 70 once in 20,000 times; the draw is fixed.
-TEST(Noise, IsUniformBesideItsZeros) {
+TEST(Noise, IsUniformExceptForItsZeros) {
   for (const std::uint32_t zero_share : {0u, 21627u, 60000u}) {
     const Noise noise = make_noise({.reach = 15, .zero_share = zero_share});
     constexpr int kDraws = 2000000;

@@ -4,7 +4,7 @@
 namespace triaccel::kernels {
 namespace {
 
-class CodedUpdateOnCuda : public CudaTest {
+class QuantizedUpdateOnCuda : public CudaTest {
  protected:
   void SetUp() override {
     CudaTest::SetUp();
@@ -43,7 +43,7 @@ class CodedUpdateOnCuda : public CudaTest {
   float* device_rates() { return device_rates_.data_ptr<float>(); }
 };
 
-TEST_F(CodedUpdateOnCuda, GivesTheBitsOfTheCpuForGradientsOfEveryType) {
+TEST_F(QuantizedUpdateOnCuda, GivesTheBitsOfTheCpuForGradientsOfEveryType) {
   const std::array<LayerScale, 3> scales = {LayerScale{.scale = 1024}, {.scale = 0.25f}, {}};
   const at::Tensor control = on_device(control_, device_), there = on_device(scales, device_);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -58,7 +58,7 @@ TEST_F(CodedUpdateOnCuda, GivesTheBitsOfTheCpuForGradientsOfEveryType) {
   }
 }
 
-TEST_F(CodedUpdateOnCuda, GivesTheBitsOfTheCpuForValuesOfAllSizes) {
+TEST_F(QuantizedUpdateOnCuda, GivesTheBitsOfTheCpuForValuesOfAllSizes) {
   TensorBunch plain({100000});
   for (at::Tensor* values : {&plain.gradients[0], &plain.states1[0], &plain.states2[0]})
     *values = *values * at::exp2(at::randint(-60, 30, values->sizes(), at::kFloat));
@@ -67,7 +67,7 @@ TEST_F(CodedUpdateOnCuda, GivesTheBitsOfTheCpuForValuesOfAllSizes) {
                     {.learning_rates = device_rates(), .control = pointer<StepControl>(control)});
 }
 
-TEST_F(CodedUpdateOnCuda, ReachesParametersThatAreNotAlignedForVectors) {
+TEST_F(QuantizedUpdateOnCuda, ReachesParametersThatAreNotAlignedForVectors) {
   const CodedBunch host{TensorBunch({9998})};
   CodedBunch device = host.on(device_);
   at::Tensor& parameter = device.plain.parameters[0];
@@ -83,7 +83,7 @@ TEST_F(CodedUpdateOnCuda, ReachesParametersThatAreNotAlignedForVectors) {
   EXPECT_TRUE(device.same_bits_as(host));
 }
 
-TEST_F(CodedUpdateOnCuda, TheGateOfALayerGivesTheBitsOfTheCpu) {
+TEST_F(QuantizedUpdateOnCuda, TheGateOfALayerGivesTheBitsOfTheCpu) {
   const std::array<LayerMoments, 3> moments = {LayerMoments{}, {.nonfinite = 1}, {}};
   const StepControl last = {.loss_scale = 4, .skip = 1, .applied_steps = 2};
   const at::Tensor there = on_device(moments, device_), control = on_device(last, device_);
@@ -98,7 +98,7 @@ TEST_F(CodedUpdateOnCuda, TheGateOfALayerGivesTheBitsOfTheCpu) {
                      .gate = UpdateGate::Layer});
 }
 
-TEST_F(CodedUpdateOnCuda, ASkippedStepChangesNoBit) {
+TEST_F(QuantizedUpdateOnCuda, ASkippedStepChangesNoBit) {
   const CodedBunch host{TensorBunch(awkward_sizes())};
   const CodedBunch device = host.on(device_);
   const StepControl skipped = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 3};

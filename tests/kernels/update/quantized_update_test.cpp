@@ -30,7 +30,7 @@ void expect_within(const at::Tensor& found, const at::Tensor& wanted, double lea
 
 constexpr double kLeastFirst = 0x1.1p-17, kLeastSecond = 0x1.1p-33;
 
-TEST(CodedSgdUpdate, FollowsTheFormulaUpToTheRoundingOfItsState) {
+TEST(QuantizedSgdUpdate, FollowsTheFormulaUpToTheRoundingOfItsState) {
   for (const bool nesterov : {false, true}) {
     CodedBunch bunch{TensorBunch(awkward_sizes())};
     const CodedBunch before = bunch.on(at::kCPU);
@@ -49,7 +49,7 @@ TEST(CodedSgdUpdate, FollowsTheFormulaUpToTheRoundingOfItsState) {
   }
 }
 
-TEST(CodedAdamWUpdate, FollowsTheFormulaUpToTheRoundingOfItsStates) {
+TEST(QuantizedAdamWUpdate, FollowsTheFormulaUpToTheRoundingOfItsStates) {
   CodedBunch bunch{TensorBunch(awkward_sizes())};
   const CodedBunch before = bunch.on(at::kCPU);
   cpu::quantized_adamw_update(bunch.entries(), kInputs, {.weight_decay = 0.05f}, bunch.noise());
@@ -68,7 +68,7 @@ TEST(CodedAdamWUpdate, FollowsTheFormulaUpToTheRoundingOfItsStates) {
   }
 }
 
-TEST(CodedUpdate, LeavesTheStateRightOnAverage) {
+TEST(QuantizedUpdate, LeavesTheStateRightOnAverage) {
   const CodedBunch before{TensorBunch({300})};
   const at::Tensor v = 0.9 * before.decoded(Moment::First, 0).to(at::kDouble) +
                        0.25 * before.plain.gradients[0].to(at::kDouble);
@@ -85,7 +85,7 @@ TEST(CodedUpdate, LeavesTheStateRightOnAverage) {
 }
 
 // A thousandth of a value is far less than half the way to the next level.
-TEST(CodedUpdate, ForgetsAsSlowlyAsBetaSays) {
+TEST(QuantizedUpdate, ForgetsAsSlowlyAsBetaSays) {
   TensorBunch plain({8192});
   plain.gradients[0].zero_();
   plain.states2[0].fill_(1);
@@ -100,7 +100,7 @@ TEST(CodedUpdate, ForgetsAsSlowlyAsBetaSays) {
   EXPECT_NEAR(bunch.decoded(Moment::Second, 0).mean().item<double>() / expected, 1, 0.02);
 }
 
-TEST(CodedUpdate, RoundsAnElementAlikeWhateverElseIsUpdated) {
+TEST(QuantizedUpdate, RoundsAnElementAlikeWhateverElseIsUpdated) {
   const CodedBunch together{TensorBunch(awkward_sizes())};
   const CodedBunch apart = together.on(at::kCPU);
   cpu::quantized_adamw_update(together.entries(), kInputs, {}, together.noise());
@@ -113,7 +113,7 @@ TEST(CodedUpdate, RoundsAnElementAlikeWhateverElseIsUpdated) {
   EXPECT_TRUE(apart.same_bits_as(together));
 }
 
-TEST(CodedUpdate, TakesTheNextStepUnderTheGateOfALayer) {
+TEST(QuantizedUpdate, TakesTheNextStepUnderTheGateOfALayer) {
   const CodedBunch before{TensorBunch(awkward_sizes())};
   const CodedBunch bunch = before.on(at::kCPU), expected = before.on(at::kCPU);
   const std::vector<LayerMoments> moments = {{}, {.count = 5, .nonfinite = 1}, {}};
@@ -134,7 +134,7 @@ TEST(CodedUpdate, TakesTheNextStepUnderTheGateOfALayer) {
   }
 }
 
-TEST(CodedUpdate, ChangesNoBitOfASkippedStep) {
+TEST(QuantizedUpdate, ChangesNoBitOfASkippedStep) {
   const CodedBunch before{TensorBunch(awkward_sizes())};
   const CodedBunch bunch = before.on(at::kCPU);
   const StepControl skipped = {.gradient_multiplier = 0, .skip = 1, .applied_steps = 4};

@@ -337,7 +337,7 @@ TEST(ExcitationFusion, RefusesBackwardAfterWhatItReadsWasOverwritten) {
   EXPECT_THROW(after_excitation(overwrites, {}), c10::Error);
 }
 
-TEST(ExcitationFusion, StaysOperatorByOperatorWhereSavedTensorsMayBeCoded) {
+TEST(ExcitationFusion, StaysOperatorByOperatorWhereSavedTensorsMayBeCompressed) {
   torch::manual_seed(3);
   Conv squeeze(nn::Conv2dOptions(kChannels, kHidden, 1));
   Conv excite(nn::Conv2dOptions(kHidden, kChannels, 1));

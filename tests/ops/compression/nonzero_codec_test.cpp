@@ -9,7 +9,7 @@
 namespace triaccel {
 namespace {
 
-at::Tensor decoded(const NonZeroCodes& codes, const at::Tensor& like,
+at::Tensor decoded(const EncodedNonZeros& codes, const at::Tensor& like,
                    const kernels::NonZeroCoding& coding) {
   return decode_nonzeros(codes, like.sizes(), like.strides(), like.scalar_type(), coding);
 }
@@ -34,7 +34,8 @@ TEST(NonZeroCodecOp, GivesBackSizesStridesTypeAndZeros) {
 TEST(NonZeroCodecOp, SharesTheMaskOfARelu) {
   const at::Tensor values = at::randn({4, 3, 9, 9}).relu();
   const at::Tensor mask = encode_mask(values, kernels::MaskTest::Positive);
-  const NonZeroCodes shared = encode_nonzeros(values, {}, mask), own = encode_nonzeros(values, {});
+  const EncodedNonZeros shared = encode_nonzeros(values, {}, mask),
+                        own = encode_nonzeros(values, {});
   EXPECT_TRUE(shared.mask.is_same(mask));
   EXPECT_TRUE(at::equal(own.mask, mask));
   EXPECT_TRUE(at::equal(own.records, shared.records));
@@ -51,7 +52,7 @@ TEST(NonZeroCodecOp, CountsGroupsThatAreNotFinite) {
   const at::Tensor values = at::randn({1000}), count = at::zeros({1}, at::kInt);
   values[3] = NAN;
   values[999] = INFINITY;
-  const NonZeroCodes codes = encode_nonzeros(values, {}, {}, count);
+  const EncodedNonZeros codes = encode_nonzeros(values, {}, {}, count);
   EXPECT_EQ(count.item<int>(), 2);
   EXPECT_EQ(decoded(codes, values, {}).isnan().sum().item<int>(), 128 + 1000 - 7 * 128);
 }
@@ -64,7 +65,7 @@ TEST(NonZeroCodecOp, RejectsWhatItCannotStore) {
   EXPECT_THROW(encode_nonzeros(values.to(at::kLong), {}), UsageError);
   EXPECT_THROW(encode_nonzeros(values, {}, at::zeros({1}, at::kInt)), UsageError);
   EXPECT_THROW(encode_nonzeros(values, {}, {}, at::zeros({1})), UsageError);
-  const NonZeroCodes codes = encode_nonzeros(values, {});
+  const EncodedNonZeros codes = encode_nonzeros(values, {});
   EXPECT_THROW(decode_nonzeros(codes, {8, 8}, {8, 1}, at::kFloat, {.eighths = 24}), UsageError);
   EXPECT_THROW(decode_nonzeros(codes, {8, 8}, {16, 1}, at::kFloat, {}), UsageError);
 }

@@ -118,7 +118,7 @@ TEST_F(LargeMapsOnCuda, AreNormalised) {
   EXPECT_LT((gradients.bias - open.sum({0, 2, 3})).abs().max().item<double>(), 0.5);
 }
 
-TEST_F(LargeMapsOnCuda, AreCoded) {
+TEST_F(LargeMapsOnCuda, AreEncoded) {
   const auto decodes = [&](const at::Tensor& decoded, double worst) {
     EXPECT_LT(worst_apart(tail(decoded), tail(map_)), worst);
   };

@@ -63,7 +63,7 @@ ActivationPolicy resumed_from(const ActivationPolicy& policy) {
 
 /// Nearly all of the noise is in the gradient of layer 0.
 CompressionNoise one_noisy_layer(double error) {
-  return {.code_variance = 0.01,
+  return {.compression_variance = 0.01,
           .batch_variance = 1,
           .error = error,
           .layers = {{.variance = error, .square = 1}, {.variance = error / 100, .square = 1}}};
@@ -123,9 +123,9 @@ TEST(ActivationPolicy, ReportsTheNoiseOfAProfileOnce) {
     StepReport first, second;
     one->complete(first);
     one->complete(second);
-    ASSERT_TRUE(first.code_noise);
-    EXPECT_EQ(*first.code_noise, policy.noise());
-    EXPECT_FALSE(second.code_noise);
+    ASSERT_TRUE(first.compression_noise);
+    EXPECT_EQ(*first.compression_noise, policy.noise());
+    EXPECT_FALSE(second.compression_noise);
   }
 }
 

@@ -20,7 +20,7 @@ double ratio_of(const CompressionState& state, const LoopOptions& options = {}) 
 }
 
 CompressionTick tick_with_noise(double share) {
-  return {.code_noise = share, .batch_noise = 1, .progress = 0.2};
+  return {.compression_noise = share, .batch_noise = 1, .progress = 0.2};
 }
 
 CompressionState ticked(const CompressionState& state, const CompressionTick& tick,
@@ -43,7 +43,7 @@ TEST(CompressionLoop, StartsAtTheTargetOrWhereItIsTold) {
   EXPECT_DOUBLE_EQ(ratio_of(first_state(bad), bad), 30);
 }
 
-TEST(CompressionLoop, GrowsWhereCodesAddTooMuchNoise) {
+TEST(CompressionLoop, GrowsWhereCompressionAddsTooMuchNoise) {
   PolicyEvents events;
   const CompressionState state =
       after_tick(first_state({}), tick_with_noise(0.06), LoopOptions{}, events);
@@ -67,7 +67,7 @@ TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
 
 TEST(CompressionLoop, DoesNothingWithoutMeasurements) {
   EXPECT_EQ(ticked(first_state({}), {.progress = 0.2}), first_state({}));
-  EXPECT_EQ(ticked(first_state({}), {.code_noise = 1, .batch_noise = 0, .progress = 0.2}),
+  EXPECT_EQ(ticked(first_state({}), {.compression_noise = 1, .batch_noise = 0, .progress = 0.2}),
             first_state({}));
   const LoopOptions off{.adapt = false};
   EXPECT_EQ(ticked(first_state(off), tick_with_noise(1), off), first_state(off));
@@ -78,7 +78,7 @@ TEST(CompressionLoop, GrowsNoFurtherThanItsLeastRatioAndSaysSoOnce) {
   PolicyEvents events;
   for (int i = 0; i < 100; ++i) state = after_tick(state, tick_with_noise(1), {}, events);
   EXPECT_DOUBLE_EQ(ratio_of(state), 4);
-  EXPECT_NE(events.back().find("compression stays at 4x, its least"), std::string::npos);
+  EXPECT_NE(events.back().find("compression stays at 4x, the lowest allowed"), std::string::npos);
   EXPECT_LT(events.size(), 20u);
 }
 
@@ -118,7 +118,7 @@ TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
   EXPECT_EQ(events.back(), "compression resumed at 6.8x");
 }
 
-TEST(CompressionLoop, GoesOnAsBeforeAfterASpikeThatCodesCannotHaveCaused) {
+TEST(CompressionLoop, ContinuesAsBeforeAfterASpikeThatCompressionCannotHaveCaused) {
   const CompressionTick measured = tick_with_noise(0.0001);
   CompressionState state = ticked(with_losses(2), measured);
   const double before = ratio_of(state);
@@ -159,10 +159,10 @@ TEST(CompressionLoop, AnswersADropOfAccuracy) {
   EXPECT_EQ(orders_of(state, {}).drop_price, 4);
   EXPECT_TRUE(orders_of(state, {}).frozen);
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(
-      events[0],
-      "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; no shrinking for "
-      "3 epochs");
+  EXPECT_EQ(events[0],
+            "compression 10.2x -> 8.16x: accuracy 69 % is 1 points below the best; the ratio will "
+            "not rise for "
+            "3 epochs");
   EXPECT_EQ(ticked(state, tick_with_noise(0.001)).bytes, state.bytes) << "frozen";
   for (int i = 0; i < 3; ++i) state = after_epoch(state, {.accuracy = 70}, {}, events);
   EXPECT_FALSE(orders_of(state, {}).frozen);
@@ -222,7 +222,7 @@ SimulatedTraining train(const LoopOptions& options, int epochs = 30) {
       const double wobble = unit_float(random_words(3, static_cast<std::uint64_t>(step)).words[0]);
       state = after_tick(state,
                          {.step = step,
-                          .code_noise = noise,
+                          .compression_noise = noise,
                           .batch_noise = 1.25,
                           .loss = 2 * std::exp(-epoch / 8.0) + 0.05 * wobble,
                           .progress = static_cast<double>(epoch) / epochs},

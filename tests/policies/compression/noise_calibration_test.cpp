@@ -23,7 +23,7 @@ CompressionNoise noise_of(const std::vector<double>& variances) {
   CompressionNoise noise;
   for (const double variance : variances) {
     noise.layers.push_back({.variance = variance, .square = 1});
-    noise.code_variance += variance;
+    noise.compression_variance += variance;
   }
   return noise;
 }

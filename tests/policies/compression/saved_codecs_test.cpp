@@ -38,16 +38,16 @@ TEST(LosslessPlan, KeepsOnlyWhatBackwardReads) {
   }
 }
 
-TEST(CanCode, LeavesSmallTensorsAndWholeNumbersAlone) {
+TEST(CanCompress, LeavesSmallTensorsAndWholeNumbersAlone) {
   SavedStatistics tensor = saved_tensor(SavedClass::Factor, 16, 1);
-  EXPECT_TRUE(can_code(tensor, 64));
-  EXPECT_FALSE(can_code(tensor, 63));
+  EXPECT_TRUE(can_compress(tensor, 64));
+  EXPECT_FALSE(can_compress(tensor, 63));
   tensor.type = ElementType::I64;
-  EXPECT_FALSE(can_code(tensor, 64));
-  EXPECT_FALSE(can_code(saved_tensor(SavedClass::Vector, 16, 16), 64));
+  EXPECT_FALSE(can_compress(tensor, 64));
+  EXPECT_FALSE(can_compress(saved_tensor(SavedClass::Vector, 16, 16), 64));
 }
 
-TEST(UniformPlans, CodeWhatCanBeCodedAlike) {
+TEST(UniformPlans, CompressWhatCanBeCompressedAlike) {
   const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
                                                 saved_tensor(SavedClass::Positive, 8, 8),
                                                 saved_tensor(SavedClass::Vector, 8, 8)};
@@ -113,15 +113,16 @@ TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
   EXPECT_EQ(codec_of_three_bits(), SavedCodec::Groups);
   tensor.kind = SavedClass::NormInput;
   const std::vector<SavedPlan> plans = {levelled};
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 32 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 32 * quantization_error(3));
   tensor.levelled_squared_range = 40;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 40 * quantization_error(3));
   const std::vector<SavedPlan> groups = {{.codec = SavedCodec::Groups, .eighths = 24}};
   tensor.unevenness = 50;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0], 50 * 32 * code_error(3));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0],
+                   50 * 32 * quantization_error(3));
 }
 
-TEST(HeldBytes, CountTheMaskThatAReluNeedsBesideCodes) {
+TEST(HeldBytes, CountTheMaskThatAReluNeedsToo) {
   const SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::int64_t elements = tensor.elements(kCodedSamples);
   EXPECT_EQ(bytes_of(tensor, {.codec = SavedCodec::Groups, .eighths = 16}),
@@ -160,7 +161,7 @@ TEST(HeldBytes, OfAPassAddUpWithoutConstants) {
   EXPECT_THROW(held_bytes(tensors, raw, kCodedSamples), UsageError);
 }
 
-TEST(PutSavedPlans, SayWhichLayersCode) {
+TEST(PutSavedPlans, SayWhichLayersCompress) {
   SavedCensus census;
   for (std::int64_t i = 0; i < 4; ++i) census.entries.push_back({.same_as = i});
   std::vector<SavedStatistics> tensors = tensors_of(census);
@@ -176,11 +177,11 @@ TEST(PutSavedPlans, SayWhichLayersCode) {
   EXPECT_EQ(step.layers[2].saved, ActivationFormat::Raw);
 }
 
-TEST(CodeError, IsThatOfADitheredCode) {
-  EXPECT_DOUBLE_EQ(code_error(1), 1.0 / 12);
-  EXPECT_DOUBLE_EQ(code_error(2), 1.0 / 108);
-  EXPECT_DOUBLE_EQ(code_error(8), 1.0 / (12 * 255.0 * 255));
-  EXPECT_DOUBLE_EQ(code_error(2.5), (code_error(2) + code_error(3)) / 2);
+TEST(QuantizationError, IsThatOfDitheredRounding) {
+  EXPECT_DOUBLE_EQ(quantization_error(1), 1.0 / 12);
+  EXPECT_DOUBLE_EQ(quantization_error(2), 1.0 / 108);
+  EXPECT_DOUBLE_EQ(quantization_error(8), 1.0 / (12 * 255.0 * 255));
+  EXPECT_DOUBLE_EQ(quantization_error(2.5), (quantization_error(2) + quantization_error(3)) / 2);
 }
 
 TEST(BandError, PricesWhatIsDropped) {
@@ -194,9 +195,11 @@ TEST(PredictedErrors, OfNonZerosCountTheirShareTwice) {
   SavedStatistics tensor = saved_tensor(SavedClass::Positive, 8, 16);
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::NonZeros, .eighths = 16}};
   // Half of the elements are stored, with twice the bits.
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 16 * code_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0],
+                   0.5 * 16 * quantization_error(4));
   tensor.nonzero_squared_range = 8;
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0], 0.5 * 8 * code_error(4));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, plans, 16)[0],
+                   0.5 * 8 * quantization_error(4));
 }
 
 TEST(PredictedErrors, OfDerivedTensorsAreTheirSources) {
@@ -218,7 +221,7 @@ TEST(PredictedErrors, OfDerivedTensorsAreTheirSources) {
 TEST(PredictedErrors, CanDoWithoutMeasurements) {
   SavedStatistics bare{.kind = SavedClass::NormInput, .sizes = {1, 8, 16, 16}};
   const std::vector<SavedPlan> plans = {{.codec = SavedCodec::Groups, .eighths = 16}};
-  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{bare}, plans, 16)[0], 32 * code_error(2));
+  EXPECT_DOUBLE_EQ(predicted_errors(std::vector{bare}, plans, 16)[0], 32 * quantization_error(2));
 }
 
 TEST(PredictedErrors, WeighBandsByTheGradientsSpectrum) {

@@ -248,7 +248,7 @@ TEST(PlanSaved, TakesTheFewestEighthsThatABoundPermits) {
   tensors[0].transforms[1].measured = tensors[0].transforms[2].measured = false;
   tensors[0].transforms[3].measured = false;
   for (const int eighths : {9, 16, 21, 40}) {
-    const double error = 32 * code_error(eighths / 8.0);
+    const double error = 32 * quantization_error(eighths / 8.0);
     const SavedDecision decision = plan_saved(
         tensors, {.samples = kPlannedSamples, .error_bound = 2 * error * (1 + 1e-9)}, {});
     EXPECT_EQ(decision.plans[0].eighths, eighths);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "triaccel/policies/compression/order_statistics.h"
+#include "triaccel/policies/precision/order_statistics.h"
 #include "triaccel/policies/precision/precision_policy.h"
 #include "triaccel/policies/precision/precision_rules.h"
 

@@ -31,7 +31,7 @@ TEST(ComparisonTable, AlignsItsColumnsAndGivesRatiosToTheFirstRun) {
   EXPECT_NE(lines[2].find("22.43"), std::string::npos) << "the score";
 }
 
-TEST(ComparisonTable, SaysWhyAMethodWasLeftOut) {
+TEST(ComparisonTable, SaysWhyAMethodWasSkipped) {
   const std::vector<ComparisonRow> rows = {{{.method = "amp"}, "slower than fp32 here"},
                                            {sample_summary(30)}};
   const std::string table = comparison_table(rows);

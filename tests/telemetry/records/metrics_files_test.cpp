@@ -111,15 +111,22 @@ TEST(MetricsFiles, ReadBackWhatPredictedBlocksSave) {
   EXPECT_EQ(read.report.prediction_seconds, -0.25);
 }
 
-TEST(MetricsFiles, ReadBackTheNoiseOfCodesByLayer) {
+TEST(MetricsFiles, ReadBackTheCompressionNoiseByLayer) {
   StepReport report = sample_report(10);
-  report.code_noise = CompressionNoise{
-      .code_variance = 0.3, .batch_variance = 4, .error = 0.01, .layers = {{0.1, 2}, {0.2, 0.5}}};
+  report.compression_noise = CompressionNoise{.compression_variance = 0.3,
+                                              .batch_variance = 4,
+                                              .error = 0.01,
+                                              .layers = {{0.1, 2}, {0.2, 0.5}}};
   const std::string line = to_jsonl(interval_record(report, sample_plan()));
   const auto read = std::get<IntervalRecord>(from_jsonl(line, "t"));
-  EXPECT_EQ(read.report.code_noise, report.code_noise);
-  const std::string damaged = "{\"kind\":\"interval\",\"code_noise\":{\"layers\":[[0.1]]}}";
+  EXPECT_EQ(read.report.compression_noise, report.compression_noise);
+  const std::string damaged = "{\"kind\":\"interval\",\"compression_noise\":{\"layers\":[[0.1]]}}";
   EXPECT_THROW(from_jsonl(damaged, "t"), StorageError);
+  const std::string former =
+      R"({"kind":"interval","code_noise":{"code_variance":0.3,"batch_variance":4}})";
+  const auto old = std::get<IntervalRecord>(from_jsonl(former, "t"));
+  ASSERT_TRUE(old.report.compression_noise);
+  EXPECT_EQ(old.report.compression_noise->compression_variance, 0.3);
 }
 
 TEST(MetricsFiles, SayWhyThereWasNoProbe) {

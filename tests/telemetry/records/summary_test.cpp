@@ -18,7 +18,7 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(to_json(read_summary(path)), to_json(sample_summary(30)));
   EXPECT_EQ(read_summary(path).memory_retries, 2);
   EXPECT_EQ(read_summary(path).predictions, sample_summary(30).predictions);
-  EXPECT_EQ(read_summary(path).code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
+  EXPECT_EQ(read_summary(path).compression_noise_by_layer, (std::vector<double>{0.25, 0.5}));
 }
 
 TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
@@ -26,10 +26,11 @@ TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
   EXPECT_EQ(old.accuracy, 87.5);
   EXPECT_EQ(old.score, 0);
   EXPECT_EQ(old.plan_changes, 0);
-  EXPECT_TRUE(old.code_noise_by_layer.empty());
+  EXPECT_TRUE(old.compression_noise_by_layer.empty());
 }
 
-TEST(Summary, ReadsTheStatusesOfEarlierVersions) {
+TEST(Summary, ReadsTheNamesOfEarlierVersions) {
+  EXPECT_EQ(summary_from_json(R"({"code_noise":0.5})", "test").compression_noise, 0.5);
   EXPECT_EQ(summary_from_json(R"({"status":"interrupted"})", "test").status, "stopped");
   const RunSummary early = summary_from_json(R"({"status":"stopped early"})", "test");
   EXPECT_EQ(early.status, "finished");
@@ -63,8 +64,8 @@ TEST(Summary, HasTheKeysThatScriptsReadAndFitsOneLine) {
                           "layers_fp32",
                           "batch_largest",
                           "rollbacks",
-                          "code_noise",
-                          "code_noise_by_layer",
+                          "compression_noise",
+                          "compression_noise_by_layer",
                           "prediction_blocks",
                           "prediction_candidates",
                           "prediction_hits",

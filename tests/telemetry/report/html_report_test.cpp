@@ -77,8 +77,10 @@ TEST(HtmlReport, DrawsCompressionNoiseWhereItWasMeasured) {
   RunRecord run = sample_record(4);
   const std::string title = "Compression noise relative to each layer";
   EXPECT_EQ(report_of(run).find(title), std::string::npos);
-  run.metrics.intervals[1].report.code_noise = CompressionNoise{.layers = {{0.5, 2}, {0, 0}}};
-  run.metrics.intervals[3].report.code_noise = CompressionNoise{.layers = {{0.125, 2}, {0.5, 1}}};
+  run.metrics.intervals[1].report.compression_noise =
+      CompressionNoise{.layers = {{0.5, 2}, {0, 0}}};
+  run.metrics.intervals[3].report.compression_noise =
+      CompressionNoise{.layers = {{0.125, 2}, {0.5, 1}}};
   const std::string page = report_of(run);
   EXPECT_EQ(first_fault(page), "");
   EXPECT_NE(page.find(title), std::string::npos);
@@ -276,18 +278,18 @@ TEST(OutcomeOf, TakesTheLastMeasurementsOfARunWithoutSummary) {
   EXPECT_NEAR(outcome.seconds, 2.0, 1e-9);
 }
 
-TEST(OutcomeOf, KnowsWhatCodesDidInARunWithoutSummary) {
+TEST(OutcomeOf, KnowsWhatCompressionDidInARunWithoutSummary) {
   RunRecord run = sample_record(3);
   run.summary.reset();
-  run.metrics.intervals[0].report.code_noise =
-      CompressionNoise{.code_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
+  run.metrics.intervals[0].report.compression_noise = CompressionNoise{
+      .compression_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
   for (std::size_t i : {0, 2}) {
     run.metrics.intervals[i].report.saved = SavedCounts{.prediction_saved_bytes = 30};
     run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};
   }
   const RunSummary outcome = outcome_of(run);
-  EXPECT_EQ(outcome.code_noise, 0.125);
-  EXPECT_EQ(outcome.code_noise_by_layer, (std::vector<double>{0.25, 0.5}));
+  EXPECT_EQ(outcome.compression_noise, 0.125);
+  EXPECT_EQ(outcome.compression_noise_by_layer, (std::vector<double>{0.25, 0.5}));
   EXPECT_EQ(outcome.predictions, (PredictionCounts{.blocks = 20, .predicted = 6}));
   EXPECT_EQ(outcome.prediction_saved_bytes, 30);
 }

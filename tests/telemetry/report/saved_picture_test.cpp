@@ -68,7 +68,7 @@ TEST(BitPicture, ShowsBitsAsShadesAndNothingWhereABandIsDropped) {
   EXPECT_EQ(picture.find("Convolution<1>"), std::string::npos) << "escaped";
 }
 
-TEST(SavedPage, IsWrittenBesideItsRows) {
+TEST(SavedPage, IsWrittenNextToItsRows) {
   const ScratchDirectory folder;
   const std::vector<SavedRow> rows = SavedExample().rows();
   write_saved_files(folder.path(), rows, "saved");

@@ -56,10 +56,10 @@ TEST_P(ProfilesOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   for (const at::Tensor& tensor : parts.network.module->buffers())
     EXPECT_TRUE(tensor.equal(before[i++]));
   const CompressionNoise noise =
-      parts.runner->code_noise(plan, *parts.data.train, numbers(256, 64, device));
+      parts.runner->compression_noise(plan, *parts.data.train, numbers(256, 64, device));
   EXPECT_LE(noise.error, 0.02);
-  EXPECT_GT(noise.code_variance, 0);
-  EXPECT_GT(noise.batch_variance, noise.code_variance);
+  EXPECT_GT(noise.compression_variance, 0);
+  EXPECT_GT(noise.batch_variance, noise.compression_variance);
   for (std::int64_t s = 4; s < 7; ++s) step(64 * s);
   EXPECT_EQ(parts.runner->collect().skipped_steps, 0);
 }

@@ -76,7 +76,7 @@ TEST_P(BoundedActivations, KeepTheErrorThatTheyPromise) {
     PolicyEvents events;
     plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
     const CompressionNoise noise =
-        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+        parts.runner->compression_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_LE(noise.error, bound);
     EXPECT_GT(noise.error, 0);
     parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
@@ -142,7 +142,7 @@ double saving_alone() {
   return least_saving(alone);
 }
 
-TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
+TEST(CompressedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   const double alone = saving_alone();
   RunConfig config = kept_run("triaccel", "raw");
   config.activations.adapt = false;
@@ -177,7 +177,7 @@ TEST(CodedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
 }
 
 // With every mechanism of the loop on: precisions, probes and the batch change under the codes.
-TEST(CodedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
+TEST(CompressedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
   const double alone = saving_alone();
   RunConfig config = kept_run("triaccel", "coded");
   config.activations.adapt = false;
@@ -218,7 +218,7 @@ struct SpoiltOnce : WatchedRun {
 };
 
 // Without codes a pass takes several times the bytes: it is tried, fails and is made smaller.
-TEST(CodedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
+TEST(CompressedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
   RunConfig config = kept_run("triaccel", "coded");
   config.train.control_interval = 1;
   config.train.batch = 16;
@@ -307,7 +307,7 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     EXPECT_GT(report.saved->prediction_saved_bytes, 0);
     EXPECT_NE(compression.prediction_seconds(), 0);
     const CompressionNoise noise =
-        parts.runner->code_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
+        parts.runner->compression_noise(plan, *parts.data.train, at::arange(40, 40 + 32));
     EXPECT_GT(noise.error, 0);
     EXPECT_LT(noise.error, 0.05);
   }

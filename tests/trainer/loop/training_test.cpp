@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
 std::vector<CompressionNoise> noise_of(const Recorder& run) {
   std::vector<CompressionNoise> told;
   for (const StepReport& report : run.reports)
-    if (report.code_noise) told.push_back(*report.code_noise);
+    if (report.compression_noise) told.push_back(*report.compression_noise);
   return told;
 }
 
@@ -269,7 +269,7 @@ TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "adamw"));
 
-TEST(ResumeExactly, AlsoWithCodedActivations) {
+TEST(ResumeExactly, AlsoWithCompressedActivations) {
   RunConfig config = digits_run();
   config.model.name = "resnet18";
   config.model.stem = "cifar";
@@ -286,9 +286,9 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
   Recorder whole;
   const RunSummary summary = start_run(config, scratch.path / "whole", {.sinks = {&whole}});
   EXPECT_TRUE(whole.noticed("to the mini-batch's noise"));
-  EXPECT_TRUE(whole.noticed("bit widths follow the noise of each layer"));
+  EXPECT_TRUE(whole.noticed("bit widths by the noise of each layer"));
   EXPECT_GE(noise_of(whole).size(), 2u);
-  EXPECT_EQ(summary.code_noise_by_layer, noise_of(whole).back().shares());
+  EXPECT_EQ(summary.compression_noise_by_layer, noise_of(whole).back().shares());
   for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet
     int steps = 0;
     const auto stop = [&] { return ++steps == last; };
@@ -297,11 +297,11 @@ TEST(ResumeExactly, AlsoWithCodedActivations) {
     EXPECT_EQ(resume_run(run).status, "finished");
     EXPECT_EQ(final_weights(run), final_weights(scratch.path / "whole")) << last;
     const RunRecord told = read_run_record(run);
-    EXPECT_EQ(told.summary->code_noise_by_layer, summary.code_noise_by_layer) << last;
+    EXPECT_EQ(told.summary->compression_noise_by_layer, summary.compression_noise_by_layer) << last;
     EXPECT_EQ(told.summary->predictions, summary.predictions) << last;
     std::vector<CompressionNoise> noise;
     for (const IntervalRecord& interval : told.metrics.intervals)
-      if (interval.report.code_noise) noise.push_back(*interval.report.code_noise);
+      if (interval.report.compression_noise) noise.push_back(*interval.report.compression_noise);
     EXPECT_EQ(noise, noise_of(whole)) << last;
   }
 }

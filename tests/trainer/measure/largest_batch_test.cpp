@@ -19,7 +19,7 @@ RunConfig short_run() {
   return config;
 }
 
-TEST(LargestBatch, IsItsOwnInItsOwnMemoryAndLargerWithCodedActivations) {
+TEST(LargestBatch, IsItsOwnInItsOwnMemoryAndLargerWithCompressedActivations) {
   RunConfig config = short_run();
   const std::int64_t budget =
       time_steps(resolved(config), {.warmup_steps = 1, .samples = 1}).peak_reserved_bytes;

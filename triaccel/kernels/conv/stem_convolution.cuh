@@ -57,7 +57,7 @@ TRIACCEL_HOST_DEVICE inline std::int32_t tile_words(const StemTiles& tiles) {
 /// The tiles of `shape`; call it where cut_stem_tiles gave some.
 inline StemTiles tiles_of(std::string_view who, const StemConvolutionShape& shape) {
   const std::optional<StemTiles> tiles = cut_stem_tiles(shape);
-  ensure(tiles.has_value(), text(who, " got a shape that cut_stem_tiles does not cut"));
+  ensure(tiles.has_value(), text(who, ": no tiles for this shape; check cut_stem_tiles() first"));
   return *tiles;
 }
 

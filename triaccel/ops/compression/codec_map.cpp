@@ -43,9 +43,9 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
       .by_rows = map.by_rows, .gelu = map.gelu, .activation = map.activation};
   require(
       !map.is_of_rows() || (map.activation == kernels::Activation::None && !map.scales.defined()),
-      who, "layer norms and GELU go with no other activation and no scales");
+      who, "layer norm and GELU cannot be combined with another activation or scales");
   if (map.lowest.defined()) {
-    require(!map.is_of_rows(), who, "levels go with no layer norm and no GELU");
+    require(!map.is_of_rows(), who, "levels cannot be combined with layer norm or GELU");
     check_contiguous(who, "lowest", map.lowest, device, at::kFloat, {sizes[1]});
     check_contiguous(who, "range", map.range, device, at::kFloat, {sizes[1]});
     found.lowest = map.lowest.const_data_ptr<float>();

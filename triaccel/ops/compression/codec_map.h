@@ -41,7 +41,7 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
                              const at::Device& device);
 
 /// A map whose channels all go from 0 to 1, see Note [Levelled channels] in
-/// kernels/channel_levels.h, and what brings them back: lowest + range * value.
+/// kernels/compression/channel_levels.h, and what brings them back: lowest + range * value.
 struct LevelledMap {
   at::Tensor values = {};
   at::Tensor lowest = {}, range = {};  // F32 [C]

@@ -17,22 +17,22 @@ namespace triaccel {
 namespace {
 
 /// One map of a tensor, and where its encoded begin.
-struct CodedMap {
+struct EncodedMap {
   kernels::FrequencyCoding coding;
   std::int64_t encoded;
 };
 
-struct CodedMaps {
-  std::vector<CodedMap> maps;
+struct EncodedMaps {
+  std::vector<EncodedMap> maps;
   std::int64_t bytes;
 };
 
-CodedMaps coded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRef strides,
-                     at::ScalarType type, const FrequencyCoding& params) {
+EncodedMaps encoded_maps(std::string_view who, at::IntArrayRef sizes, at::IntArrayRef strides,
+                         at::ScalarType type, const FrequencyCoding& params) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(!maps.empty(), who, "a tensor of sizes ", sizes,
-          " has no maps to transform; ask can_encode_frequency first");
-  CodedMaps coded = {};
+          " has no maps to transform; check can_encode_frequency() first");
+  EncodedMaps coded = {};
   for (const BlockMap& map : maps) {
     kernels::FrequencyCoding coding = {.map = map,
                                        .type = float_type_of(who, "values", type),
@@ -70,12 +70,13 @@ at::Tensor encode_frequency(const at::Tensor& values, const FrequencyCoding& cod
           "values must be a strided tensor");
   const at::NoGradGuard no_gradient;
   const at::Tensor held = strides_fit(values) ? values : values.contiguous();
-  const CodedMaps coded = coded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
+  const EncodedMaps coded =
+      encoded_maps(who, held.sizes(), held.strides(), held.scalar_type(), coding);
   const at::Tensor encoded = allocate_encoded(held, coded.bytes, at::kByte, buffer);
   const void* from = held.const_data_ptr();
   auto* to = encoded.mutable_data_ptr<std::uint8_t>();
   std::int32_t* counter = counter_of(who, not_finite, held.device());
-  for (const CodedMap& map : coded.maps)
+  for (const EncodedMap& map : coded.maps)
     dispatch<kernels::cpu::encode_frequency, kernels::cuda::encode_frequency>(
         who, held.device(), map.coding, from, to + map.encoded, counter);
   return encoded;
@@ -86,7 +87,7 @@ at::Tensor decode_frequency(const at::Tensor& encoded, at::IntArrayRef sizes,
                             const CodecMap& map) {
   constexpr std::string_view who = "decode_frequency";
   const at::NoGradGuard no_gradient;
-  const CodedMaps coded = coded_maps(who, sizes, strides, type, coding);
+  const EncodedMaps coded = encoded_maps(who, sizes, strides, type, coding);
   const at::Tensor values = allocate_decoded(who, encoded, coded.bytes, sizes, strides, type);
   require(strides_fit(values), who, "strides ", strides, " are too large; ask for smaller ones");
   const auto* from = encoded.const_data_ptr<std::uint8_t>();
@@ -95,7 +96,7 @@ at::Tensor decode_frequency(const at::Tensor& encoded, at::IntArrayRef sizes,
   const kernels::CodecMap made = kernel_map(who, map, sizes, encoded.device());
   require(!made.changes() || channel_order(sizes, strides), who, "a map takes [N, C, H, W], dense ",
           "in that order or with channels last, got sizes ", sizes, " and strides ", strides);
-  for (const CodedMap& one : coded.maps)
+  for (const EncodedMap& one : coded.maps)
     dispatch<kernels::cpu::decode_frequency, kernels::cuda::decode_frequency>(
         who, encoded.device(), one.coding, from + one.encoded, to, made);
   return values;

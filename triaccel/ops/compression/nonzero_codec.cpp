@@ -25,16 +25,16 @@ void check_mask(std::string_view who, const at::Tensor& mask, const at::Device& 
 
 }  // namespace
 
-NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
-                             const at::Tensor& mask, const at::Tensor& not_finite,
-                             const EncodeBuffer& buffer) {
+EncodedNonZeros encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
+                                const at::Tensor& mask, const at::Tensor& not_finite,
+                                const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_nonzeros";
   check_dense(who, values);
   check_room(who, coding.eighths);
   const at::NoGradGuard no_gradient;
   coding.type = float_type_of(who, "values", values.scalar_type());
   coding.count = values.numel();
-  NonZeroCodes encoded = {
+  EncodedNonZeros encoded = {
       .mask = mask,
       .records =
           allocate_encoded(values, nonzero_bytes(coding.count, coding.eighths), at::kByte, buffer)};
@@ -54,7 +54,7 @@ NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding co
   return encoded;
 }
 
-at::Tensor decode_nonzeros(const NonZeroCodes& encoded, at::IntArrayRef sizes,
+at::Tensor decode_nonzeros(const EncodedNonZeros& encoded, at::IntArrayRef sizes,
                            at::IntArrayRef strides, at::ScalarType type,
                            kernels::NonZeroCoding coding) {
   constexpr std::string_view who = "decode_nonzeros";

@@ -8,7 +8,7 @@
 namespace triaccel {
 
 /// A tensor of which only the elements with a bit are stored.
-struct NonZeroCodes {
+struct EncodedNonZeros {
   at::Tensor mask;     // as encode_mask makes it
   at::Tensor records;  // U8 [nonzero_bytes(elements, eighths)]
 };
@@ -19,13 +19,13 @@ struct NonZeroCodes {
 /// `not_finite` (I32 [1], or undefined) the groups that will decode to NaN.
 ///
 /// Neither function is seen by autograd; both only enqueue, one kernel each on CUDA.
-NonZeroCodes encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
-                             const at::Tensor& mask = {}, const at::Tensor& not_finite = {},
-                             const EncodeBuffer& buffer = {});
+EncodedNonZeros encode_nonzeros(const at::Tensor& values, kernels::NonZeroCoding coding,
+                                const at::Tensor& mask = {}, const at::Tensor& not_finite = {},
+                                const EncodeBuffer& buffer = {});
 
 /// The tensor again, with the sizes, strides and type that it had, from the `coding` it was encoded
 /// with; zero where the mask has no bit.
-at::Tensor decode_nonzeros(const NonZeroCodes& encoded, at::IntArrayRef sizes,
+at::Tensor decode_nonzeros(const EncodedNonZeros& encoded, at::IntArrayRef sizes,
                            at::IntArrayRef strides, at::ScalarType type,
                            kernels::NonZeroCoding coding);
 

@@ -23,7 +23,7 @@ kernels::PredictedCoding predicted_coding(std::string_view who, at::IntArrayRef 
                                           const FrequencyCoding& coding, int saved) {
   const std::vector<BlockMap> maps = block_maps(sizes, strides);
   require(maps.size() == 1, who, "a tensor of sizes ", sizes, " is ", maps.size(),
-          " maps, not one; ask can_encode_predicted first");
+          " maps, not one; check can_encode_predicted() first");
   require(coding.rounding == kernels::Rounding::Dither, who,
           "differences are encoded with dither only");
   require(maps.front().row_stride < kernels::kMaxBlockStride &&
@@ -52,7 +52,7 @@ at::Tensor encode_predicted(const at::Tensor& values, const FrequencyCoding& cod
                             const EncodeBuffer& buffer) {
   constexpr std::string_view who = "encode_predicted";
   require(can_encode_predicted(values), who,
-          "values must be one map; ask can_encode_predicted first");
+          "values must be one map; check can_encode_predicted() first");
   const at::NoGradGuard no_gradient;
   const kernels::PredictedCoding params =
       predicted_coding(who, values.sizes(), values.strides(), values.scalar_type(), coding, saved);

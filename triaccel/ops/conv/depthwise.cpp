@@ -48,7 +48,7 @@ kernels::DepthwiseShape checked_depthwise(std::string_view who, const at::Tensor
                                           const at::Tensor& weight,
                                           const WindowPlacement& geometry) {
   require(computes_depthwise(input, weight, geometry), who,
-          "no kernel for this input, weight, stride and padding; ask computes_depthwise first");
+          "no kernel for this input, weight, stride and padding; check computes_depthwise() first");
   return depthwise_shape(input, weight, geometry);
 }
 

@@ -57,7 +57,7 @@ bool pools_maxima(const at::Tensor& map, const PoolGeometry& geometry) {
 Maxima max_pool(const at::Tensor& map, const PoolGeometry& geometry) {
   constexpr std::string_view who = "max_pool";
   require(pools_maxima(map, geometry), who,
-          "no kernel for this map, window, stride and padding; ask pools_maxima first");
+          "no kernel for this map, window, stride and padding; check pools_maxima() first");
   const kernels::PoolShape shape = pool_shape(map.sizes(), map.scalar_type(), geometry);
   const at::NoGradGuard no_gradient;
   Maxima maxima = {
@@ -81,7 +81,7 @@ at::Tensor max_pool_gradient(const at::Tensor& output_gradient, const at::Tensor
   require(output_gradient.defined() && is_float_type(output_gradient.scalar_type()), who,
           "output_gradient must be float32, bfloat16 or float16");
   require(map_sizes.size() == 4 && pool_fits(geometry), who,
-          "no kernel for this map, window and padding; ask pools_maxima first");
+          "no kernel for this map, window and padding; check pools_maxima() first");
   const kernels::PoolShape shape = pool_shape(map_sizes, output_gradient.scalar_type(), geometry);
   require(pool_fits(shape), who, "no window fits a map of sizes ", map_sizes);
   const std::array<std::int64_t, 4> wanted = {shape.images, shape.channels, shape.rows.output,

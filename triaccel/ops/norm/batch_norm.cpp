@@ -65,7 +65,7 @@ at::Tensor placed(const at::Tensor& map) {
 std::uint8_t* mask_of(std::string_view who, const at::Tensor& relu_mask, const at::Tensor& input,
                       const kernels::NormMap& map, Activation activation) {
   if (!relu_mask.defined()) return nullptr;
-  require(activation == Activation::Relu, who, "a ReLU mask comes with ReLU alone");
+  require(activation == Activation::Relu, who, "a ReLU mask requires the ReLU activation");
   const std::int64_t samples = input.size(0);
   check_contiguous(who, "relu_mask", relu_mask, input.device(), at::kByte,
                    {samples, kernels::relu_mask_bytes(map) / samples});
@@ -79,7 +79,7 @@ kernels::SampleFactors factors_of(std::string_view who, const at::Tensor& factor
       is_sample_factor(factor, input), who,
       "a factor must have one number per sample, contiguous, of the input's type and device; got ",
       factor.sizes(), " of ", c10::toString(factor.scalar_type()), " for ", input.sizes());
-  require(activation != Activation::Silu, who, "a factor comes with ReLU or no activation");
+  require(activation != Activation::Silu, who, "a factor supports ReLU or no activation");
   return {.values = factor.const_data_ptr(), .rows = input.numel() / input.size(0) / input.size(1)};
 }
 
@@ -92,7 +92,7 @@ kernels::NormForward forward_of(std::string_view who, const at::Tensor& output,
           "output must not be the input");
   if (residual.defined()) {
     check_like(who, "residual", residual, input);
-    require(activation != Activation::Silu, who, "a residual comes with ReLU or no activation");
+    require(activation != Activation::Silu, who, "a residual supports ReLU or no activation");
   }
   return {.map = map,
           .output = output.data_ptr(),
@@ -158,7 +158,7 @@ kernels::NormBatchStatistics statistics_of(std::string_view who, const NormStati
 kernels::ResidualNorm residual_norm_of(std::string_view who, const NormedResidual& norm,
                                        const at::Tensor& residual) {
   if (!norm.statistics.mean.defined()) return {};
-  require(residual.defined(), who, "a norm of the residual comes with one");
+  require(residual.defined(), who, "residual_norm requires a residual");
   return {.mean = row_of(who, "residual_norm.statistics.mean", norm.statistics.mean, residual),
           .inverse_deviation = needed_row(who, "residual_norm.statistics.inverse_deviation",
                                           norm.statistics.inverse_deviation, residual),
@@ -224,7 +224,7 @@ void batch_norm_train(const at::Tensor& output, const NormStatistics& saved,
   forward.residual_norm = residual_norm_of(who, epilogue.residual_norm, residual);
   forward.factors = factors_of(who, epilogue.factor, input, activation);
   require(!epilogue.factor.defined() || forward.residual_norm.mean == nullptr, who,
-          "a residual comes with a factor or with a norm of its own, not with both");
+          "a residual cannot be combined with both a factor and a norm of its own");
   require(!keeps_mask || placed(output).is_same(output), who,
           "an output with a ReLU mask must start at a multiple of 16 bytes; allocate it by itself");
   train(who, forward, statistics_of(who, saved, input, parameters), input);
@@ -271,7 +271,7 @@ NormGradients batch_norm_backward(const NormBackwardInputs& inputs) {
   const at::Tensor input = ready(given_input);
   require(output_gradient.defined(), who, "output_gradient is an undefined tensor");
   require(!has_residual || activation != Activation::Silu, who,
-          "a residual comes with ReLU or no activation");
+          "a residual supports ReLU or no activation");
   require(has_mask || !(has_residual || factor.defined()) || activation != Activation::Relu, who,
           "ReLU after a factor or a residual needs the mask that batch_norm_train wrote");
   const at::Tensor incoming = ready(gradient_like(who, "output_gradient", output_gradient, input));

@@ -28,7 +28,7 @@ kernels::ChannelMaps maps_of(std::string_view who, at::IntArrayRef sizes, at::Sc
 void check_gated_map(std::string_view who, std::string_view name, const at::Tensor& map) {
   require(map.defined() && is_gated_map(map), who, name,
           " must be a dense, channels-last map [N, C, H, W] of float32, bfloat16 or float16 with "
-          "at least one pixel; ask gates_channels first");
+          "at least one pixel; check gates_channels() first");
 }
 
 /// Of the map's device and type, [N, C, 1, 1].

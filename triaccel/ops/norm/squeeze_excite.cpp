@@ -130,7 +130,7 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
   constexpr std::string_view who = "excitation_parameter_gradients";
   require(means.defined() && means.dim() == 4 && backward.hidden.defined() &&
               backward.hidden.dim() == 2 && is_float_type(means.scalar_type()),
-          who, "means must be [N, C, 1, 1] and the gradient of the hidden numbers [N, R]");
+          who, "means must be [N, C, 1, 1] and the gradient of the hidden units [N, R]");
   const kernels::ExciteShape shape = excite_shape(means, backward.hidden.size(1));
   check_by_channel(who, "means", means, means);
   check_by_channel(who, "gates", forward.gates, means);
@@ -138,7 +138,7 @@ ExcitationLayers excitation_parameter_gradients(const at::Tensor& gates_gradient
   check_hidden(who, "hidden", forward.hidden, means, shape.hidden);
   check_hidden(who, "hidden gradient", backward.hidden, means, shape.hidden);
   require(excite_fits_device(shape, means.device()), who,
-          "the layers must be such as computes_excitation takes");
+          "no kernel for these layers; check computes_excitation() first");
   const at::NoGradGuard no_gradient;
   const at::TensorOptions floats = means.options().dtype(at::kFloat);
   const std::int64_t hidden = shape.hidden, channels = shape.channels;

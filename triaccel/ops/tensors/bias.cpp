@@ -19,7 +19,7 @@ kernels::BiasedMatrix checked_matrix(std::string_view who, std::string_view name
                                      const at::Tensor& tensor) {
   require(takes_bias(tensor), who, name,
           " must be float32, bfloat16 or float16 and a contiguous [rows, channels] or a "
-          "channels-last [N, channels, H, W]; ask takes_bias first");
+          "channels-last [N, channels, H, W]; check takes_bias() first");
   const std::int64_t channels = tensor.size(channel_dimension(tensor));
   return {.rows = tensor.numel() / channels,
           .channels = channels,

@@ -44,7 +44,7 @@ bool takes_even_pixels(const at::Tensor& map) {
 
 at::Tensor even_pixels(const at::Tensor& map) {
   constexpr std::string_view who = "even_pixels";
-  require(takes_even_pixels(map), who, "no kernel for this map; ask takes_even_pixels first");
+  require(takes_even_pixels(map), who, "no kernel for this map; check takes_even_pixels() first");
   const at::NoGradGuard no_gradient;
   at::Tensor even = empty_map(even_sizes(map.sizes()), map);
   const kernels::EvenPixels pixels = pixels_of(map.sizes());
@@ -57,7 +57,8 @@ at::Tensor even_pixels(const at::Tensor& map) {
 
 at::Tensor scatter_even_pixels(const at::Tensor& even, at::IntArrayRef sizes) {
   constexpr std::string_view who = "scatter_even_pixels";
-  require(takes_even_pixels(even), who, "no kernel for these pixels; ask takes_even_pixels first");
+  require(takes_even_pixels(even), who,
+          "no kernel for these pixels; check takes_even_pixels() first");
   require(sizes.size() == 4 && even.sizes() == at::IntArrayRef(even_sizes(sizes)), who, "pixels ",
           even.sizes(), " are not the even ones of a map ", sizes);
   const at::NoGradGuard no_gradient;

@@ -6,7 +6,7 @@
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/policies/batch/batch_rules.h"
-#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 #include "triaccel/policies/memory/pass_sizes.h"
 #include "triaccel/policies/policy_options.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 #include "triaccel/policies/memory/memory_model.h"
 #include "triaccel/policies/memory/pass_sizes.h"
 #include "triaccel/policies/policy_options.h"

@@ -25,7 +25,7 @@ bool are_lossy(const std::vector<SavedPlan>& plans) {
 
 /// Of compression, of mini-batches, the error, and for every layer variance and square.
 std::vector<double> noise_numbers(const CompressionNoise& noise) {
-  std::vector<double> numbers = {noise.code_variance, noise.batch_variance, noise.error};
+  std::vector<double> numbers = {noise.compression_variance, noise.batch_variance, noise.error};
   for (const LayerCompressionNoise& layer : noise.layers)
     numbers.insert(numbers.end(), {layer.variance, layer.square});
   return numbers;
@@ -35,14 +35,14 @@ CompressionNoise noise_from(const std::vector<double>& numbers) {
   if (numbers.size() < 3 || numbers.size() % 2 == 0)
     throw StorageError(text("the checkpoint's state '", kNoiseState, "' has another size"));
   CompressionNoise noise{
-      .code_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
+      .compression_variance = numbers[0], .batch_variance = numbers[1], .error = numbers[2]};
   for (std::size_t i = 3; i < numbers.size(); i += 2)
     noise.layers.push_back({numbers[i], numbers[i + 1]});
   return noise;
 }
 
 bool is_finite(const CompressionNoise& noise) {
-  return std::isfinite(noise.code_variance) && std::isfinite(noise.batch_variance);
+  return std::isfinite(noise.compression_variance) && std::isfinite(noise.batch_variance);
 }
 
 }  // namespace
@@ -124,16 +124,15 @@ std::optional<ProfileRequest> ActivationPolicy::ask_noise() {
 std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfile& found,
                                                            StepPlan& plan) {
   if (!found.failure.empty()) {
-    session_.events.push_back("compression noise was not measured: " + found.failure);
+    session_.events.push_back("could not measure compression noise: " + found.failure);
     return finish();
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
   if (policy_.error_bound() == 0) return start_trial(plan);
   if (session_.corrections == kMostCorrections) {
-    session_.events.push_back(text("compression adds ", noise_.error,
-                                   " of its square to the gradient; the bound ",
-                                   policy_.error_bound(), " is not met"));
+    session_.events.push_back(text("the relative squared error of the gradient is ", noise_.error,
+                                   ", above its bound of ", policy_.error_bound()));
     return finish();
   }
   if (!policy_.correct(noise_.error, session_.corrections == 0)) return finish();
@@ -158,11 +157,12 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
   Trial trial = *std::exchange(session_.trial, {});
   const bool measured = found.kind == ProfileKind::Noise && found.failure.empty();
   if (!found.failure.empty())
-    session_.events.push_back("compression noise was not measured: " + found.failure);
+    session_.events.push_back("could not measure compression noise: " + found.failure);
   if (measured && NoiseCalibration::pays(noise_, found.noise)) {
     session_.events.push_back(
-        text("bit widths follow the noise of each layer: the gradient's error falls from ",
-             noise_.error, " to ", found.noise.error, " of its square"));
+        text("reallocated bit widths by the noise of each layer: the relative squared error of the "
+             "gradient falls from ",
+             noise_.error, " to ", found.noise.error));
     std::ranges::move(trial.events, std::back_inserter(session_.events));
     noise_ = found.noise;
   } else {
@@ -183,9 +183,8 @@ std::optional<ProfileRequest> ActivationPolicy::finish() {
 void ActivationPolicy::take_time(double seconds) {
   prediction_seconds_ = seconds;
   if (std::isfinite(seconds) && seconds != 0)
-    session_.events.push_back(text("predicting blocks takes ", 1e3 * std::abs(seconds),
-                                   " ms per pass ", seconds < 0 ? "more" : "less",
-                                   " than encoding them without"));
+    session_.events.push_back(text("block prediction makes a pass ", 1e3 * std::abs(seconds),
+                                   " ms ", seconds < 0 ? "slower" : "faster"));
 }
 
 void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
@@ -216,11 +215,11 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
   highest_rate_ = std::max(highest_rate_, report.learning_rate);
   if (report.saved && report.saved->mismatches > 0)
     events.push_back(text(report.saved->mismatches,
-                          " saved tensors are not those that were planned, and stay raw"));
+                          " saved tensors differ from the profiled ones and are not compressed"));
   if (!policy_.lossy()) return;
   const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
   policy_.tick({.step = report.step,
-                .code_noise = measured ? noise_.code_variance : kUnmeasured,
+                .compression_noise = measured ? noise_.compression_variance : kUnmeasured,
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
                 .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
@@ -244,7 +243,7 @@ void ActivationPolicy::after_epoch(double accuracy, PolicyEvents& events) {
 
 void ActivationPolicy::complete(StepReport& report) {
   report.prediction_seconds = prediction_seconds_;
-  if (std::exchange(noise_pending_, false)) report.code_noise = noise_;
+  if (std::exchange(noise_pending_, false)) report.compression_noise = noise_;
   predictions_ += report.predictions;
   if (report.saved) prediction_saved_bytes_ = report.saved->prediction_saved_bytes;
 }

@@ -56,7 +56,7 @@ struct ActivationOptions {
 /// Activation compression in the control loop: reports and profiles in, plans out.
 ///
 /// A profile is a conversation: start_profile() says what to measure first, take() what to measure
-/// next, until it asks for nothing more and the plan stands. The same reports and profiles give
+/// next, until it asks for nothing more and the plan is final. The same reports and profiles give
 /// the same plans, also across state() and restore().
 class ActivationPolicy final : public Stateful {
  public:
@@ -65,7 +65,8 @@ class ActivationPolicy final : public Stateful {
   /// Whether activations are to be profiled again after this step.
   bool profile_due(std::int64_t step) const;
 
-  /// `restored`: plans of an earlier session stand; only the tensors they are for are not known.
+  /// `restored`: keeps the plans of an earlier session; only the tensors they are for are not
+  /// known.
   ProfileRequest start_profile(bool restored);
 
   /// Plans by what was measured under `plan`; the next request, under the plan as it is then.
@@ -110,7 +111,7 @@ class ActivationPolicy final : public Stateful {
     bool asks_noise = false;
     std::vector<std::size_t> tested = {};  // tensors, for prediction of their blocks
     int corrections = 0;                   // of plans that broke their bound
-    PolicyEvents events = {};              // told once the plan stands
+    PolicyEvents events = {};              // reported once the plan is final
     std::optional<Trial> trial = {};
   };
 

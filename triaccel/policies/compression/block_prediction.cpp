@@ -42,8 +42,8 @@ std::vector<std::size_t> BlockPrediction::due(std::span<const SavedStatistics> t
     if (!is_one_map(tensors[i], plans[i])) continue;
     Tensor& own = tensors_[i];
     const SavedSketch now = sketch_of(tensors[i]);
-    if (has_changed(own.looked, now)) own.meter = after_change(own.meter);
-    own.looked = now;
+    if (has_changed(own.profiled, now)) own.meter = after_change(own.meter);
+    own.profiled = now;
     if (own.meter.reuse != BlockReuse::Off) due.push_back(i);
   }
   return due;
@@ -84,8 +84,8 @@ void BlockPrediction::write(std::span<const SavedStatistics> tensors, std::int64
     ++count;
   }
   if (count != last_count_)
-    events.push_back(text("blocks of ", count, " saved tensors are predicted from similar ones, ",
-                          "which takes ", saved, " bytes less a pass"));
+    events.push_back(text("block prediction is on for ", count, " saved tensors and saves ", saved,
+                          " bytes per pass"));
   last_count_ = count;
 }
 
@@ -98,7 +98,7 @@ std::vector<StateView> BlockPrediction::state() const {
                   {static_cast<double>(meter.reuse), meter.hits, meter.saved,
                    static_cast<double>(meter.tests), static_cast<double>(meter.failures),
                    static_cast<double>(tensor.predicted)});
-    sketches.insert(sketches.end(), tensor.looked.values.begin(), tensor.looked.values.end());
+    sketches.insert(sketches.end(), tensor.profiled.values.begin(), tensor.profiled.values.end());
   }
   return {number_state(kMeters, meters), number_state(kSketches, sketches)};
 }
@@ -123,7 +123,7 @@ void BlockPrediction::restore(const StateMap& saved) {
                         .failures = static_cast<std::int64_t>(numbers[4])};
     tensors[i].predicted = static_cast<std::uint8_t>(numbers[5]);
     std::copy_n(sketches.begin() + static_cast<std::ptrdiff_t>(i * kPerSketch), kPerSketch,
-                tensors[i].looked.values.begin());
+                tensors[i].profiled.values.begin());
   }
   tensors_ = std::move(tensors);
 }

@@ -41,7 +41,7 @@ class BlockPrediction final : public Stateful {
  private:
   struct Tensor {
     BlockMeter meter = {};
-    SavedSketch looked = {};
+    SavedSketch profiled = {};
     std::uint8_t predicted = 0;  // as in SavedPlan, while the meter is on
   };
 

@@ -17,7 +17,7 @@ ActivationFormat format_of(SavedCodec codec) {
 
 }  // namespace
 
-bool can_code(const SavedStatistics& tensor, std::int64_t samples) {
+bool can_compress(const SavedStatistics& tensor, std::int64_t samples) {
   const bool floating = tensor.type == ElementType::F32 || tensor.type == ElementType::F16 ||
                         tensor.type == ElementType::BF16;
   return floating && keeps_values(tensor.kind) && tensor.raw_bytes(samples) >= kSmallBytes;
@@ -52,7 +52,7 @@ std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
                                      const SavedPlan& plan, std::int64_t samples) {
   std::vector<SavedPlan> plans;
   for (const SavedStatistics& tensor : tensors)
-    plans.push_back(can_code(tensor, samples) ? plan : lossless_plan(tensor));
+    plans.push_back(can_compress(tensor, samples) ? plan : lossless_plan(tensor));
   return plans;
 }
 
@@ -117,7 +117,7 @@ std::vector<bool> derivable_tensors(std::span<const SavedStatistics> tensors, st
         tensor.source >= static_cast<std::int64_t>(i))
       continue;
     const SavedStatistics& source = tensors[static_cast<std::size_t>(tensor.source)];
-    derivable[i] = can_code(tensor, samples) && lossless_plan(source).codec == SavedCodec::Raw;
+    derivable[i] = can_compress(tensor, samples) && lossless_plan(source).codec == SavedCodec::Raw;
   }
   return derivable;
 }

@@ -11,7 +11,7 @@
 namespace triaccel {
 
 /// Whether a tensor may be quantized; small ones are not worth it.
-bool can_code(const SavedStatistics& tensor, std::int64_t samples);
+bool can_compress(const SavedStatistics& tensor, std::int64_t samples);
 
 /// Whether a tensor may use SavedCodec::Levelled: small maps before a norm, with enough elements
 /// per channel to amortize its range.

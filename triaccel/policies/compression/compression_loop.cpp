@@ -79,10 +79,10 @@ void fall_back(CompressionState& state, const CompressionTick& tick, const std::
   state.quiet_epochs = 0;
   if (!lossy)
     events.push_back(text("compression stays lossless for another ", options.lossless_steps,
-                          " steps: ", why, ", which compression did not cause"));
+                          " steps: ", why, ", not caused by compression"));
   else if (cleared)
     events.push_back(text("compression pauses for ", options.lossless_steps, " steps: ", why,
-                          "; then as before, since compression adds next to no noise"));
+                          "; its noise is too low to be the cause, so the ratio stays"));
   else
     events.push_back(change_text(before, state, options) +
                      text(why, "; lossless for ", options.lossless_steps, " steps first"));
@@ -90,9 +90,9 @@ void fall_back(CompressionState& state, const CompressionTick& tick, const std::
 
 void answer_noise(CompressionState& state, const CompressionTick& tick, const LoopOptions& options,
                   PolicyEvents& events) {
-  const bool measured = std::isfinite(tick.code_noise) && tick.batch_noise > 0;
+  const bool measured = std::isfinite(tick.compression_noise) && tick.batch_noise > 0;
   if (!measured) return;
-  const double noise = tick.code_noise / tick.batch_noise;
+  const double noise = tick.compression_noise / tick.batch_noise;
   const double rate_share = std::clamp(tick.rate_share, 1e-3, 1.0);
   const double target = options.noise_target * std::pow(rate_share, -options.rate_exponent);
   state.noise = noise / target;
@@ -107,7 +107,8 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
       events.push_back(change_text(before, state, options) + reason);
     } else if (!state.told_limit) {
       state.told_limit = true;
-      events.push_back(text("compression stays at ", brief(before), "x, its least: ", reason));
+      events.push_back(
+          text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
     }
   } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
              shrink(state, options.shrink, options)) {
@@ -165,10 +166,10 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
   const std::size_t phase = tick.progress < 1.0 / 3 ? 0 : tick.rate_share > 0.1 ? 1 : 2;
   if (state.price != options.drop_prices[phase]) {
     state.price = options.drop_prices[phase];
-    events.push_back(text("a dropped band now costs ", brief(state.price * state.price_factor),
-                          " times its energy: ", brief(100 * tick.progress),
-                          " % of training done, learning rate at ", brief(100 * tick.rate_share),
-                          " % of its highest"));
+    events.push_back(text(
+        "dropping a frequency band now costs ", brief(state.price * state.price_factor),
+        " times its energy: ", brief(100 * tick.progress), " % of training done, learning rate at ",
+        brief(100 * tick.rate_share), " % of its highest"));
   }
   if (tick.nonfinite) {
     fall_back(state, tick, "a loss or gradient was not finite", options, events);
@@ -206,7 +207,7 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
     state.frozen_epochs = options.frozen_epochs;
     state.quiet_epochs = 0;
     events.push_back(change_text(before, state, options) + drop.reason +
-                     text("; no shrinking for ", options.frozen_epochs, " epochs"));
+                     text("; the ratio will not rise for ", options.frozen_epochs, " epochs"));
   } else if (drop.measured && !drop.too_far && state.quiet) {
     ++state.quiet_epochs;
   }

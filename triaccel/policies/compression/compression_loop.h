@@ -15,7 +15,7 @@ inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 /// What one control interval says about compression.
 struct CompressionTick {
   std::int64_t step = 0;  // optimizer steps done
-  double code_noise =
+  double compression_noise =
       kUnmeasured;  // variance that compression adds to the probed layers' gradients
   double batch_noise = kUnmeasured;  // variance that the choice of samples adds to the same
   double loss = kUnmeasured;         // mean over the interval

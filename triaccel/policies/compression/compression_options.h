@@ -51,9 +51,8 @@ struct LoopOptions {
   std::int64_t quiet_epochs = 3;   // after as many …
   double quiet_shrink = 0.95;      // … bytes shrink
 
-  // Of the training loss: what is no noise. Their size is known from about ten intervals only: in
-  // one of four runs of 15 epochs a loss was four of them above its mean, though compression added
-  // 0.01 % to the noise of the mini-batch.
+  // Deviations of the training loss above its mean that count as a spike. They are estimated from
+  // about ten intervals only, so that four occur by chance.
   double spike_deviations = 6;
   std::int64_t lossless_steps = 50;
   double spike_grow = 1.5;

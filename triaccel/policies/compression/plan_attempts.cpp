@@ -101,7 +101,7 @@ PlanAttempts::PlanAttempts(std::span<const SavedStatistics> tensors, const PlanR
                            const CodecOptions& options)
     : tensors_(tensors), request_(request), options_(options), curves_(tensors.size()) {
   for (const SavedStatistics& tensor : tensors) {
-    quantizable_.push_back(can_code(tensor, request.samples));
+    quantizable_.push_back(can_compress(tensor, request.samples));
     if (quantizable_.back())
       most_lowered_ = std::max(most_lowered_, least_bits(tensor.kind, options) - 1);
   }

@@ -38,7 +38,7 @@ constexpr double kMostGrowth = 16;  // per correction: the error law does not ho
 
 }  // namespace
 
-double code_error(double bits) {
+double quantization_error(double bits) {
   bits = std::clamp(bits, 1.0, kMostBits);
   const auto whole = std::min(static_cast<std::size_t>(bits), kErrorOfBits.size() - 2);
   const double rest = bits - static_cast<double>(whole);
@@ -46,7 +46,7 @@ double code_error(double bits) {
 }
 
 double band_error(const BandStatistics& band, double bits, double drop_price) {
-  const double quantized = band.squared_range * code_error(bits);
+  const double quantized = band.squared_range * quantization_error(bits);
   return bits >= 1 ? quantized : (1 - bits) * drop_price * band.mean_square + bits * quantized;
 }
 
@@ -96,7 +96,7 @@ double ErrorModel::of_band(std::uint8_t block, int band, int eighths, double dro
 
 double ErrorModel::nonzeros(int eighths) const {
   const double share = std::max(nonzero_share_, 1.0 / kNonZeroTile);
-  return share * nonzero_squared_range_ * code_error(eighths / 8.0 / share) / variance_;
+  return share * nonzero_squared_range_ * quantization_error(eighths / 8.0 / share) / variance_;
 }
 
 double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
@@ -112,7 +112,7 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
     case SavedCodec::Groups:
       return unevenness_ * of_band(0, 0, plan.eighths, drop_price);
     case SavedCodec::Levelled:
-      return levelled_squared_range_ * code_error(plan.eighths / 8.0);
+      return levelled_squared_range_ * quantization_error(plan.eighths / 8.0);
     case SavedCodec::NonZeros:
       return nonzeros(plan.eighths);
     case SavedCodec::Frequency: {

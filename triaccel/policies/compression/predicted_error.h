@@ -10,7 +10,7 @@ namespace triaccel {
 
 /// Mean squared error of dithered quantization to 1 to 8 bits, relative to the squared range: 1 /
 /// (12 (L - 1)^2) for L levels. At fractional widths some elements have one bit more.
-double code_error(double bits);
+double quantization_error(double bits);
 
 /// Mean squared error of a band's coefficients at a mean width; below one bit some are dropped,
 /// which costs `drop_price` times their energy.

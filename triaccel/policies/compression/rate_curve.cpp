@@ -132,10 +132,10 @@ class Ways {
  private:
   bool in_use(const SavedPlan& plan) const {
     const SavedPlan& before = question_.previous;
-    const bool had_codes =
+    const bool was_quantized =
         before.codec == SavedCodec::Groups || before.codec == SavedCodec::Levelled ||
         before.codec == SavedCodec::NonZeros || before.codec == SavedCodec::Frequency;
-    if (had_codes) return plan.codec == before.codec && plan.block == before.block;
+    if (was_quantized) return plan.codec == before.codec && plan.block == before.block;
     const bool nonzeros = tensor_.kind == SavedClass::Positive && options_.nonzeros;
     return plan.codec == (nonzeros ? SavedCodec::NonZeros : groups_);
   }

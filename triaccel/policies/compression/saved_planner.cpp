@@ -63,7 +63,7 @@ bool keeps_rules(std::span<const SavedStatistics> tensors, const SavedDecision& 
       if (!derivable[i] || !source_suffices(tensors[i].derivation, bits, before.errors[root],
                                             options, options.hysteresis))
         return false;
-    } else if (!can_code(tensors[i], request.samples)) {
+    } else if (!can_compress(tensors[i], request.samples)) {
       if (plan != lossless_plan(tensors[i])) return false;
     } else if (least > 1 && !lowered && mean_bits(tensors[i], plan) < least) {
       return false;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "triaccel/base/error.h"
-#include "triaccel/policies/compression/order_statistics.h"
+#include "triaccel/policies/precision/order_statistics.h"
 
 namespace triaccel {
 

@@ -44,7 +44,8 @@ void NonfiniteWatch::add(const StepReport& report, const StepPlan& current,
     const Precision up = ladder.up(now);
     events.push_back(text("guard: layer ", l, " had non-finite gradients in ",
                           std::max(bad_steps_[l], report.consecutive_skips),
-                          " skipped steps; using ", name_of(up), " for ", hold_ticks_, " ticks"));
+                          " skipped steps; using ", name_of(up), " for ", hold_ticks_,
+                          " control intervals"));
     bad_steps_[l] = 0;
     ticks_left_[l] = hold_ticks_ + 1;  // this tick's decision is the first
     promoted_to_[l] = static_cast<std::uint8_t>(up);

@@ -7,7 +7,7 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 #include "triaccel/policies/policy_options.h"
 #include "triaccel/policies/precision/precision_rules.h"
 

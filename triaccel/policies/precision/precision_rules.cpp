@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "triaccel/policies/compression/order_statistics.h"
+#include "triaccel/policies/precision/order_statistics.h"
 
 namespace triaccel {
 namespace {

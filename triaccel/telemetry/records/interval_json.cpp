@@ -76,7 +76,7 @@ void for_each_prediction_field(Record& report, Field&& field) {
 
 template <typename Record, typename Field>
 void for_each_noise_field(Record& noise, Field&& field) {
-  field("code_variance", noise.code_variance);
+  field("compression_variance", noise.compression_variance);
   field("batch_variance", noise.batch_variance);
   field("error", noise.error);
 }
@@ -158,6 +158,7 @@ Json noise_json(const CompressionNoise& noise) {
 
 CompressionNoise noise_from(const JsonFields& fields) {
   CompressionNoise noise;
+  fields.read("code_variance", noise.compression_variance);  // its name before version 0.2
   for_each_noise_field(noise, read_from(fields));
   for (const nlohmann::json& entry : fields.array("layers")) {
     if (!entry.is_array() || entry.size() != 2)
@@ -237,7 +238,8 @@ Json interval_json(const IntervalRecord& record) {
       layers.push_back(signals_json(signals));
   }
   if (record.report.saved) json["saved"] = saved_json(record.report);
-  if (record.report.code_noise) json["code_noise"] = noise_json(*record.report.code_noise);
+  if (record.report.compression_noise)
+    json["compression_noise"] = noise_json(*record.report.compression_noise);
   if (record.report.curvature) json["curvature"] = curvature_json(*record.report.curvature);
   return json;
 }
@@ -268,7 +270,8 @@ IntervalRecord interval_from(const JsonFields& fields) {
   for (const nlohmann::json& entry : fields.array("layers"))
     record.report.layers.push_back(signals_from(entry, fields));
   if (fields.has("saved")) saved_from(fields.object("saved"), record.report);
-  if (fields.has("code_noise")) record.report.code_noise = noise_from(fields.object("code_noise"));
+  for (const char* noise : {"code_noise", "compression_noise"})  // the former until version 0.2
+    if (fields.has(noise)) record.report.compression_noise = noise_from(fields.object(noise));
   if (fields.has("curvature")) record.report.curvature = curvature_from(fields.object("curvature"));
   return record;
 }

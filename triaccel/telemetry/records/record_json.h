@@ -52,8 +52,8 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("graph_replays", summary.graph_replays);
   field("graph_captures", summary.graph_captures);
   field("control_seconds", summary.control_seconds);
-  field("code_noise", summary.code_noise);
-  field("code_noise_by_layer", summary.code_noise_by_layer);
+  field("compression_noise", summary.compression_noise);
+  field("compression_noise_by_layer", summary.compression_noise_by_layer);
   field("prediction_blocks", summary.predictions.blocks);
   field("prediction_candidates", summary.predictions.candidates);
   field("prediction_hits", summary.predictions.predicted);
@@ -77,8 +77,10 @@ inline void write_summary_fields(nlohmann::ordered_json& json, const RunSummary&
 
 inline RunSummary read_summary_fields(const JsonFields& fields) {
   RunSummary summary;
-  for_each_summary_field(summary, [&](const char* key, auto& value) { fields.read(key, value); });
   // As earlier versions called them.
+  fields.read("code_noise", summary.compression_noise);
+  fields.read("code_noise_by_layer", summary.compression_noise_by_layer);
+  for_each_summary_field(summary, [&](const char* key, auto& value) { fields.read(key, value); });
   if (summary.status == "interrupted") summary.status = "stopped";
   if (summary.status == "stopped early") {
     summary.reason = summary.status;

@@ -65,9 +65,10 @@ RunSummary outcome_of(const RunRecord& run) {
     outcome.memory_retries += report.memory_retries;
     outcome.batch_largest = std::max(outcome.batch_largest, interval.batch_size);
     if (report.curvature && report.curvature->skipped.empty()) ++outcome.curvature_probes;
-    if (report.code_noise) {
-      outcome.code_noise = report.code_noise->code_variance / report.code_noise->batch_variance;
-      outcome.code_noise_by_layer = report.code_noise->shares();
+    if (report.compression_noise) {
+      outcome.compression_noise =
+          report.compression_noise->compression_variance / report.compression_noise->batch_variance;
+      outcome.compression_noise_by_layer = report.compression_noise->shares();
     }
     outcome.predictions += report.predictions;
     if (report.saved) outcome.prediction_saved_bytes = report.saved->prediction_saved_bytes;

@@ -177,8 +177,8 @@ std::string curvature_map(const ReportedRun& run) {
 std::string noise_map(const ReportedRun& run) {
   return measured_map(run, "Compression noise relative to each layer's squared gradient", "none",
                       [](const StepReport& report) {
-                        return report.code_noise ? report.code_noise->shares()
-                                                 : std::vector<double>();
+                        return report.compression_noise ? report.compression_noise->shares()
+                                                        : std::vector<double>();
                       });
 }
 

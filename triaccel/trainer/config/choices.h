@@ -98,7 +98,7 @@ template <>
 inline constexpr std::array<std::string_view, 6> kChoiceNames<TrainMethod> = {
     "fp32", "amp", "triaccel", "zo", "elasticzo", "elasticzo-int8"};
 template <>
-inline constexpr Names2 kChoiceNames<OptimizerKind> = {"sgd", "adamw"};
+inline constexpr auto kChoiceNames<OptimizerKind> = kOptimizerNames;
 template <>
 inline constexpr Names2 kChoiceNames<StateFormat> = {"fp32", "fp8"};
 template <>
@@ -135,7 +135,7 @@ template <>
 inline constexpr Names2 kChoiceNames<GraphCapture> = {"auto", "off"};
 
 /// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
-/// or the name of a codec to compare with. Earlier versions called "compressed" "coded".
+/// or the name of a registered codec. "coded" is the former name of "compressed".
 class ActivationMode {
  public:
   ActivationMode(std::string_view name) : name_(name == kFormerName ? "compressed" : name) {}

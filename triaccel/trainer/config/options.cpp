@@ -26,7 +26,7 @@ bool has_control_loop(const RunConfig& config) {
   return config.train.method == TrainMethod::Triaccel;
 }
 bool estimates_losses(const RunConfig& config) {
-  return trains_by_losses(config) || trains_in_integers(config);
+  return uses_zeroth_order(config) || trains_in_integers(config);
 }
 bool has_boundary(const RunConfig& config) {
   return estimates_losses(config) && config.train.method != TrainMethod::Zo;
@@ -60,7 +60,7 @@ void add_train_options(std::vector<Option>& all) {
       .filled_in();
   t.add("--accumulate", "accumulate", &T::accumulate, "forward passes per optimizer step")
       .between(1, 1 << 20);
-  t.add("--optimizer", "optimizer", &T::optimizer, "sgd or adamw").everyday();
+  t.add("--optimizer", "optimizer", &T::optimizer, kOptimizerHelp).everyday();
   t.add("--optimizer-state", "optimizer_state", &T::optimizer_state,
         "format of momentum and moments: fp32, or fp8 in a quarter of the memory")
       .strictly_with(kFloats);

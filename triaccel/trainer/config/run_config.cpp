@@ -77,7 +77,7 @@ void check_pairs(const RunConfig& config) {
           activations.rounding);
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
-          " changes them; there batch-norm outputs are recomputed anyway");
+          " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");
   int8_schedule(config.int8.rate_exponent, {}, {0, int8::kMostRateExponent}, "--int8-rate");
   int8_schedule(config.int8.gradient_bits, {}, {1, 7}, "--int8-bits");
 }
@@ -90,7 +90,7 @@ void check_first_batch(const RunConfig& config) {
   if (!has_control_loop(config) || config.control.batch != BatchMode::Elastic) return;
   require(largest == 0 || largest >= first, "--largest-batch",
           "must not lie below the first batch, got ", largest, " and ", first,
-          "; lower --batch, or leave the bound out");
+          "; lower --batch or omit --largest-batch");
 }
 
 /// Networks take images, points or text; the data set must give what the network takes.
@@ -122,12 +122,12 @@ std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_ep
 
 }  // namespace
 
-bool trains_by_losses(const RunConfig& config) {
+bool uses_zeroth_order(const RunConfig& config) {
   return config.train.method == TrainMethod::Zo || config.train.method == TrainMethod::ElasticZo;
 }
 
 bool augments(const RunConfig& config) {
-  return config.data.augment && (!trains_by_losses(config) || config.zeroth_order.augment);
+  return config.data.augment && (!uses_zeroth_order(config) || config.zeroth_order.augment);
 }
 
 bool trains_in_integers(const RunConfig& config) {
@@ -145,7 +145,7 @@ RunConfig resolved(RunConfig config) {
   check_first_batch(config);
   if (config.train.lr == 0) config.train.lr = sgd ? (elastic ? 0.01 : 0.05) : 1e-3;
   if (config.model.init == WeightInit::Auto)
-    config.model.init = trains_by_losses(config) ? WeightInit::Kaiming : WeightInit::Torch;
+    config.model.init = uses_zeroth_order(config) ? WeightInit::Kaiming : WeightInit::Torch;
   if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
   if (config.train.weight_decay < 0) config.train.weight_decay = sgd ? 5e-4 : 0.05;
   if (config.train.warmup_epochs < 0 && config.train.steps == 0)

@@ -10,7 +10,7 @@
 
 namespace triaccel {
 
-/// All that decides a run, in the tables of its configuration file. options.h declares every
+/// Everything that defines a run, in the tables of its configuration file. options.h declares every
 /// field once: flag, key, range, help.
 struct RunConfig {
   struct Train {
@@ -57,8 +57,8 @@ struct RunConfig {
   /// How methods "zo" and "elasticzo" train layers by zeroth-order estimates.
   struct ZerothOrder {
     double lr = 0;            // 0: 6e-5, or 2e-5 next to layers that backpropagate
-    double decay = 0.6;       // of it …
-    double decay_epochs = 4;  // … every so many epochs
+    double decay = 0.6;       // factor on lr …
+    double decay_epochs = 4;  // … every this many epochs
     double epsilon = 5e-3;
     std::int64_t directions = 1;
     bool one_sided = false;
@@ -67,18 +67,18 @@ struct RunConfig {
     double momentum = 0;
     std::int64_t momentum_steps = 8;
     bool clean_pass = false;
-    bool augment = false;         // these methods fit too little, not too well
+    bool augment = false;         // these methods underfit
     std::int64_t bp_layers = -1;  // negative: as many as the budget allows, or 2 without one
     bool move_boundary = false;
     bool freeze = false;  // the layers before the boundary keep their weights
   } zeroth_order;
 
-  /// How method "elasticzo-int8" trains; "": the recipe's. A pair "first-last" is gone through in
-  /// equal parts of the run.
+  /// How method "elasticzo-int8" trains; "": the recipe's. A pair "first-last" uses each value for
+  /// an equal part of the run.
   struct Int8 {
     Choice<Int8Conventions> conventions = Int8Conventions::Sample;
     std::string rate_exponent = "";  // zeroth-order layers move by z / 2^this
-    std::string gradient_bits = "";  // backpropagated layers move by so many bits
+    std::string gradient_bits = "";  // bits of the updates of backpropagated layers
     std::int64_t reach = -1;         // of the noise, in units of a weight; negative: recipe's
     std::int64_t micro_batch = 32;   // samples that run together; 0: all
     std::string kernel = "auto";
@@ -87,9 +87,9 @@ struct RunConfig {
   /// How the tensors that autograd saves for backward are kept.
   struct Activations {
     ActivationMode keep = "raw";
-    double ratio = 10.2;        // compressed: bytes an FP32 run saves over bytes held
-    double least_ratio = 4;     // how far accuracy may push it down
-    double guard = 0.5;         // points of accuracy a drop of which does so
+    double ratio = 10.2;        // compressed: bytes in FP32 over bytes stored
+    double least_ratio = 4;     // lowest ratio that a loss of accuracy may lead to
+    double guard = 0.5;         // drop of accuracy, in points, that lowers the ratio
     double error_bound = 0.01;  // bounded: relative variance that encoding may add to a gradient
     bool adapt = true;
     std::int64_t profile_every = 500;  // steps
@@ -139,12 +139,12 @@ struct RunConfig {
 };
 
 /// Whether its method trains layers by zeroth-order estimates, in FP32.
-bool trains_by_losses(const RunConfig& config);
+bool uses_zeroth_order(const RunConfig& config);
 
 /// Whether training images are cropped and flipped at random.
 bool augments(const RunConfig& config);
 
-/// Whether its method trains in integers alone.
+/// Whether its method trains in integers only.
 bool trains_in_integers(const RunConfig& config);
 
 /// Fills in what depends on other fields: learning rate, weight decay, warm-up. Throws UsageError
@@ -155,12 +155,12 @@ RunConfig resolved(RunConfig config);
 /// mechanism of it is switched off.
 RunConfig with_method(RunConfig config, Choice<TrainMethod> method);
 
-/// How long a run is and how its learning rate goes. Where the run is counted in steps, its samples
-/// are those of as many steps of the first plan. A warm-up that was asked for is what it says; the
-/// one by default is five epochs, and never more than a sixth of the run.
+/// Length and learning-rate schedule of a run. Where the run is counted in steps, its samples
+/// are those of as many steps of the first plan. The
+/// default warm-up is five epochs, at most a sixth of the run.
 LearningRateSchedule schedule_of(const RunConfig& config, std::int64_t samples_per_epoch);
 
-/// The learning rate of zeroth-order layers after so many epochs.
+/// The learning rate of zeroth-order layers at an epoch.
 double zeroth_order_rate_at(const RunConfig& config, double epoch);
 
 }  // namespace triaccel

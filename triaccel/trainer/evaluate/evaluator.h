@@ -35,7 +35,7 @@ class [[nodiscard]] EvaluationMode {
 struct EvaluationRules {
   ForwardRules forward = {};
   std::uint64_t shape = 0;  // shape_hash of the plan that `forward` follows
-  std::int64_t batch = 0;   // samples a pass; fewer when the device has no room for them
+  std::int64_t batch = 0;   // samples per pass; fewer if the device is short of memory
 };
 
 /// Measures loss and accuracy of a network over samples of a data set, in evaluation mode.

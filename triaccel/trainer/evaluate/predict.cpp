@@ -39,7 +39,7 @@ std::vector<fs::path> files_of(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(path, error))
     if (entry.is_regular_file(error) && is_read(entry.path())) files.push_back(entry.path());
   require(!files.empty(), "predict", "'", path.string(),
-          "' holds no file that can be read; give IDX images or safetensors");
+          "' contains no readable file; pass IDX images or safetensors");
   std::ranges::sort(files);
   return files;
 }
@@ -124,8 +124,8 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
   const std::vector<fs::path> files = files_of(images);
   const RunConfig config = trained_config(run, change);
   require(takes_images(config) && !trains_in_integers(config), "predict",
-          "takes runs on images by floating-point methods; '", run.string(), "' was trained by ",
-          config.train.method, " on ", config.data.name);
+          "requires a run on images by a floating-point method; '", run.string(),
+          "' was trained by ", config.train.method, " on ", config.data.name);
   RunParts parts(config);
   TorchEngine engine(config, parts);
   const StepPlan plan = restore_trained(engine, run).plan;

@@ -30,7 +30,8 @@ std::int8_t mantissa_of_coordinate(std::uint16_t q) {
 Int8Data from_images(const DataOptions& options) {
   const ImageSplits splits = read_images(options);
   require(options.image_size == 0 || options.image_size == splits.train.width, "--image-size",
-          "integer training takes images as they are, ", splits.train.width, " pixels a side");
+          "integer training cannot resize images; these have ", splits.train.width,
+          " pixels per side");
   return {.train = int8_images(splits.train),
           .test = int8_images(splits.test),
           .notices = finding_notices(splits.findings),
@@ -40,7 +41,7 @@ Int8Data from_images(const DataOptions& options) {
 }
 
 Int8Data from_clouds(const DataOptions& options) {
-  require(options.rotation == 0, "--rotate", "only images are turned, not the clouds of '",
+  require(options.rotation == 0, "--rotate", "rotates images only, not the point clouds of '",
           options.name, "'");
   const PointSplits splits = read_points(options);
   return {.train = int8_clouds(splits.train),

@@ -86,7 +86,7 @@ void Int8Engine::choose_device_for_steps(const RunConfig& config) {
                                            plan_.batch_size);
   } catch (const UsageError& error) {
     if (wanted == "cuda") throw;
-    notices_.push_back(text("integers train on the CPU here: ", error.what()));
+    notices_.push_back(text("training on the CPU instead of the GPU: ", error.what()));
   }
 }
 
@@ -221,7 +221,7 @@ std::vector<std::int8_t> read_slopes(const fs::path& run_directory) {
   for (const std::int8_t slope : slopes)
     if (slope < -int8::kMostSlope || slope > int8::kMostSlope)
       throw StorageError(text((run_directory / kSlopesFile).string(),
-                              ": a byte that is no slope; is the file damaged?"));
+                              ": a byte is out of range; is the file damaged?"));
   return slopes;
 }
 

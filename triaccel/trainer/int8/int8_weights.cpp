@@ -61,9 +61,9 @@ void load_int8_weights(int8::State& state, const std::filesystem::path& file) {
     const std::optional<std::int32_t> value =
         exponent == stored.metadata.end() ? std::nullopt : whole_number(exponent->second);
     if (view.type != ElementType::I8 || !value || *value < -64 || *value > 64)
-      throw DataError(text(file.string(), ": '", view.name, "' is no int8 tensor with a '",
+      throw DataError(text(file.string(), ": '", view.name, "' is not an int8 tensor with '",
                            exponent_name(layer),
-                           "' in the file's metadata; give weights that an integer run wrote"));
+                           "' in the file's metadata; use weights of an elasticzo-int8 run"));
     weights.push_back({layer, view.shape, bytes_of(view), *value});
   }
   try {
@@ -97,7 +97,7 @@ void restore_int8_state(int8::State& state, const StateMap& saved) {
   try {
     int8::import_weights(state, weights);
   } catch (const UsageError& error) {
-    throw StorageError(text("the checkpoint is another network's: ", error.what()));
+    throw StorageError(text("the checkpoint belongs to another network: ", error.what()));
   }
   state.step = static_cast<std::uint64_t>(step);
 }

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3};
 
-/// The least of some runs, the first left out.
+/// The fastest of some runs, without the first.
 double seconds_of(const std::function<void()>& work, c10::Device device) {
   constexpr int runs = 3;
   work();
@@ -105,7 +105,7 @@ ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, con
     if (request.kind == ProfileKind::BlockPrediction)
       found.blocks = block_tests(request, plan);
     else if (request.kind == ProfileKind::Noise)
-      found.noise = parts_.runner->code_noise(plan, *parts_.data.train, ids_);
+      found.noise = parts_.runner->compression_noise(plan, *parts_.data.train, ids_);
   } catch (const OutOfMemory& error) {
     parts_.on.gauge.release_cache();
     found.failure = error.what();

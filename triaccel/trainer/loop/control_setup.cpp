@@ -134,7 +134,7 @@ ControlSetup control_setup_for(const RunConfig& config, const RunParts& parts) {
   if (parts.method.per_layer && !config.control.replay.empty()) try {
       setup.replayed.emplace(read_plans(config.control.replay));
     } catch (const StorageError& error) {
-      throw DataError(text("[--replay] ", error.what(), "; give the plans.jsonl of a run"));
+      throw DataError(text("[--replay] ", error.what(), "; pass the plans.jsonl of a run"));
     }
   if (probes_curvature(config, parts)) setup.probe_every = config.control.curvature_every;
   return setup;

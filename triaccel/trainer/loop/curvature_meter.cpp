@@ -64,7 +64,9 @@ void PendingProbe::restore(const StateMap& saved) {
   const auto numbers = numbers_from<std::int64_t>(saved, kProbeNumbers);
   if (numbers.empty()) return;
   const auto values = numbers_from<double>(saved, kProbeLayers);
-  const auto broken = [] { return StorageError("the checkpoint's state 'pending_probe' is cut"); };
+  const auto broken = [] {
+    return StorageError("the checkpoint's state 'pending_probe' is truncated");
+  };
   if (numbers.size() != 2) throw broken();
   CurvatureReport report{
       .mode = CurvatureMode::FisherGram, .step = numbers[0], .batch = numbers[1]};

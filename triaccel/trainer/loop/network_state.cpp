@@ -43,7 +43,7 @@ void load_weights(Network& network, const std::filesystem::path& file) {
     restore_network(network, saved);
   } catch (const StorageError& error) {
     throw DataError(text("[--init-from] ", file.string(), ": ", error.what(),
-                         "; are model, stem, width and classes those the file was made with?"));
+                         "; use the model, stem, width and classes the file was made with"));
   }
   visit_tensors(network, [&](const std::string& name, const at::Tensor& tensor) {
     if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>())

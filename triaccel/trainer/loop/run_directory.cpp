@@ -63,7 +63,7 @@ bool holds_run(const fs::path& directory) {
 
 void require_no_files_in_the_way(const fs::path& directory, const RunConfig& config) {
   require(!holds_run(directory), "--out", "'", directory.string(),
-          "' holds a run already; go on with it by 'triaccel resume ", directory.string(),
+          "' already contains a run; continue it with 'triaccel resume ", directory.string(),
           "', or choose another folder");
   for (const char* name : {".lock", kReplayedPlansFile, kCheckpointFolder, kMetricsJsonl,
                            kMetricsCsv, kPlansJsonl, kSummaryFile, kReportFile, kZerothOrderCsv,

@@ -46,7 +46,7 @@ void write_length(const std::filesystem::path& directory, const RunConfig& confi
 void write_run_config(const std::filesystem::path& directory, const RunConfig& config);
 
 /// Copies the plans that config.control.replay names into the run directory and lets it name the
-/// copy: a run goes on wherever it is moved and whatever becomes of the recorded one.
+/// copy: a run continues wherever it is moved, even if the recorded one is deleted.
 void keep_replayed_plans(const std::filesystem::path& directory, RunConfig& config);
 
 /// Where the replayed plans lie next to the configuration of their run, and --kernels is not given:

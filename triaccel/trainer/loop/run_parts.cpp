@@ -198,7 +198,7 @@ bool wants_channels_last(const RunConfig& config, c10::Device device) {
   if (config.train.method == TrainMethod::Triaccel)
     return true;  // products and our own kernels want it
   // Noise is numbered row by row, and weights that lie otherwise take longer to move.
-  if (trains_by_losses(config)) return false;
+  if (uses_zeroth_order(config)) return false;
 #if defined(__x86_64__)
   return device.is_cpu();  // oneDNN's convolutions want it
 #else

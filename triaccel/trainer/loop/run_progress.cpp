@@ -102,8 +102,9 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .layers_fp16 = layers_in(Precision::Fp16)};
   if (activations != nullptr) {
     const CompressionNoise& noise = activations->noise();
-    if (!noise.layers.empty()) summary.code_noise = noise.code_variance / noise.batch_variance;
-    summary.code_noise_by_layer = noise.shares();
+    if (!noise.layers.empty())
+      summary.compression_noise = noise.compression_variance / noise.batch_variance;
+    summary.compression_noise_by_layer = noise.shares();
     summary.predictions = activations->predictions();
     summary.prediction_saved_bytes = activations->prediction_saved_bytes();
     summary.prediction_seconds = activations->prediction_seconds();

@@ -48,16 +48,16 @@ class StepEngine {
  public:
   virtual ~StepEngine() = default;
 
-  /// The run as sinks are told it; what is the same for every engine is left to the caller.
+  /// Describes the run for sinks; the caller fills in what is the same for every engine.
   virtual RunInfo info() const = 0;
   virtual ControlSetup control_setup() const = 0;
   virtual const std::vector<std::int64_t>& training_ids() const = 0;
   virtual bool has_validation() const = 0;
-  /// What people should know and were not told yet.
+  /// Messages for the user since the last call.
   virtual std::vector<std::string> take_notices() = 0;
   /// Writes choices that were measured into a new run's configuration: resumed, it repeats them.
   virtual void record_choices(RunConfig&) const {}
-  /// Files of its own in a run directory, written as the run goes on.
+  /// A sink that writes the files only this engine has, into a run directory.
   virtual std::unique_ptr<Sink> files_in(const std::filesystem::path& directory) = 0;
   virtual void complete(RunSummary& summary) const = 0;
 
@@ -71,13 +71,13 @@ class StepEngine {
   /// OutOfMemory, with everything as before the call.
   virtual void run(const StepPlan& plan, const Sampler& sampler, std::int64_t count,
                    const StepPosition& at) = 0;
-  /// Until the steps under way are done.
+  /// Returns once all enqueued steps are done.
   virtual void wait() {}
   /// What the steps since the last call measured; counters and times are the caller's to fill in.
   virtual StepReport collect() = 0;
 
-  /// Curvature from the sampler's next samples; nothing where it is still being computed: then
-  /// probed() has it later.
+  /// Measures curvature on the sampler's next samples. Empty while it is still being computed:
+  /// probed() returns it later.
   virtual std::optional<CurvatureReport> probe_curvature(const Sampler&, std::int64_t /*step*/) {
     return {};
   }
@@ -88,11 +88,11 @@ class StepEngine {
     return {.kind = request.kind};
   }
 
-  /// Skipped steps up to the last one, as far as is known without waiting for the device.
+  /// Consecutive skipped steps, as far as is known without synchronizing with the device.
   virtual std::int64_t skips_so_far() const { return 0; }
-  /// Whether a skipped step now and then is how the loss scale finds its place.
+  /// Whether a dynamic loss scale makes occasional skipped steps normal.
   virtual bool scales_loss() const { return false; }
-  /// Looks for what is not finite in the weights, and where asked in the last interval's samples.
+  /// Checks the weights and, if asked, the last interval's samples for non-finite values.
   virtual Diagnosis diagnose(const StepPlan&, bool /*with_samples*/) { return {}; }
 
   /// Loss and accuracy on the held-out training samples or on the test set.
@@ -106,7 +106,7 @@ class StepEngine {
   /// Saves its state together with that of the loop, which goes into kTrainerFile.
   virtual SavedCheckpoint save(CheckpointStore& store, const CheckpointInfo& info,
                                std::vector<StateView> of_loop) = 0;
-  /// `plan` is in force from here on.
+  /// `plan` is the current plan afterwards.
   virtual void restore(const LoadedCheckpoint& checkpoint, const StepPlan& plan) = 0;
 };
 

@@ -79,7 +79,7 @@ const std::vector<std::int64_t>& TorchEngine::training_ids() const {
 std::vector<std::string> TorchEngine::take_notices() {
   if (GraphCache* graphs = parts_.runner->graphs(); graphs != nullptr && graphs->thrashes())
     notices_.push_back(
-        "plans change faster than captured steps pay for themselves; see --dwell, --graphs off");
+        "plans change too often for CUDA graphs to pay off; try a larger --dwell or --graphs off");
   return std::exchange(notices_, {});
 }
 

@@ -40,9 +40,9 @@ class FolderRun {
  private:
   TrainingHooks with_status(TrainingHooks hooks) const {
     if (hooks.on_hang)
-      hooks.on_hang = [this, told = hooks.on_hang](const std::string& section, double seconds) {
+      hooks.on_hang = [this, next = hooks.on_hang](const std::string& section, double seconds) {
         status_.failed_hanging(text("no progress in section '", section, "'"));
-        told(section, seconds);
+        next(section, seconds);
       };
     return hooks;
   }
@@ -108,11 +108,11 @@ RunConfig config_to_go_on(const fs::path& directory) {
 void check_length(const fs::path& directory, const RunLength& length) {
   const RunSummary done = outcome_now(directory);
   if (length.steps != 0)
-    require(length.steps > done.steps, "--steps", "the run has done ", done.steps,
-            " steps already; give more, got ", length.steps);
+    require(length.steps > done.steps, "--steps", "must exceed the ", done.steps,
+            " steps already done, got ", length.steps);
   else
-    require(length.epochs > done.epochs, "--epochs", "the run has done ", done.epochs,
-            " epochs already; give more, got ", length.epochs);
+    require(length.epochs > done.epochs, "--epochs", "must exceed the ", done.epochs,
+            " epochs already done, got ", length.epochs);
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ EvaluationReport evaluate_weights(const RunConfig& config) {
 void redo_zeroth_order(const Network& network, const RunConfig& config,
                        std::span<const ZerothOrderStep> steps) {
   require(config.train.method == TrainMethod::Zo, "redo_zeroth_order", "method '",
-          config.train.method, "' trains layers by backpropagation, which its slopes do not tell");
+          config.train.method, "' cannot be replayed: some layers are trained by backpropagation");
   ZerothOrder zeroth(zeroth_order_options(config), parameters_of(network));
   zeroth.follow({static_cast<std::size_t>(network.layers.size()),
                  LayerPlan{.gradient = GradientSource::ZerothOrder}});

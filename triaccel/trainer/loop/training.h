@@ -23,20 +23,20 @@ std::unique_ptr<StepEngine> make_engine(const RunConfig& config);
 RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks = {});
 
 /// Starts a run in `directory`: configuration, metrics, checkpoints, summary and report. Throws
-/// RunLocked when another process works there, UsageError when it holds a run already or files that
-/// the run would overwrite. Nothing is created before every input has been read. A run that fails
+/// RunLocked if another process uses it, UsageError if it already contains a run or files that the
+/// run would overwrite. Nothing is created before every input has been read. A run that fails
 /// later leaves a summary that says so.
 RunSummary start_run(const RunConfig& config, const std::filesystem::path& directory,
                      const TrainingHooks& hooks = {});
 
-/// Goes on with an interrupted run from its newest sound checkpoint, or from the start when it was
-/// cut before the first. The result is the same, byte for byte, as without the interruption (on a
-/// GPU under train.deterministic). With a `length` the run, finished or not, goes on to it; the
-/// learning rate then follows the schedule of that length from where the run is.
+/// Resumes an interrupted run from its newest valid checkpoint, or from the start if it has none.
+/// The result is the same, byte for byte, as without the interruption (on a GPU with
+/// train.deterministic). With a `length` the run, finished or not, continues to it; the learning
+/// rate then follows the schedule of that length from where the run is.
 RunSummary resume_run(const std::filesystem::path& directory, const TrainingHooks& hooks = {},
                       const std::optional<RunLength>& length = {});
 
-/// Whether a run has come to its end.
+/// Whether a run is finished.
 bool is_finished(const std::filesystem::path& directory);
 
 /// The configuration of a run that has a checkpoint, after `change` where there is one.
@@ -57,9 +57,9 @@ EvaluationReport evaluate_run(const std::filesystem::path& directory,
 /// on its test set; nothing is trained or written.
 EvaluationReport evaluate_weights(const RunConfig& config);
 
-/// Repeats on a network with a run's first weights what all its steps did, and gives the weights it
-/// ended with, bit for bit: of a run of method "zo", from its configuration and its
-/// zeroth_order.csv. Running statistics of norms are not repeated.
+/// Replays all steps of a run of method "zo" from its initial weights, its configuration and its
+/// zeroth_order.csv. The weights end bit for bit as those of the run; running statistics of norms
+/// are not replayed.
 void redo_zeroth_order(const Network& network, const RunConfig& config,
                        std::span<const ZerothOrderStep> steps);
 

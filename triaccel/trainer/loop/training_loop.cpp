@@ -173,8 +173,8 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
                            " a smaller model or smaller images"));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
-  note(text("out of memory: the same ", samples, " samples are trained again, ",
-            plan_.micro_batch_size, " at a time"));
+  note(text("out of memory: repeating the step on the same ", samples, " samples, ",
+            plan_.micro_batch_size, " per pass"));
 }
 
 std::optional<CurvatureReport> TrainingLoop::probe_curvature() {
@@ -214,7 +214,7 @@ bool TrainingLoop::report_interval(const Due& due) {
   if (report.curvature) {
     progress_.curvature_probes += report.curvature->skipped.empty();
     if (!report.curvature->skipped.empty())
-      note("no curvature probe: " + report.curvature->skipped);
+      note("curvature probe skipped: " + report.curvature->skipped);
   }
   progress_.epoch_seconds += report.seconds;
   progress_.seconds = seconds_before_ + session_.seconds();
@@ -295,7 +295,7 @@ bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
     if (!check_weights) return true;
     // The last update itself may have gone wrong; what is evaluated and saved must be numbers.
     const Diagnosis found = engine_.diagnose(plan_, /*with_samples=*/false);
-    if (!found.tensors.empty()) roll_back("'" + found.tensors.front() + "' is not finite any more");
+    if (!found.tensors.empty()) roll_back("'" + found.tensors.front() + "' is no longer finite");
     return found.tensors.empty();
   }
   const std::string layer =
@@ -309,8 +309,8 @@ bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
   last_skips_ = text(layer, ": ", found.text());
   weights_astray_ = found.weights_astray();
   if (!expected || !found.tensors.empty())
-    note(text(report.skipped_steps, " step(s) up to step ", report.step,
-              " skipped for gradients that are not finite", last_skips_));
+    note(text(report.skipped_steps, report.skipped_steps == 1 ? " step" : " steps", " up to step ",
+              report.step, " skipped for gradients that are not finite", last_skips_));
   if (!found.tensors.empty()) {
     roll_back(found.text());
     return false;
@@ -322,7 +322,7 @@ bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
 void TrainingLoop::give_up(const StepReport& report) const {
   throw NumericalFailure(text("[train] the gradients of ", report.consecutive_skips,
                               " steps in a row were not finite (step ", report.step, ")",
-                              last_skips_, "; lower --lr, or look at the data"));
+                              last_skips_, "; lower --lr or check the data"));
 }
 
 void TrainingLoop::roll_back(const std::string& why) {

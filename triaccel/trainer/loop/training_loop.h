@@ -17,22 +17,22 @@
 
 namespace triaccel {
 
-/// What the surroundings of a run take part in.
+/// Callbacks of a run.
 struct TrainingHooks {
-  std::vector<Sink*> sinks = {};              // told everything, in this order
-  std::function<bool()> stop_requested = {};  // asked after each step
+  std::vector<Sink*> sinks = {};              // receive all telemetry, in this order
+  std::function<bool()> stop_requested = {};  // called after each step
   std::function<void(const std::string& section, double seconds)> on_hang = {};
 };
 
-/// The training loop of every engine: steps, control ticks, evaluations and checkpoints until the
-/// run is done. Between engine and control, plans and reports are all that crosses it.
+/// The training loop of every engine: steps, decisions, evaluations and checkpoints until the run
+/// is done. Plans and reports are all that engine and controller exchange.
 class TrainingLoop {
  public:
   /// Without a store nothing is saved.
   TrainingLoop(const RunConfig& config, StepEngine& engine, const TrainingHooks& hooks,
                CheckpointStore* store);
 
-  /// Goes on from a checkpoint; StorageError when it belongs to another configuration.
+  /// Continues from a checkpoint. Throws StorageError if it belongs to another configuration.
   void restore(const LoadedCheckpoint& checkpoint);
 
   /// Trains to the end, to early stopping, or until a stop is requested.

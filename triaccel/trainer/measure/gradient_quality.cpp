@@ -22,8 +22,8 @@ namespace {
 
 RunConfig judged_config(RunConfig config) {
   require(config.train.method == TrainMethod::Fp32, "gradient quality",
-          "the exact gradient is FP32's; method '", config.train.method, "' has another");
-  config.activations.keep = "compressed";  // so that the runner can look at what is saved
+          "requires a run of method fp32, got '", config.train.method, "'");
+  config.activations.keep = "compressed";  // so that the runner can profile what is saved
   config.data.val_split = 0;
   config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));
@@ -94,15 +94,16 @@ GradientQuality GradientJudge::judge(const SavedSettings& settings, std::int64_t
   double squares = 0;
   GradientQuality quality;
   for (std::int64_t i = 0; i < draws; ++i) {
-    const at::Tensor coded = gradient(&store);
-    const at::Tensor difference = coded - exact_;
+    const at::Tensor compressed = gradient(&store);
+    const at::Tensor difference = compressed - exact_;
     sum += difference;
     squares += squared(difference);
-    quality.cosine += coded.dot(exact_).item<double>() / std::sqrt(squared(coded) * exact_square);
+    quality.cosine +=
+        compressed.dot(exact_).item<double>() / std::sqrt(squared(compressed) * exact_square);
   }
   const SavedCounts counts = store.counts();
   require(counts.mismatches == 0, "gradient quality", counts.mismatches,
-          " saved tensors are not those that were looked at");
+          " saved tensors differ from the profiled ones");
   const auto count = static_cast<double>(draws);
   quality.held_ratio = static_cast<double>(counts.fp32_bytes) /
                        static_cast<double>(std::max<std::int64_t>(1, counts.all_held_bytes()));

@@ -9,7 +9,7 @@
 
 namespace triaccel {
 
-/// How near a gradient from coded activations is to the exact one, over many draws of its offsets.
+/// Error of the gradient from compressed activations, over many random offsets of rounding.
 /// Relative to the square of the exact gradient's norm.
 struct GradientQuality {
   double held_ratio = 0;  // bytes FP32 saves, each tensor once, over bytes held
@@ -27,7 +27,7 @@ class GradientJudge {
   /// Of config.train.batch samples. Needs a method that backpropagates in FP32.
   explicit GradientJudge(const RunConfig& config);
 
-  /// Codes the batch's saved tensors `draws` times, each with offsets of its own.
+  /// Encodes the batch's saved tensors `draws` times, each time with new offsets.
   GradientQuality judge(const SavedSettings& settings, std::int64_t draws);
 
   const SavedSurvey& survey() const { return survey_; }

@@ -37,7 +37,7 @@ SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSe
   const auto noise_of = [&](const SavedSurvey& one, const std::vector<SavedPlan>& plans) {
     StepPlan step = parts.plan;
     put_saved_plans(step, one.census, one.tensors, plans);
-    return parts.runner->code_noise(step, *parts.data.train, surveyed_ids(parts));
+    return parts.runner->compression_noise(step, *parts.data.train, surveyed_ids(parts));
   };
   const std::vector<SavedPlan> plans = plans_of(survey, settings);
   const CompressionNoise noise = noise_of(survey, plans);
@@ -56,7 +56,7 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
       registered.codec != SavedCodec::Raw)
     return uniform_plans(survey.tensors, registered, settings.samples);
   require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
-          "' is planned from gradients, while a run trains");
+          "' chooses bit widths from gradients during a run; use compressed here");
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,
                      .budget_bytes = budget_for(survey.tensors, wanted.ratio, settings.samples),

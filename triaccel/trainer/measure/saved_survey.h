@@ -17,27 +17,26 @@ struct SavedSurvey {
   std::vector<SavedStatistics> tensors = {};  // tensors_of(census), measured
 };
 
-/// Looks at one pass over the first training samples. The run's activations must not be raw.
+/// Profiles one pass over the first training samples. The run's activations must not be raw.
 SavedSurvey survey_saved(RunParts& parts);
 
-/// One way to keep what was surveyed.
+/// One way to save the profiled tensors.
 struct SavedSettings {
   RunConfig::Activations activations = {};
   std::int64_t samples = 1;  // of a pass
-  double drop_price = 16;    // of a dropped band, over its energy: what the last steps of a run pay
-  bool by_layer = false;     // coded: by the measured noise of each layer, see calibrated()
+  double drop_price = 16;    // cost of dropping a band, over its energy, as at the end of a run
+  bool by_layer = false;     // compressed: by the measured noise of each layer, see calibrated()
 };
 
-/// The survey with bits where they show, as a run has them: the noise that codes add to each
-/// layer's gradient is measured on the samples that were surveyed, and tensors become as sensitive
-/// as that tells, where it pays.
+/// The survey with sensitivities corrected as a run does: by the noise that compression adds to
+/// each layer's gradient, measured on the same samples, where that lowers the gradient error.
 SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSettings& settings);
 
-/// A plan for each of the survey's tensors: raw, without loss, coded at a ratio, or by a registered
-/// codec.
+/// A plan for each of the survey's tensors: raw, lossless, compressed to a ratio, or by a
+/// registered codec.
 std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& settings);
 
-/// What becomes of every tensor under the settings, for people.
+/// How every tensor is saved under the settings, for display.
 std::vector<SavedRow> saved_rows_of(const SavedSurvey& survey, const SavedSettings& settings);
 
 }  // namespace triaccel

@@ -47,7 +47,7 @@ double milliseconds_of(const std::function<void()>& work, c10::Device device) {
 StepTiming timed(const std::function<void()>& step, const StepTimingOptions& options, RunDevice& on,
                  const LoadedData& data) {
   require(options.samples > 0 && options.steps_per_sample > 0, "time_steps",
-          "there must be something to time");
+          "the number of timings must be positive");
   on.gauge.reset_peak();
   const int warmup =
       options.warmup_steps < 0 ? (on.device.is_cuda() ? 12 : 5) : options.warmup_steps;

@@ -12,7 +12,8 @@
 namespace triaccel::kernels::cpu {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "codes are little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "quantized values are stored little-endian");
 
 /// Below so many tiles another thread costs more than it saves.
 constexpr std::int64_t kTilesAlone = 16;

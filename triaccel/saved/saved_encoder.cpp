@@ -1,4 +1,4 @@
-#include "triaccel/saved/saved_coder.h"
+#include "triaccel/saved/saved_encoder.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -19,17 +19,17 @@
 namespace triaccel {
 namespace {
 
-/// Codes, and how to read them; `step` is what the coding's offsets point to.
+/// Encoded values, and how to decode them; `step` is what the coding's offsets point to.
 template <typename Coding>
-SavedRecord record_of(const at::Tensor& codes, const at::Tensor& dense, const Coding& coding,
+SavedRecord record_of(const at::Tensor& encoded, const at::Tensor& dense, const Coding& coding,
                       const at::Tensor& step,
                       at::Tensor (*decode)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
                                            at::ScalarType, Coding, const CodecMap&)) {
-  const auto mapped = [codes, layout = TensorLayout(dense), coding, step, decode](
+  const auto mapped = [encoded, layout = TensorLayout(dense), coding, step, decode](
                           const CodecMap& map, at::ScalarType type) {
-    return decode(codes, layout.sizes, layout.strides, type, coding, map);
+    return decode(encoded, layout.sizes, layout.strides, type, coding, map);
   };
-  SavedRecord record{.bytes = codes.numel(),
+  SavedRecord record{.bytes = encoded.numel(),
                      .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); }};
   if (channel_order(dense.sizes(), dense.strides())) record.decode_mapped = mapped;
   if (std::is_same_v<Coding, kernels::GroupCoding> && row_order(dense.sizes(), dense.strides()))
@@ -41,15 +41,15 @@ SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding&
                             const at::Tensor& step, const at::Tensor& not_finite,
                             const EncodeBuffer& room) {
   const LevelledMap levelled = level_channels(dense, room);
-  const at::Tensor codes = encode_groups(levelled.values, coding, not_finite, room);
-  const auto mapped = [codes, lowest = levelled.lowest, range = levelled.range,
+  const at::Tensor encoded = encode_groups(levelled.values, coding, not_finite, room);
+  const auto mapped = [encoded, lowest = levelled.lowest, range = levelled.range,
                        layout = TensorLayout(dense), coding,
                        step](CodecMap map, at::ScalarType type) {
     map.lowest = lowest;
     map.range = range;
-    return decode_groups(codes, layout.sizes, layout.strides, type, coding, map);
+    return decode_groups(encoded, layout.sizes, layout.strides, type, coding, map);
   };
-  return {.bytes = static_cast<std::int64_t>(codes.nbytes() + 2 * levelled.lowest.nbytes()),
+  return {.bytes = static_cast<std::int64_t>(encoded.nbytes() + 2 * levelled.lowest.nbytes()),
           .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); },
           .decode_mapped = mapped};
 }
@@ -57,11 +57,12 @@ SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding&
 SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding, int saved,
                              const at::Tensor& step, const at::Tensor& counts,
                              const at::Tensor& not_finite, const EncodeBuffer& room) {
-  const at::Tensor codes = encode_predicted(dense, coding, saved, counts, not_finite, room);
-  return {
-      .bytes = codes.numel(), .decode = [codes, layout = TensorLayout(dense), coding, saved, step] {
-        return decode_predicted(codes, layout.sizes, layout.strides, layout.type(), coding, saved);
-      }};
+  const at::Tensor encoded = encode_predicted(dense, coding, saved, counts, not_finite, room);
+  return {.bytes = encoded.numel(),
+          .decode = [encoded, layout = TensorLayout(dense), coding, saved, step] {
+            return decode_predicted(encoded, layout.sizes, layout.strides, layout.type(), coding,
+                                    saved);
+          }};
 }
 
 SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& codec,
@@ -69,7 +70,7 @@ SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& co
                               const at::Tensor& not_finite, const EncodeBuffer& room) {
   const at::NoGradGuard no_gradient;
   const at::Tensor encoded =
-      codec.encode(dense, {.key = key, .not_finite = not_finite, .room = room});
+      codec.encode(dense, {.key = key, .not_finite = not_finite, .buffer = room});
   const std::int64_t bytes = codec.bytes(dense.sizes());
   require(encoded.scalar_type() == at::kByte && encoded.numel() == bytes, "ActivationCodec", "'",
           codec.name(), "' announced ", bytes, " bytes and encoded ", encoded.nbytes());
@@ -146,8 +147,8 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
     case SavedCodec::Groups: {
       const kernels::GroupCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      const at::Tensor codes = encode_groups(dense, coding, not_finite, room);
-      return record_of(codes, dense, coding, offsets.step, &decode_groups);
+      const at::Tensor encoded = encode_groups(dense, coding, not_finite, room);
+      return record_of(encoded, dense, coding, offsets.step, &decode_groups);
     }
     case SavedCodec::Levelled: {
       if (!channel_order(dense.sizes(), dense.strides())) return {};
@@ -158,13 +159,13 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
     case SavedCodec::NonZeros: {
       const kernels::NonZeroCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      const NonZeroCodes codes =
+      const EncodedNonZeros encoded =
           encode_nonzeros(dense, coding, mask ? mask->words : at::Tensor(), not_finite, room);
-      if (!mask) mask = std::make_shared<SavedMask>(SavedMask{.words = codes.mask});
-      return {.bytes = codes.records.numel(),
-              .decode = [codes, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
+      if (!mask) mask = std::make_shared<SavedMask>(SavedMask{.words = encoded.mask});
+      return {.bytes = encoded.records.numel(),
+              .decode = [encoded, layout = TensorLayout(dense), type = dense.scalar_type(), coding,
                          step = offsets.step] {
-                return decode_nonzeros(codes, layout.sizes, layout.strides, type, coding);
+                return decode_nonzeros(encoded, layout.sizes, layout.strides, type, coding);
               }};
     }
     case SavedCodec::Registered:
@@ -179,8 +180,8 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
       if (predicts_blocks(dense, plan, offsets.rounding))
         return predicted_record(dense, coding, plan.predicted, offsets.step, predictions,
                                 not_finite, room);
-      const at::Tensor codes = encode_frequency(dense, coding, not_finite, room);
-      return record_of(codes, dense, coding, offsets.step, &decode_frequency);
+      const at::Tensor encoded = encode_frequency(dense, coding, not_finite, room);
+      return record_of(encoded, dense, coding, offsets.step, &decode_frequency);
     }
     case SavedCodec::Raw:
     case SavedCodec::Shape:

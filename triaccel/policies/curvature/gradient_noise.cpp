@@ -1,4 +1,4 @@
-#include "triaccel/policies/compression/gradient_noise.h"
+#include "triaccel/policies/curvature/gradient_noise.h"
 
 #include <algorithm>
 #include <cmath>

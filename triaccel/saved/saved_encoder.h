@@ -12,7 +12,7 @@
 
 namespace triaccel {
 
-/// Which random offsets a tensor is coded with.
+/// Which random offsets a tensor is encoded with.
 struct SavedOffsets {
   kernels::Rounding rounding = kernels::Rounding::Dither;
   std::uint64_t seed = 0;
@@ -27,7 +27,7 @@ struct SavedMask {
 };
 using SharedMask = std::shared_ptr<const SavedMask>;
 
-/// `two_valued`: the elements that are not zero are all alike, which is looked at; null where they
+/// `two_valued`: the elements that are not zero are all alike, which is checked; null where they
 /// are not, or do not lie on the CPU.
 SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const EncodeBuffer& room);
 
@@ -39,11 +39,11 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
                                  std::int64_t rows, std::int64_t columns, const EncodeBuffer& room);
 
-/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its codes
+/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its bits
 /// are dithered.
 bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding);
 
-/// A dense tensor by one of the codecs that keep values. NonZeros codes what `mask` has bits for,
+/// A dense tensor by one of the codecs that keep values. NonZeros encodes what `mask` has bits for,
 /// and makes it where it is null. No decode function: the tensor has no maps to transform or level.
 /// Where blocks are predicted, what is found is added to `predictions`, see encode_predicted.
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
