@@ -214,7 +214,7 @@ TEST(WeightsThatGiveNoFiniteLoss, TakeTheRunBackToItsLastCheckpoint) {
   const RunSummary summary = run.run(&store);
   EXPECT_TRUE(run.blown_up);
   EXPECT_EQ(summary.rollbacks, 1) << testing::PrintToString(run.notices);
-  EXPECT_TRUE(run.noticed("the weights have gone astray")) << testing::PrintToString(run.notices);
+  EXPECT_TRUE(run.noticed("the weights have diverged")) << testing::PrintToString(run.notices);
   EXPECT_TRUE(run.noticed("lossless for")) << testing::PrintToString(run.notices);
   EXPECT_TRUE(run.is_finite());
 }

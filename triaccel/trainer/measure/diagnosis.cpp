@@ -71,7 +71,7 @@ std::string Diagnosis::text() const {
   if (!tensors.empty()) return "the weights themselves are not finite: " + listed(tensors);
   if (weights_astray())
     return triaccel::text("none of ", looked_at,
-                          " samples gives a finite loss: the weights have gone astray");
+                          " samples gives a finite loss: the weights have diverged");
   if (!samples.empty()) return "training samples " + listed(samples) + " give no finite loss";
   return "weights and data are finite: the gradients overflowed";
 }
