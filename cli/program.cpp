@@ -33,6 +33,8 @@ CLI::App& command_of(CLI::App& program, const std::vector<std::string>& words) {
       names.push_back(known->get_name());
       if (names.back() == word) next = known;
     }
+    if (names.empty())
+      throw UsageError(text("'", command->get_name(), "' has no commands of its own"));
     if (next == nullptr)
       throw UsageError(text("unknown command '", word, "'",
                             word == "reproduce" ? "; the papers' tables are made by "
@@ -48,11 +50,15 @@ std::string path_of(const CLI::App& command) {
   return (parent == nullptr ? "" : path_of(*parent) + " ") + command.get_name();
 }
 
+std::string help_of(const CLI::App& command) {
+  return command.get_formatter()->make_help(&command, path_of(command), CLI::AppFormatMode::Normal);
+}
+
 int report_parse_error(const CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
   const CLI::App* command = &program;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  if (command->get_require_subcommand_min() > 0) say(command->help());
+  if (command->get_require_subcommand_min() > 0) say(help_of(*command));
   return report_failure(kUsage, text(error.what(), "; try '", path_of(*command), " --help'"));
 }
 
@@ -60,11 +66,7 @@ void add_help(CLI::App& program) {
   CLI::App* command = program.add_subcommand("help", "Show the help of a command");
   auto words = std::make_shared<std::vector<std::string>>();
   command->add_option("command", *words, "such as train, or bench step");
-  command->callback([&program, words] {
-    const CLI::App& wanted = command_of(program, *words);
-    fmt::print("{}", wanted.get_formatter()->make_help(&wanted, path_of(wanted),
-                                                       CLI::AppFormatMode::Normal));
-  });
+  command->callback([&program, words] { fmt::print("{}", help_of(command_of(program, *words))); });
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -117,7 +119,7 @@ bool is_lost_output(const std::exception& error) {
 int run_program(int argc, char** argv) {
   prepare_output();
   if (std::any_of(argv, argv + argc,
-                  [](const char* word) { return word == std::string_view("--json"); }))
+                  [](std::string_view word) { return word == "--json" || word == "--json=true"; }))
     report_failures_as_json();
   int exit_code = kOk;
   try {

@@ -63,9 +63,7 @@ void exit_hanging_run(const std::string& section, double seconds) {
 
 /// What must be known even with --quiet.
 struct Warnings : Sink {
-  void warning(const std::string& message) override {
-    say("triaccel: warning: " + printable(message, " ") + "\n");
-  }
+  void warning(const std::string& message) override { say_warning(message); }
 };
 
 }  // namespace
@@ -85,6 +83,10 @@ TrainingHooks RunConsole::hooks() {
                       .on_hang = exit_hanging_run};
   hooks.sinks.push_back(shown_.get());
   return hooks;
+}
+
+void say_warning(const std::string& message) {
+  say("triaccel: warning: " + printable(message, " ") + "\n");
 }
 
 int exit_code_of(const RunSummary& summary) {

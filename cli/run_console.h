@@ -18,6 +18,9 @@ class RunConsole {
   std::unique_ptr<Sink> shown_;
 };
 
+/// Shows what must be known even with --quiet.
+void say_warning(const std::string& message);
+
 /// 0, or 128 + the signal that stopped the run.
 int exit_code_of(const RunSummary& summary);
 

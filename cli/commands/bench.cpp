@@ -40,6 +40,8 @@ double held_ratio(const SavedCounts& saved) {
 }
 
 void bench_step(const BenchArguments& arguments) {
+  require(arguments.warmup >= -1, "--warmup", "must be at least -1, got ", arguments.warmup);
+  require(arguments.samples >= 1, "--samples", "must be at least 1, got ", arguments.samples);
   const RunConfig config = arguments.options->config({}, Runs::One);
   check_first_product(/*always=*/false);
   const c10::Device device = choose_device(config.device.device);
@@ -122,6 +124,9 @@ void bench_largest_batch(const BenchArguments& arguments) {
                                               {"device", device_text(device)},
                                               {"commit", build_commit()}}
                            .dump());
+  else if (batch == 0)
+    fmt::print("{} does not train in {}, not even with a batch of 1\n", config.model.name,
+               byte_text(budget));
   else
     fmt::print("{}: largest batch {} in {}, without the data set\n", config.model.name, batch,
                byte_text(budget));

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/formats/data_root.h"
 #include "triaccel/telemetry/console/comparison_table.h"
+#include "triaccel/telemetry/console/progress_text.h"
+#include "triaccel/telemetry/records/json_fields.h"
+#include "triaccel/telemetry/records/summary.h"
 #include "triaccel/telemetry/report/html_report.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
@@ -26,7 +30,18 @@ namespace fs = std::filesystem;
 
 struct DemoArguments {
   std::unique_ptr<ConfigOptions> options;
+  bool json = false;
 };
+
+void print_json(const std::vector<ComparisonRow>& rows, const fs::path& report) {
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+  for (const ComparisonRow& row : rows)
+    runs.push_back(row.skipped.empty() ? nlohmann::ordered_json::parse(to_json(row.summary))
+                                       : nlohmann::ordered_json{{"status", "skipped"},
+                                                                {"method", row.summary.method},
+                                                                {"reason", row.skipped}});
+  fmt::print("{}\n", dump_line({{"report", report.string()}, {"runs", runs}}));
+}
 
 /// A slim network for one epoch on a CPU, the full one for three on a GPU; real images when the
 /// machine has them.
@@ -85,9 +100,12 @@ int demo_command(const DemoArguments& arguments) {
   const fs::path folder = demo_folder(config);
   require(!fs::exists(folder / kReportFile), "--out", "'", (folder / kReportFile).string(),
           "' exists already; choose another folder");
-  fmt::print("{} on {}, {:g} epoch{}, budget {}, on {}\n", config.model.name, config.data.name,
-             config.train.epochs, config.train.epochs == 1 ? "" : "s", config.device.budget.text(),
-             device_text(choose_device(config.device.device)));
+  for (const char* method : {"fp32", "amp", "triaccel"})
+    require_no_files_in_the_way(folder / method, with_method(config, method));
+  if (!arguments.json)
+    fmt::print("{} on {}, {:g} epoch{}, budget {}, on {}\n", config.model.name, config.data.name,
+               config.train.epochs, config.train.epochs == 1 ? "" : "s",
+               config.device.budget.text(), device_text(choose_device(config.device.device)));
   std::fflush(stdout);
   RunConsole console(/*quiet=*/false);
   std::vector<ComparisonRow> rows;
@@ -101,14 +119,21 @@ int demo_command(const DemoArguments& arguments) {
       one.run.name = method;
       one.run.out = (folder / method).string();
       row.summary = start_run(one, folder / method, console.hooks());
-      if (row.summary.status == "stopped") return exit_code_of(row.summary);
+      if (row.summary.status == "stopped") {
+        rows.push_back(row);
+        if (arguments.json) print_json(rows, "");
+        return exit_code_of(row.summary);
+      }
       records.push_back(read_run_record(folder / method));
     }
     rows.push_back(std::move(row));
   }
   const fs::path report = folder / kReportFile;
   write_html_report(report, records, "Tri-Accel demo");
-  fmt::print("\n{}\nreport: {}\n", comparison_table(rows), report.string());
+  if (arguments.json)
+    print_json(rows, report);
+  else
+    fmt::print("\n{}\nreport: {}\n", comparison_table(rows), printable(report.string()));
   return 0;
 }
 
@@ -119,6 +144,7 @@ void add_demo(CLI::App& program, int& exit_code) {
       program.add_subcommand("demo", "Compare fp32, amp and triaccel on a small network");
   auto arguments = std::make_shared<DemoArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments, &exit_code] { exit_code = demo_command(*arguments); });
 }
 

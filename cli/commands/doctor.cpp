@@ -14,6 +14,7 @@
 #include "triaccel/device/first_product.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/formats/data_root.h"
+#include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/measure/format_support.h"
 
@@ -76,8 +77,8 @@ bool check_data(const std::string& name, const std::string& root, bool json) {
                                  {"detail", finding.detail}});
     fmt::print("{}\n", dump_line(all));
   } else {
-    for (const Finding& finding : findings) fmt::print("{}\n", finding_text(finding));
-    fmt::print("{} in {}: {}\n", name, folder.string(),
+    for (const Finding& finding : findings) fmt::print("{}\n", printable(finding_text(finding)));
+    fmt::print("{} in {}: {}\n", name, printable(folder.string()),
                findings.empty() ? "no defects"
                                 : fmt::format("{} {}", findings.size(),
                                               findings.size() == 1 ? "defect" : "defects"));

@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
+#include "cli/run_console.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/first_product.h"
 #include "triaccel/telemetry/records/json_fields.h"
@@ -37,13 +38,16 @@ void add_eval(CLI::App& program) {
     if (arguments->run.empty()) {
       const RunConfig config = options.config();
       require(!config.model.init_from.empty(), "eval", "name a run, or weights with --init-from");
-      report = evaluate_weights(config);
+      report = evaluate_weights(config, say_warning);
     } else {
-      report = evaluate_run(arguments->run, [&](RunConfig config) {
-        return options.changed(std::move(config),
-                               {"--data", "--data-root", "--image-size", "--rotate", "--bad-data",
-                                "--device", "--threads", "--budget"});
-      });
+      report = evaluate_run(
+          arguments->run,
+          [&](RunConfig config) {
+            return options.changed(std::move(config),
+                                   {"--data", "--data-root", "--image-size", "--rotate",
+                                    "--bad-data", "--device", "--threads", "--budget"});
+          },
+          say_warning);
     }
     if (arguments->json) {
       const nlohmann::ordered_json json = {

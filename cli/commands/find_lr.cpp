@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,15 +13,19 @@
 #include "cli/stop_signals.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct FindArguments {
   std::unique_ptr<ConfigOptions> options;
   std::vector<double> rates = {};
   std::int64_t trial_steps = 500;
+  bool json = false;
 };
 
 /// Records the loss of every interval of a trial.
@@ -88,27 +93,41 @@ int find_command(const FindArguments& arguments) {
   check_first_product(/*always=*/false);
   watch_stop_signals();
   std::optional<Trial> best;
-  fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
-             config.model.name, config.data.name, config.train.method.name(), arguments.trial_steps,
-             flag_of(config), "first loss", "last loss");
-  const auto rates = arguments.rates.empty() ? usual_rates(config) : arguments.rates;
-  for (const double rate : rates) {
+  Json trials = Json::array();
+  if (!arguments.json)
+    fmt::print("{} on {}, {}: {} steps from the same weights\n{:>12}  {:>10}  {:>10}\n",
+               config.model.name, config.data.name, config.train.method.name(),
+               arguments.trial_steps, flag_of(config), "first loss", "last loss");
+  for (const double rate : arguments.rates.empty() ? usual_rates(config) : arguments.rates) {
     const Trial trial = try_rate(config, rate, arguments.trial_steps);
-    if (stop_signal() != 0) return 128 + stop_signal();
-    fmt::print("{:>12.2e}  {:>10.4f}  {:>10.4f}  {}\n", trial.rate, trial.first_loss,
-               trial.last_loss, verdict(trial));
+    if (stop_signal() != 0) break;
+    trials.push_back({{"learning_rate", rate},
+                      {"first_loss", trial.first_loss},
+                      {"last_loss", trial.last_loss},
+                      {"verdict", verdict(trial)}});
+    if (!arguments.json)
+      fmt::print("{:>12.2e}  {:>10.4f}  {:>10.4f}  {}\n", trial.rate, trial.first_loss,
+                 trial.last_loss, verdict(trial));
     if (verdict(trial) == "falls" && (!best || trial.last_loss < best->last_loss)) best = trial;
   }
-  if (!best) {
+  if (stop_signal() != 0) best.reset();
+  // The fastest initial decrease is too large later: noise grows with the learning rate.
+  const double suggested = best ? best->rate / (uses_zeroth_order(config) ? 3 : 1) : NAN;
+  if (arguments.json)
+    fmt::print("{}\n", dump_line({{"model", config.model.name},
+                                  {"data", config.data.name},
+                                  {"method", config.train.method.name()},
+                                  {"option", flag_of(config)},
+                                  {"trial_steps", arguments.trial_steps},
+                                  {"trials", trials},
+                                  {"suggested", suggested}}));
+  else if (best)
+    fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
+  else if (stop_signal() == 0)
     fmt::print(
         "the loss does not decrease at any learning rate; try smaller --rates or more "
         "--trial-steps\n");
-    return kOk;
-  }
-  // The fastest initial decrease is too large later: noise grows with the learning rate.
-  const double suggested = uses_zeroth_order(config) ? best->rate / 3 : best->rate;
-  fmt::print("suggested: {} {:.1e}\n", flag_of(config), suggested);
-  return kOk;
+  return stop_signal() != 0 ? 128 + stop_signal() : kOk;
 }
 
 }  // namespace
@@ -126,6 +145,7 @@ void add_find_lr(CLI::App& program, int& exit_code) {
       ->add_option("--trial-steps", arguments->trial_steps,
                    "steps to train with each learning rate")
       ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments, &exit_code] { exit_code = find_command(*arguments); });
 }
 

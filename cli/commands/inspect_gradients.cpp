@@ -13,6 +13,8 @@
 #include "triaccel/core/codec_registry.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/policies/compression/compression_options.h"
+#include "triaccel/telemetry/console/progress_text.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/step_engine.h"
 #include "triaccel/trainer/measure/gradient_quality.h"
@@ -69,6 +71,10 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
   const std::vector<Generation> stored = list_generations(run / kCheckpointFolder);
   require(holds_run(run) && !stored.empty(), "inspect --gradients", "'", run.string(),
           "' is not a run with a checkpoint; pass the directory of a run made by 'triaccel train'");
+  require(wanted.samples >= 1, "--samples", "must be at least 1, got ", wanted.samples);
+  require(wanted.draws >= 1, "--draws", "must be at least 1, got ", wanted.draws);
+  for (const double ratio : wanted.ratios)
+    require(ratio >= 1 && ratio <= 32, "--ratios", "must lie in [1, 32], got ", ratio);
   const RunConfig config = config_at_checkpoint(run, stored.front(), wanted);
   GradientJudge judge(config);
   const std::string device = device_text(choose_device(config.device.device));
@@ -77,8 +83,8 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
     fmt::print(
         "{}, step {}: gradient of {} samples of {}, {} random roundings, {}\n\n{:<38} {:>7} "
         "{:>10} {:>10} {:>9}\n",
-        run.string(), stored.front().step, wanted.samples, config.data.name, wanted.draws, device,
-        "activations", "ratio", "error^2", "bias^2", "cosine");
+        printable(run.string()), stored.front().step, wanted.samples, config.data.name,
+        wanted.draws, device, "activations", "ratio", "error^2", "bias^2", "cosine");
   for (const Question& question : all_questions(wanted)) {
     const GradientQuality quality = judge.judge(question.settings, wanted.draws);
     if (!json)
@@ -100,7 +106,7 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
                     {"device", device},
                     {"commit", build_commit()}});
   }
-  if (json) fmt::print("{}\n", rows.dump());
+  if (json) fmt::print("{}\n", dump_line(rows));
 }
 
 }  // namespace triaccel::cli

@@ -14,7 +14,8 @@ namespace triaccel::cli {
 void inspect_saved(const RunConfig& config, bool json);
 
 /// Writes the codec and bit widths of every saved tensor under config.activations into `folder`,
-/// which is made where it is missing: saved.html, saved.json and saved.csv.
+/// which is made where it is missing: saved.html, saved.json and saved.csv. Throws UsageError where
+/// one of them exists.
 void write_bit_widths(const RunConfig& config, const std::filesystem::path& folder);
 
 struct GradientQuestions {

@@ -15,6 +15,7 @@
 #include "triaccel/policies/compression/codec_rules.h"
 #include "triaccel/policies/memory/held_bytes.h"
 #include "triaccel/saved/saved_profile.h"
+#include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/network_state.h"
 #include "triaccel/trainer/loop/run_parts.h"
 #include "triaccel/trainer/measure/saved_survey.h"
@@ -133,6 +134,12 @@ void print_census(const RunConfig& config, const SavedCensus& census) {
 void write_bit_widths(const RunConfig& config, const std::filesystem::path& folder) {
   require(config.activations.keep != "raw", "--bit-widths",
           "activations are not compressed; add --activations compressed");
+  for (const char* name : {"saved.html", "saved.json", "saved.csv"}) {
+    std::error_code error;  // also a link that leads nowhere, which would be replaced
+    require(!std::filesystem::exists(std::filesystem::symlink_status(folder / name, error)),
+            "--bit-widths", "'", (folder / name).string(),
+            "' exists already; choose another folder");
+  }
   RunParts parts(config);
   const SavedSurvey survey = survey_saved(parts);
   std::filesystem::create_directories(folder);
@@ -145,7 +152,7 @@ void write_bit_widths(const RunConfig& config, const std::filesystem::path& fold
 void inspect_saved(const RunConfig& config, bool json) {
   const SavedCensus census = census_of_run(config);
   if (json)
-    fmt::print("{}\n", json_of(census).dump());
+    fmt::print("{}\n", dump_line(json_of(census)));
   else
     print_census(config, census);
 }

@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,15 +15,18 @@
 namespace triaccel::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct MemoryArguments {
   std::string model = "lenet5";
   std::vector<std::int64_t> batches = {32, 256};
   std::int64_t micro_batch = 32;
   std::int64_t threads = 1;
+  bool json = false;
 };
 
 struct Convention {
-  const char* title;
+  const char *title, *name;
   ByteCount count;
 };
 
@@ -39,31 +45,45 @@ double ratio(std::int64_t of, std::int64_t to) {
   return static_cast<double>(of) / static_cast<double>(to);
 }
 
-void print_convention(const Convention& convention, const int8::Network& network,
-                      const MemoryArguments& arguments, std::int64_t batch) {
-  fmt::print("\n{}, batch {}\n{:<12}{:>14}{:>10}{:>14}{:>10}{:>14}{:>10}\n", convention.title,
-             batch, "", "FP32", "over ZO", "INT8", "less", "INT8 paper", "less");
+/// Bytes of a step with so many layers by backpropagation.
+struct Row {
+  std::string label;
+  std::int64_t fp32, zo, paper;
+  std::optional<std::int64_t> int8;  // ours: only by liveness
+};
+
+std::vector<Row> rows_of(const Convention& convention, const int8::Network& network,
+                         const MemoryArguments& arguments, std::int64_t batch) {
   const std::int64_t layers = network.layer_count();
-  const bool live = convention.count == ByteCount::Liveness;
   const int8::StepOptions own{.micro_batch = static_cast<std::int32_t>(arguments.micro_batch),
                               .threads = {.count = static_cast<std::int32_t>(arguments.threads)}};
+  std::vector<Row> rows;
   for (const std::int64_t bp_layers : std::vector<std::int64_t>{0, 1, 2, layers}) {
     const CountedStep step{.network = network, .batch = batch, .bp_layers = bp_layers};
     CountedStep alone = step;
     alone.bp_layers = 0;
-    const std::int64_t fp32 = fp32_step_bytes(step, convention.count);
-    const std::int64_t zo = fp32_step_bytes(alone, convention.count);
-    const std::int64_t paper =
-        int8_step_bytes(step, convention.count, int8::paper_conventions(own));
-    fmt::print("{:<12}{:>14}{:>9.3f}%", label_of(bp_layers, layers), size_text(fp32),
-               100 * (ratio(fp32, zo) - 1));
-    if (live) {
-      const std::int64_t int8 = int8_step_bytes(step, convention.count, own);
-      fmt::print("{:>14}{:>9.2f}x", size_text(int8), ratio(fp32, int8));
-    } else {
+    rows.push_back({.label = label_of(bp_layers, layers),
+                    .fp32 = fp32_step_bytes(step, convention.count),
+                    .zo = fp32_step_bytes(alone, convention.count),
+                    .paper = int8_step_bytes(step, convention.count, int8::paper_conventions(own)),
+                    .int8 = convention.count == ByteCount::Liveness
+                                ? std::optional(int8_step_bytes(step, convention.count, own))
+                                : std::nullopt});
+  }
+  return rows;
+}
+
+void print_convention(const Convention& convention, std::span<const Row> rows, std::int64_t batch) {
+  fmt::print("\n{}, batch {}\n{:<12}{:>14}{:>10}{:>14}{:>10}{:>14}{:>10}\n", convention.title,
+             batch, "", "FP32", "over ZO", "INT8", "less", "INT8 paper", "less");
+  for (const Row& row : rows) {
+    fmt::print("{:<12}{:>14}{:>9.3f}%", row.label, size_text(row.fp32),
+               100 * (ratio(row.fp32, row.zo) - 1));
+    if (row.int8)
+      fmt::print("{:>14}{:>9.2f}x", size_text(*row.int8), ratio(row.fp32, *row.int8));
+    else
       fmt::print("{:>14}{:>10}", "", "");
-    }
-    fmt::print("{:>14}{:>9.2f}x\n", size_text(paper), ratio(fp32, paper));
+    fmt::print("{:>14}{:>9.2f}x\n", size_text(row.paper), ratio(row.fp32, row.paper));
   }
 }
 
@@ -76,14 +96,30 @@ void memory_command(const MemoryArguments& arguments) {
     require(batch >= 1 && batch <= 1 << 24, "--batch", "must lie in [1, ", 1 << 24, "], got ",
             batch);
   const int8::Network network = arguments.model == "lenet5" ? int8::lenet5({}) : int8::pointnet({});
-  fmt::print("Predicted memory of a training step of {}, from shapes; 1 MB = 1e6 bytes.\n",
-             arguments.model);
+  Json predicted = Json::array();
+  if (!arguments.json)
+    fmt::print("Predicted memory of a training step of {}, from shapes; 1 MB = 1e6 bytes.\n",
+               arguments.model);
   for (const std::int64_t batch : arguments.batches)
     for (const Convention& convention :
-         {Convention{"every buffer once (the paper's figures)", ByteCount::Sum},
-          Convention{"the same, errors stored in dead buffers", ByteCount::SumSharedErrors},
-          Convention{"peak of live buffers", ByteCount::Liveness}})
-      print_convention(convention, network, arguments, batch);
+         {Convention{"every buffer once (the paper's figures)", "sum", ByteCount::Sum},
+          Convention{"the same, errors stored in dead buffers", "sum_shared_errors",
+                     ByteCount::SumSharedErrors},
+          Convention{"peak of live buffers", "liveness", ByteCount::Liveness}}) {
+      const std::vector<Row> rows = rows_of(convention, network, arguments, batch);
+      if (!arguments.json) print_convention(convention, rows, batch);
+      for (const Row& row : rows)
+        predicted.push_back({{"batch", batch},
+                             {"count", convention.name},
+                             {"layers", row.label},
+                             {"fp32_bytes", row.fp32},
+                             {"int8_bytes", row.int8 ? Json(*row.int8) : Json()},
+                             {"int8_paper_bytes", row.paper}});
+    }
+  if (arguments.json) {
+    fmt::print("{}\n", Json{{"model", arguments.model}, {"predicted", predicted}}.dump());
+    return;
+  }
   fmt::print(
       "\nINT8 paper: one exponent per tensor, int32 sums of the whole batch. INT8: one exponent "
       "per "
@@ -111,6 +147,7 @@ void add_memory(CLI::App& program) {
   command
       ->add_option("--threads", arguments->threads, "INT8: CPU threads, each with its own buffers")
       ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] { memory_command(*arguments); });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/run_console.h"
 #include "triaccel/device/first_product.h"
 #include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/json_fields.h"
@@ -49,11 +50,13 @@ void add_predict(CLI::App& program) {
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     check_first_product(/*always=*/false);
-    const std::vector<Prediction> found =
-        predict_run(arguments->run, arguments->images, [&](RunConfig config) {
+    const std::vector<Prediction> found = predict_run(
+        arguments->run, arguments->images,
+        [&](RunConfig config) {
           if (!arguments->device.empty()) config.device.device = arguments->device;
           return config;
-        });
+        },
+        say_warning);
     if (!arguments->json) {
       fmt::print("file,image,class,probability\n");
       for (const Prediction& one : found)

@@ -7,6 +7,9 @@
 #include "cli/commands/commands.h"
 #include "cli/config_options.h"
 #include "cli/run_console.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/loop/run_directory.h"
@@ -28,7 +31,7 @@ int train_command(const TrainArguments& arguments) {
     if (arguments.json)
       fmt::print("{}\n", dump_line({{"config", to_toml(config)}}));
     else
-      fmt::print("{}", to_toml(config));
+      fmt::print("{}", printable(to_toml(config), "\n"));  // escapes as in TOML
     return 0;
   }
   const auto directory = new_run_directory(config);

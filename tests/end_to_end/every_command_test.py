@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import struct
@@ -10,11 +9,9 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, run, scratch_folder, train
+from program import SMALL_RUN, TRIACCEL, run, scratch_folder, train, ugly_part
 
 TINY = [*SMALL_RUN, "--data", "synthetic", "--train-samples", "64", "--steps", "1"]
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x9b]")
-TRACES = ("frame #", "terminate called", "what():", "Traceback", "filesystem error")
 
 
 def write_image(path):
@@ -40,6 +37,7 @@ class Commands:
         "doctor": ["doctor", "--device", "cpu"],
         "inspect": ["inspect", "{run}"],
         "inspect --saved": ["inspect", "--saved", "--model", "lenet5"],
+        "inspect --gradients": ["inspect", "{run}", "--gradients", "--samples", "4", "--draws", "1"],
         "bench step": ["bench", "step", *SMALL_RUN, "--samples", "1", "--warmup", "0"],
         "bench largest-batch": ["bench", "largest-batch", "--model", "lenet5", "--device", "cpu",
                                 "--budget", "4MiB"],
@@ -47,9 +45,8 @@ class Commands:
         "version": ["version"],
         "help": ["help", "train"],
     }
-    with_json = ("train", "train --print-config", "resume", "eval", "predict", "doctor", "inspect",
-                 "inspect --saved", "bench step", "bench largest-batch", "ls", "version")
-    of_a_run = ("resume", "eval", "predict", "inspect", "ls")
+    with_json = tuple(name for name in all if name != "help")
+    of_a_run = ("resume", "eval", "predict", "inspect", "inspect --gradients", "ls")
 
 
 class EveryCommand(unittest.TestCase):
@@ -72,9 +69,7 @@ class EveryCommand(unittest.TestCase):
         return [TRIACCEL, *(str(places.get(word, word)) for word in Commands.all[name])]
 
     def check_text(self, text, name):
-        self.assertIsNone(CONTROL.search(text), (name, text))
-        for trace in TRACES:
-            self.assertNotIn(trace, text, name)
+        self.assertEqual(ugly_part(text.encode("utf-8", "surrogateescape")), "", name)
 
     def test_full_disk_is_a_storage_error(self):
         for name in Commands.all:
@@ -111,7 +106,7 @@ class EveryCommand(unittest.TestCase):
                 self.check_text(done.stdout + done.stderr, name)
 
     def test_odd_names(self):
-        for odd in ("with space", "line\nbreak", "esc\x1b[31m", os.fsdecode(b"\xff\xfe"), "-dash",
+        for odd in ("with space", "line\nbreak", "esc\x1b[31m", "c1\x9b2J", os.fsdecode(b"\xff\x9b"), "-dash",
                     "quote'\"", "é" * 60):
             place = self.folder / f"odd-{time.monotonic_ns()}" / odd
             shutil.copytree(self.folder / "runs/run", place)
@@ -132,19 +127,24 @@ class EveryCommand(unittest.TestCase):
             self.assertEqual(done.returncode, 0, (name, done.stderr))
             json.loads(done.stdout)
 
+    def failure(self, arguments, exit_code, kind):
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, exit_code, (arguments, done.stderr))
+        document = json.loads(done.stdout)
+        self.assertEqual(document["exit"], exit_code)
+        self.assertEqual(document["error"]["kind"], kind)
+        self.assertTrue(document["error"]["message"] and document["error"]["next"], arguments)
+
     def test_one_json_document_of_a_failure(self):
         for name in Commands.with_json:
-            wrong = ["--nonsense"]
+            self.failure(self.arguments(name) + ["--json", "--nonsense"], 2, "usage")
             if name in Commands.of_a_run:
-                arguments = self.arguments(name, self.folder / "none/none") + ["--json"]
-            else:
-                arguments = self.arguments(name) + ["--json", *wrong]
-            done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
-            self.assertEqual(done.returncode, 2, (name, done.stderr))
-            document = json.loads(done.stdout)
-            self.assertEqual(document["exit"], 2)
-            self.assertEqual(document["error"]["kind"], "usage")
-            self.assertTrue(document["error"]["message"] and document["error"]["next"], name)
+                self.failure(self.arguments(name, self.folder / "none/none") + ["--json"], 2, "usage")
+        for words in ([], ["bench"], ["bogus"], ["bench", "bogus"]):
+            self.failure([TRIACCEL, *words, "--json"], 2, "usage")
+        weights = self.folder / "image.safetensors"  # of no network
+        for name in ("train", "find-lr", "demo", "bench step"):
+            self.failure(self.arguments(name) + ["--json", "--init-from", weights], 3, "data")
 
     def test_paths_that_lead_nowhere(self):
         os.symlink(self.folder / "loop", self.folder / "loop")

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,21 @@ TRIACCEL = os.environ.get("TRIACCEL", "build/release/triaccel")
 # A run of a second or so: LeNet-5 on part of the built-in set, one thread.
 SMALL_RUN = ["--model", "lenet5", "--train-samples", "512", "--batch", "32", "--threads", "1",
              "--device", "cpu"]
+
+
+# Control characters, C1 ones included, and bytes that are not UTF-8; TRACES betray an exception.
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
+TRACES = ("frame #", "terminate called", "what():", "Traceback", "filesystem error", "std::",
+          "broken promise")
+
+
+def ugly_part(output):
+    """A control character or a sign of an exception in the bytes of a program's output, or ""."""
+    shown = output.decode("utf-8", "surrogateescape")
+    found = CONTROL.search(shown)
+    if found:
+        return f"control character {found.group()!r} in {shown[-500:]!r}"
+    return next((f"{trace} in {shown[-500:]!r}" for trace in TRACES if trace in shown), "")
 
 
 def start(*arguments, **options):

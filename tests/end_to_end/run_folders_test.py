@@ -1,4 +1,5 @@
 """What a run does to its folder and says about itself: files in the way, statuses, longer runs."""
+import csv
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import time
 import unittest
 
+from data_sets_test import write_mnist
 from program import (SMALL_RUN, TRIACCEL, checkpoints, final_weights, run, scratch_folder, start,
                      train)
 
@@ -60,10 +62,25 @@ class FilesInTheWay(unittest.TestCase):
             self.assertFalse((folder / "elsewhere").exists())
 
     def test_other_files_stay_where_they_are(self):
+        names = ["notes.txt", *(name + ".partial" for name in (
+            "config.toml", "summary.json", "report.html", "metrics.jsonl", "plans.jsonl"))]
         with scratch_folder() as folder:
-            (folder / "notes.txt").write_text("mine")
+            for name in names:
+                (folder / name).write_text("mine")
             train("--steps", 1, "--out", folder)
-            self.assertEqual((folder / "notes.txt").read_text(), "mine")
+            self.assertEqual(run("resume", folder, "--steps", 2, "--quiet").returncode, 0)
+            for name in names:
+                self.assertEqual((folder / name).read_text(), "mine")
+
+    def test_pictures_of_bit_widths_replace_no_file(self):
+        for name in ("saved.html", "saved.json", "saved.csv"):
+            with scratch_folder() as folder:
+                (folder / name).write_text("mine")
+                done = run("inspect", "--saved", "--model", "lenet5", "--activations", "compressed",
+                           "--bit-widths", folder)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(name, done.stderr)
+                self.assertEqual([(p.name, p.read_text()) for p in folder.iterdir()], [(name, "mine")])
 
     def test_wrong_inputs_leave_no_folder(self):
         with scratch_folder() as folder:
@@ -90,6 +107,23 @@ class Inputs(unittest.TestCase):
             self.assertIn("broken.safetensors", done.stderr)
             self.assertRegex(done.stderr, r"tensor '\S*weight'")
             self.assertNotIn("--lr", done.stderr)
+
+    def test_a_run_without_a_finite_loss_fails(self):
+        with scratch_folder() as folder:
+            train("--steps", 1, "--out", folder / "run")
+            huge = folder / "huge.safetensors"
+            shutil.copy(checkpoints(folder / "run")[-1] / "weights.safetensors", huge)
+            write_weights(huge, lambda name, data: struct.pack("<f", 3e38) * (len(data) // 4))
+            for number, arguments in enumerate((["--lr", "1e9", "--steps", 25],
+                                                ["--init-from", huge, "--steps", 20])):
+                place = folder / str(number)
+                done = run("train", *SMALL_RUN, *arguments, "--out", place, "--json")
+                self.assertEqual(done.returncode, 7, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["error"]["kind"], "numerical")
+                self.assertEqual(summary_of(place)["status"], "failed")
+                with open(place / "metrics.csv") as metrics:
+                    last = [row for row in csv.DictReader(metrics) if row["kind"] == "interval"][-1]
+                self.assertIn(last["loss"], ("inf", "nan"))
 
     def test_init_from_takes_a_run(self):
         with scratch_folder() as folder:
@@ -156,6 +190,10 @@ class Predict(unittest.TestCase):
             turned = json.loads(run("eval", folder / "run", "--rotate", 90, "--device", "cpu",
                                     "--json").stdout)
             self.assertNotEqual(plain["loss"], turned["loss"])
+            write_mnist(folder / "mnist")
+            other = run("eval", folder / "run", "--data", "mnist", "--data-root", folder)
+            self.assertEqual(other.returncode, 2, other.stderr)
+            self.assertIn("[--data] 'mnist' does not fit", other.stderr)
             done = run("eval", folder / "run", "--lr", 3)
             self.assertEqual(done.returncode, 2)
             self.assertIn("[--lr]", done.stderr)
@@ -250,6 +288,10 @@ class Status(unittest.TestCase):
             for then, now in (("interrupted", "stopped"), ("stopped early", "finished")):
                 (folder / "run/summary.json").write_text(json.dumps({**summary, "status": then}))
                 self.assertEqual(self.listed(folder), now)
+                self.assertEqual(run("eval", folder / "run").returncode, 0)
+                resumed = run("resume", folder / "run", "--json", "--quiet")
+                self.assertEqual(resumed.returncode, 0, resumed.stderr)
+                self.assertEqual(json.loads(resumed.stdout)["status"], "finished")
 
 
 class Resume(unittest.TestCase):
@@ -268,7 +310,7 @@ class Resume(unittest.TestCase):
                        int(newest.name.split("-")[1]) + 1)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(newest.name, done.stderr)
-            self.assertIn("warning", done.stderr)
+            self.assertRegex(done.stderr, r"warning: .*; using the checkpoint of step \d+")
             shutil.rmtree(folder / "run/checkpoints")
             (folder / "run/summary.json").unlink()
             config.write_text(config.read_text().replace("steps = ", "steps = 2 # "))
@@ -287,9 +329,19 @@ class Resume(unittest.TestCase):
             self.assertEqual(again.returncode, 0, again.stderr)
             self.assertAlmostEqual(json.loads(again.stdout)["epochs"], 1)
             self.assertEqual(run("eval", folder / "run").returncode, 0)
-            for wrong in (["--steps", 3], ["--epochs", 0.5], ["--epochs", -1],
+            for wrong in (["--steps", 3], ["--epochs", 0.5], ["--epochs", -1], ["--steps", 0],
                           ["--epochs", 3, "--steps", 30]):
                 self.assertEqual(run("resume", folder / "run", *wrong).returncode, 2, wrong)
+
+    def test_extends_to_the_same_bytes_where_the_schedule_does_not_change(self):
+        for arguments in (["--method", "zo"], ["--warmup-epochs", 50],
+                          ["--method", "triaccel", "--kernels", "gemm", "--warmup-epochs", 50]):
+            with scratch_folder() as folder:
+                train(*arguments, "--steps", 5, "--out", folder / "run")
+                done = run("resume", folder / "run", "--steps", 19, "--quiet")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                train(*arguments, "--steps", 19, "--out", folder / "whole")
+                self.assertEqual(final_weights(folder / "run"), final_weights(folder / "whole"))
 
     def test_an_extended_run_that_is_stopped_goes_on(self):
         with scratch_folder() as folder:

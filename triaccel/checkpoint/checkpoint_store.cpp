@@ -145,7 +145,8 @@ std::optional<LoadedCheckpoint> first_whole(std::span<const Generation> generati
   for (const Generation& generation : generations) {
     try {
       LoadedCheckpoint loaded = read_checkpoint(generation);
-      loaded.notices = damaged;
+      for (const std::string& error : damaged)
+        loaded.notices.push_back(text(error, "; using the checkpoint of step ", generation.step));
       return loaded;
     } catch (const StorageError& error) {
       damaged.push_back(error.what());

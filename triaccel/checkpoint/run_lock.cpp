@@ -36,11 +36,15 @@ std::string holder_in(int descriptor) {
 RunLock::RunLock(const std::filesystem::path& run_directory) {
   std::error_code code;
   std::filesystem::create_directories(run_directory, code);
-  if (code) throw StorageError(text(run_directory.string(), ": cannot create: ", code.message()));
+  if (code)
+    throw StorageError(text(run_directory.string(), ": cannot create: ", code.message(),
+                            "; choose another folder with --out"));
   const std::filesystem::path file = run_directory / ".lock";
   do descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) throw StorageError(text(file.string(), ": cannot open: ", reason(errno)));
+  if (descriptor_ < 0)
+    throw StorageError(text(file.string(), ": cannot open: ", reason(errno),
+                            "; check the permissions of the folder"));
 
   int result = -1;
   do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);

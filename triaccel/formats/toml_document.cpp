@@ -3,32 +3,13 @@
 #include <set>
 #include <utility>
 
+#include "triaccel/base/utf8.h"
 #include "triaccel/formats/toml_cursor.h"
 
 namespace triaccel {
 namespace {
 
 constexpr std::size_t kMaxTomlBytes = std::size_t{1} << 20;
-
-// The length of the UTF-8 character at the start of `bytes`, or 0 if invalid.
-std::size_t utf8_length(std::string_view bytes) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xc2   ? 0
-                             : lead < 0xe0 ? 2
-                             : lead < 0xf0 ? 3
-                             : lead < 0xf5 ? 4
-                                           : 0;
-  if (length == 0 || length > bytes.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((at(i) & 0xc0u) != 0x80u) return 0;
-  // Overlong, a surrogate, or beyond the last code point.
-  if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) ||
-      (lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f))
-    return 0;
-  return length;
-}
 
 // TOML allows only UTF-8 and no control characters, not even in comments.
 void check_characters(std::string_view source, std::string_view file_name) {

@@ -124,6 +124,11 @@ TEST(Printable, EscapesControlCharactersOfNamesFromOutside) {
   EXPECT_EQ(printable("two\nlines"), "two\\nlines");
   EXPECT_EQ(printable("two\nlines\r", "\n"), "two\nlines\\x0d");
   EXPECT_EQ(printable("caf\xC3\xA9 \xC2\x9B"), "caf\xC3\xA9 \\u009b");
+  EXPECT_EQ(printable("\x9B"
+                      "2J \xFF \xC3"),
+            "\\x9b2J \\xff \\xc3")
+      << "not UTF-8";
+  EXPECT_EQ(printable("\xE2\x82\xAC \xF0\x9F\x98\x80"), "\xE2\x82\xAC \xF0\x9F\x98\x80");
 }
 
 TEST(ProgressText, ShowsALossThatIsNotFinite) {

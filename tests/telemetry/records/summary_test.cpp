@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/error.h"
+#include "triaccel/telemetry/records/appended_file.h"
 #include "triaccel/telemetry/records/efficiency_score.h"
 
 namespace triaccel {
@@ -89,9 +95,27 @@ TEST(Summary, LeavesTheOldFileWhenItCannotBeReplaced) {
   ScratchDirectory scratch;
   const auto path = scratch.path() / kSummaryFile;
   write_summary(path, sample_summary(30));
-  std::filesystem::create_directory(path.string() + ".partial");
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit few{.rlim_cur = 10, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &few);
   EXPECT_THROW(write_summary(path, sample_summary(99)), StorageError);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_summary(path).steps, 30);
+  EXPECT_FALSE(std::filesystem::exists(path.string() + ".partial"));
+}
+
+TEST(Summary, LeavesFilesWithTheNameOfItsTemporaryFileAlone) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  std::ofstream(path.string() + ".partial") << "mine";
+  std::filesystem::create_symlink(scratch.path() / "elsewhere", path.string() + ".partial-2");
+  write_summary(path, sample_summary(30));
+  EXPECT_EQ(read_summary(path).steps, 30);
+  EXPECT_EQ(read_text_file(path.string() + ".partial", 100), "mine");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "elsewhere"));
 }
 
 TEST(Summary, NamesTheFileAndTheKeyThatIsWrong) {

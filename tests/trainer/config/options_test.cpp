@@ -73,7 +73,7 @@ TEST(AllOptions, RefuseValuesOfAnotherType) {
     if (option.kind == Kind::Whole) wrong = {"1.5", "seven", "", "1e99", "99999999999999999999"};
     if (option.kind == Kind::Number) wrong = {"nan", "seven", "", "1x"};
     if (option.kind == Kind::Choice) wrong = {"nosuch", "", "Auto"};
-    if (option.kind == Kind::Text) wrong = {"\xff", "\xc3", "\xe2\x82", "a\x80"};
+    if (option.kind == Kind::Text) wrong = {"\xff", "\xc3", "\xe2\x82", "a\x80", "\xed\xa0\x80"};
     for (const std::string& written : wrong)
       EXPECT_TRUE(answer(option, written).starts_with(text("[", option.flag, "] ")))
           << option.flag << " took '" << written << "'";

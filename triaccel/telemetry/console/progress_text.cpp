@@ -7,8 +7,17 @@
 #include <utility>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/base/utf8.h"
 
 namespace triaccel {
+namespace {
+
+/// A loss that has grown beyond reading is shown by its magnitude.
+std::string loss_text(double loss) {
+  return std::abs(loss) < 1e6 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
+}
+
+}  // namespace
 
 void add_interval(ProgressState& state, const StepReport& report, const StepPlan& plan) {
   state.report = report;
@@ -79,21 +88,19 @@ std::string memory_text(const MemoryReport& memory) {
 
 std::string printable(std::string_view text, std::string_view line_break) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, which terminals interpret as control sequences, are C2 80 to C2 9F in
-    // UTF-8.
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const std::size_t length = utf8_length(text);
     if (byte == '\n') {
       out += line_break;
-    } else if (byte < 0x20 || byte == 0x7f) {
+    } else if (byte < 0x20 || byte == 0x7f || length == 0) {
       out += fmt::format("\\x{:02x}", byte);
-    } else if (byte == 0xC2 && next >= 0x80 && next <= 0x9F) {
-      out += fmt::format("\\u{:04x}", next);
-      ++i;
+    } else if (byte == 0xC2 && static_cast<unsigned char>(text[1]) <= 0x9F) {  // U+0080 to U+009F
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[1]));
     } else {
-      out += text[i];
+      out += text.substr(0, length);
     }
+    text.remove_prefix(std::max<std::size_t>(1, length));
   }
   return out;
 }
@@ -107,9 +114,9 @@ std::string start_line(const RunInfo& info) {
 }
 
 std::string evaluation_line(const EvaluationReport& report, double epochs) {
-  return printable(fmt::format("epoch {:5.2f}/{:g}  {} accuracy {:.2f}%  loss {:.4f}  {:.1f} s",
+  return printable(fmt::format("epoch {:5.2f}/{:g}  {} accuracy {:.2f}%  loss {}  {:.1f} s",
                                report.epoch, epochs, report.split, 100 * report.accuracy,
-                               report.loss, report.seconds));
+                               loss_text(report.loss), report.seconds));
 }
 
 std::string finish_line(const RunSummary& summary) {
@@ -117,7 +124,7 @@ std::string finish_line(const RunSummary& summary) {
   const std::string result =
       std::isnan(summary.accuracy)
           ? ""
-          : fmt::format("accuracy {:.2f}%  loss {:.4f}  ", summary.accuracy, summary.loss);
+          : fmt::format("accuracy {:.2f}%  loss {}  ", summary.accuracy, loss_text(summary.loss));
   const std::string reason = summary.reason.empty() ? "" : fmt::format(" ({})", summary.reason);
   return printable(fmt::format("{} in {}{}: {}{} steps  peak {}", summary.status,
                                duration_text(summary.seconds), reason, result, summary.steps,
@@ -127,8 +134,8 @@ std::string finish_line(const RunSummary& summary) {
 std::string plain_line(const ProgressState& state) {
   const StepReport& r = state.report;
   std::string line =
-      fmt::format("epoch {:.2f}/{:g}  step {}  loss {:.4f}  acc {:.2f}%  {:.0f} samples/s  mem {}",
-                  r.epoch, state.info.epochs, r.step, r.loss, 100 * r.accuracy,
+      fmt::format("epoch {:.2f}/{:g}  step {}  loss {}  acc {:.2f}%  {:.0f} samples/s  mem {}",
+                  r.epoch, state.info.epochs, r.step, loss_text(r.loss), 100 * r.accuracy,
                   state.samples_per_second, memory_text(r.memory));
   line += fmt::format("  batch {}", state.plan.batch_size);
   if (const std::string mix = precision_mix(state.plan); !mix.empty()) line += "  " + mix;

@@ -18,7 +18,8 @@ namespace {
   std::string_view advice = "";
   if (error == ENOSPC || error == EDQUOT) advice = "; free some space, then resume the run";
   if (error == EACCES || error == EPERM || error == EROFS)
-    advice = "; choose a writable directory with --out";
+    advice = what == "read" ? "; check its permissions"
+                            : "; check its permissions, or choose another folder with --out";
   throw StorageError(text("cannot ", what, " ", path.string(), ": ", std::strerror(error), advice));
 }
 
@@ -70,6 +71,10 @@ void AppendedFile::sync() {
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
   std::filesystem::path name = path;
   name += ".partial";
+  std::error_code error;
+  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(name, error));
+       ++number)
+    name = text(path.string(), ".partial-", number);
   return name;
 }
 
@@ -102,7 +107,7 @@ void require_regular_file(const std::filesystem::path& path) {
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes) {
   require_regular_file(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail("open", path, errno);
+  if (!file) fail("read", path, errno);
   std::string bytes;
   std::string block(65536, '\0');
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {

@@ -40,7 +40,8 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes)
 /// The last two steps of write_atomically, for a temporary file written and synced by the caller.
 void rename_durably(const std::filesystem::path& temporary, const std::filesystem::path& path);
 
-/// Name of the temporary file: in the same directory, so that the rename is atomic.
+/// Name of a temporary file that does not exist yet: in the same directory, so that the rename is
+/// atomic.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 /// Throws StorageError if `path` exists but is not a regular file: opening a FIFO would block.

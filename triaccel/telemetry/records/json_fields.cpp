@@ -131,7 +131,8 @@ double short_double(float value) {
 }
 
 std::string dump_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json.dump(-1, ' ', /*ensure_ascii=*/true,
+                   nlohmann::ordered_json::error_handler_t::replace);
 }
 
 bool for_each_json_line(

@@ -47,7 +47,7 @@ double number_in(const nlohmann::json& entry, const char* key, const JsonFields&
 /// The double with the fewest digits that round-trips to `value`: 0.1, not 0.10000000149011612.
 double short_double(float value);
 
-/// One line, keys in the given order; invalid UTF-8 is replaced.
+/// One line in ASCII, keys in the given order; invalid UTF-8 is replaced.
 std::string dump_line(const nlohmann::ordered_json& json);
 
 /// Calls `visit(line, where)` for every line of a JSONL file in order; `where` is "file:line" for

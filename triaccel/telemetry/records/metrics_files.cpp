@@ -24,8 +24,9 @@ bool stays(const MetricsRecord& record, std::int64_t last_step) {
 void truncate_metrics(const fs::path& directory, std::int64_t last_step) {
   const fs::path jsonl = directory / kMetricsJsonl;
   const fs::path csv = directory / kMetricsCsv;
-  AppendedFile kept_lines = AppendedFile::create(temporary_name(jsonl));
-  AppendedFile kept_rows = AppendedFile::create(temporary_name(csv));
+  const fs::path lines = temporary_name(jsonl), rows = temporary_name(csv);
+  AppendedFile kept_lines = AppendedFile::create(lines);
+  AppendedFile kept_rows = AppendedFile::create(rows);
   kept_rows.append(csv_header() + '\n');
   if (fs::exists(jsonl)) {
     constexpr MetricsReadOptions kNoLimit{.max_bytes = std::int64_t{1} << 62};
@@ -37,8 +38,8 @@ void truncate_metrics(const fs::path& directory, std::int64_t last_step) {
   }
   kept_lines.sync();
   kept_rows.sync();
-  rename_durably(temporary_name(jsonl), jsonl);
-  rename_durably(temporary_name(csv), csv);
+  rename_durably(lines, jsonl);
+  rename_durably(rows, csv);
 }
 
 /// Keeps the plans that took effect before `last_step`; the resumed run writes the one at

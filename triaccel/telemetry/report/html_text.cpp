@@ -1,5 +1,7 @@
 #include "triaccel/telemetry/report/html_text.h"
 
+#include "triaccel/base/utf8.h"
+
 namespace triaccel {
 namespace {
 
@@ -9,30 +11,13 @@ bool continues(std::string_view text, std::size_t i) {
   return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
 }
 
-/// Bytes of the UTF-8 character at `i`; 0 if invalid.
-std::size_t character_bytes(std::string_view text, std::size_t i) {
-  const auto lead = static_cast<unsigned char>(text[i]);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 && lead <= 0xF4  ? 4
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                           : 0;
-  for (std::size_t k = 1; k < length; ++k)
-    if (!continues(text, i + k)) return 0;
-  if (length < 3) return length;
-  const auto second = static_cast<unsigned char>(text[i + 1]);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool no_character = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
-  return overlong || no_character ? 0 : length;
-}
-
 }  // namespace
 
 std::string html_escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t bytes = character_bytes(text, i);
+    const std::size_t bytes = utf8_length(text.substr(i));
     const char c = text[i];
     if (bytes == 0) {
       out += kReplacement;

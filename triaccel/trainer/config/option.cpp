@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "triaccel/base/utf8.h"
+
 namespace triaccel {
 namespace {
 
@@ -84,18 +86,10 @@ std::optional<TomlValue> parsed(std::string_view written, Kind kind) {
 
 /// Whether every byte belongs to a character: what is not cannot be read back from config.toml.
 bool is_utf8(std::string_view written) {
-  for (std::size_t i = 0; i < written.size();) {
-    const auto first = static_cast<unsigned char>(written[i]);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xc2 ? 0
-                               : first < 0xe0 ? 2
-                               : first < 0xf0 ? 3
-                               : first < 0xf5 ? 4
-                                              : 0;
-    if (length == 0 || i + length > written.size()) return false;
-    for (std::size_t j = 1; j < length; ++j)
-      if ((static_cast<unsigned char>(written[i + j]) & 0xc0) != 0x80) return false;
-    i += length;
+  while (!written.empty()) {
+    const std::size_t length = utf8_length(written);
+    if (length == 0) return false;
+    written.remove_prefix(length);
   }
   return true;
 }

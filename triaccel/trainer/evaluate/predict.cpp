@@ -120,7 +120,7 @@ struct Preparation {
 }  // namespace
 
 std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
-                                    const ConfigChange& change) {
+                                    const ConfigChange& change, const WarningFunction& warn) {
   const std::vector<fs::path> files = files_of(images);
   const RunConfig config = trained_config(run, change);
   require(takes_images(config) && !trains_in_integers(config), "predict",
@@ -128,7 +128,7 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
           "' was trained by ", config.train.method, " on ", config.data.name);
   RunParts parts(config);
   TorchEngine engine(config, parts);
-  const StepPlan plan = restore_trained(engine, run).plan;
+  const StepPlan plan = restore_trained(engine, run, warn).plan;
   const Preparation prepared(config, parts.channels_last);
   const EvaluationMode mode(*parts.network.module);
   const at::NoGradGuard no_grad;

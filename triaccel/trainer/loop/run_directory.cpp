@@ -74,13 +74,14 @@ void require_no_files_in_the_way(const fs::path& directory, const RunConfig& con
   }
 }
 
-fs::path weights_named(const fs::path& path) {
+fs::path weights_named(const fs::path& path, std::vector<std::string>& notices) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
   if (!holds_run(path)) return path / kInt8WeightsFile;  // of a checkpoint
   const CheckpointStore store(path / kCheckpointFolder);
   const auto newest = store.load_latest();
   require(newest.has_value(), "--init-from", "the run '", path.string(), "' has no checkpoint yet");
+  notices = newest->notices;
   return store.directory() / text("step-", newest->info.step) / kInt8WeightsFile;
 }
 
@@ -156,6 +157,8 @@ std::vector<fs::path> list_runs(const fs::path& root) {
   constexpr int deepest = 2;  // runs/<name>, and runs/demo/<method>
   std::vector<fs::path> runs;
   if (holds_run(root)) runs.push_back(root);
+  const fs::directory_iterator readable_root(root, error);
+  if (error) throw StorageError(text(root.string(), ": cannot list: ", error.message()));
   const auto readable = fs::directory_options::skip_permission_denied;
   for (auto entry = fs::recursive_directory_iterator(root, readable, error);
        !error && entry != fs::end(entry); entry.increment(error)) {

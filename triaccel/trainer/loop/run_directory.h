@@ -24,8 +24,10 @@ bool holds_run(const std::filesystem::path& directory);
 /// files of the user.
 void require_no_files_in_the_way(const std::filesystem::path& directory, const RunConfig& config);
 
-/// The weights that --init-from names: a file, or those of the newest checkpoint of a run.
-std::filesystem::path weights_named(const std::filesystem::path& path);
+/// The weights that --init-from names: a file, or those of the newest whole checkpoint of a run;
+/// `notices` name newer ones that are damaged.
+std::filesystem::path weights_named(const std::filesystem::path& path,
+                                    std::vector<std::string>& notices);
 
 /// Reads the configuration a run was started with. Throws UsageError when there is no run.
 RunConfig read_run_config(const std::filesystem::path& directory);

@@ -60,17 +60,17 @@ class FolderRun {
 RunSummary FolderRun::train(bool resumed) {
   const std::optional<LoadedCheckpoint> checkpoint = store_.load_latest();
   if (checkpoint) loop_.restore(*checkpoint);
-  MetricsFiles files(directory_, {.resume_after_step = checkpoint ? loop_.step() : -1});
   std::vector<std::string> warnings;
   if (checkpoint) warnings = checkpoint->notices;
   if (resumed && !checkpoint)
     warnings.push_back(text("there is no checkpoint in '", store_.directory().string(),
                             "'; the run starts again at step 0"));
-  for (const std::string& warning : warnings) {
-    for (Sink* sink : hooks_.sinks) sink->warning(warning);
-    files.warning(warning);
-  }
   try {
+    MetricsFiles files(directory_, {.resume_after_step = checkpoint ? loop_.step() : -1});
+    for (const std::string& warning : warnings) {
+      for (Sink* sink : hooks_.sinks) sink->warning(warning);
+      files.warning(warning);
+    }
     return train_with_files(files);
   } catch (const std::exception& error) {
     status_.failed(error.what());
@@ -89,6 +89,19 @@ RunSummary FolderRun::train_with_files(MetricsFiles& files) {
   const std::vector<RunRecord> records = {read_run_record(directory_)};
   write_html_report(directory_ / kReportFile, records, config_.run.name);
   return summary;
+}
+
+void tell(const std::vector<std::string>& notices, const WarningFunction& warn) {
+  if (!warn) return;
+  for (const std::string& notice : notices) warn(notice);
+}
+
+/// The file that --init-from names.
+std::string weights_of(const RunConfig& config, const WarningFunction& warn) {
+  std::vector<std::string> notices;
+  const fs::path file = weights_named(config.model.init_from, notices);
+  tell(notices, warn);
+  return file.string();
 }
 
 /// Where a path leads from anywhere; "" stays "".
@@ -138,7 +151,9 @@ RunSummary start_run(const RunConfig& config, const fs::path& directory,
   require_no_files_in_the_way(directory, complete);
   if (is_run_locked(directory)) const RunLock taken(directory);  // throws
   complete.data.root = from_anywhere(complete.data.root);
-  complete.model.init_from = from_anywhere(weights_named(complete.model.init_from).string());
+  complete.model.init_from = from_anywhere(weights_of(complete, [&](const std::string& warning) {
+    for (Sink* sink : hooks.sinks) sink->warning(warning);
+  }));
   take_replayed_kernels(complete);
   FolderRun run(directory, complete, hooks);  // before anything is written
   const RunLock lock(directory);
@@ -176,10 +191,12 @@ RunConfig trained_config(const fs::path& directory, const ConfigChange& change) 
   return resolved(change ? change(std::move(config)) : std::move(config));
 }
 
-TrainedState restore_trained(StepEngine& engine, const fs::path& directory) {
+TrainedState restore_trained(StepEngine& engine, const fs::path& directory,
+                             const WarningFunction& warn) {
   const auto checkpoint = CheckpointStore(directory / kCheckpointFolder).load_latest();
   require(checkpoint.has_value(), "run", "'", directory.string(),
           "' has no checkpoint yet; let it train, or 'triaccel resume' it");
+  tell(checkpoint->notices, warn);
   const StateMap& trainer = file_of(*checkpoint, kTrainerFile);
   StepPlan plan = holds_plan(trainer) ? plan_from(trainer, std::ssize(engine.info().layer_names))
                                       : engine.control_setup().plan;
@@ -187,18 +204,27 @@ TrainedState restore_trained(StepEngine& engine, const fs::path& directory) {
   return {.plan = std::move(plan), .step = checkpoint->info.step};
 }
 
-EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& change) {
+EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& change,
+                              const WarningFunction& warn) {
   const RunConfig config = trained_config(directory, change);
   const std::unique_ptr<StepEngine> engine = make_engine(config);
-  const TrainedState trained = restore_trained(*engine, directory);
+  TrainedState trained;
+  try {
+    trained = restore_trained(*engine, directory, warn);
+  } catch (const StorageError& error) {
+    const std::string own = read_run_config(directory).data.name;
+    require(config.data.name == own, "--data", "'", config.data.name,
+            "' does not fit the network of a run on '", own, "': ", error.what());
+    throw;
+  }
   EvaluationReport report = engine->evaluate(/*validation=*/false, trained.plan, {});
   report.step = trained.step;
   return report;
 }
 
-EvaluationReport evaluate_weights(const RunConfig& config) {
+EvaluationReport evaluate_weights(const RunConfig& config, const WarningFunction& warn) {
   RunConfig complete = resolved(config);
-  complete.model.init_from = weights_named(complete.model.init_from).string();
+  complete.model.init_from = weights_of(complete, warn);
   const std::unique_ptr<StepEngine> engine = make_engine(complete);
   return engine->evaluate(/*validation=*/false, engine->control_setup().plan, {});
 }

@@ -47,15 +47,16 @@ struct TrainedState {
   StepPlan plan;
   std::int64_t step = 0;
 };
-TrainedState restore_trained(StepEngine& engine, const std::filesystem::path& directory);
+TrainedState restore_trained(StepEngine& engine, const std::filesystem::path& directory,
+                             const WarningFunction& warn = {});
 
 /// The trained network of a run on its test set; `change` may name other data or another device.
 EvaluationReport evaluate_run(const std::filesystem::path& directory,
-                              const ConfigChange& change = {});
+                              const ConfigChange& change = {}, const WarningFunction& warn = {});
 
 /// The weights a run of this configuration would start from (config.model.init_from, or fresh ones)
 /// on its test set; nothing is trained or written.
-EvaluationReport evaluate_weights(const RunConfig& config);
+EvaluationReport evaluate_weights(const RunConfig& config, const WarningFunction& warn = {});
 
 /// Replays all steps of a run of method "zo" from its initial weights, its configuration and its
 /// zeroth_order.csv. The weights end bit for bit as those of the run; running statistics of norms

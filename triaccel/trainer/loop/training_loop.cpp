@@ -3,6 +3,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -115,6 +116,9 @@ RunSummary TrainingLoop::run() {
   if (engine_.has_validation() && !progress_.stopped_early) evaluate_split(/*validation=*/true);
   const EvaluationReport last = evaluate_split(/*validation=*/false);
   save();
+  if (!std::isfinite(last.loss))
+    throw NumericalFailure(text("[train] the loss on the test set is not finite after step ",
+                                progress_.step, "; lower --lr, or look at the data"));
   RunSummary result = summary("finished", last);
   if (progress_.stopped_early)
     result.reason =
@@ -313,6 +317,10 @@ bool TrainingLoop::is_sound(const StepReport& report, bool check_weights) {
               report.step, " skipped for gradients that are not finite", last_skips_));
   if (!found.tensors.empty()) {
     roll_back(found.text());
+    return false;
+  }
+  if (finished() && weights_astray_) {  // such a run has not trained anything
+    roll_back(text(report.consecutive_skips, " steps in a row were skipped", last_skips_));
     return false;
   }
   if (finished() && report.consecutive_skips >= kMostSkipsInARow) give_up(report);
