@@ -14,8 +14,13 @@
 namespace triaccel {
 namespace {
 
-/// An optimizer whose states are the first moment of every parameter, or the first and second.
-class MomentOptimizer : public Optimizer {
+void check_weight_decay(const OptimizerOptions& options) {
+  require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
+          options.weight_decay);
+}
+
+/// What SGD and AdamW share: the moments of one bundle of parameters.
+class BundleOptimizer : public MomentOptimizer {
  public:
   std::int64_t state_bytes() const override {
     std::int64_t bytes = 0;
@@ -31,15 +36,18 @@ class MomentOptimizer : public Optimizer {
     for (const NamedStates& moment : moments_) moment.check(saved, bundle_.parameters());
     for (NamedStates& moment : moments_) moment.restore(saved, bundle_.parameters());
   }
+  std::vector<std::vector<at::Tensor>> moments() const override {
+    std::vector<std::vector<at::Tensor>> tensors;
+    for (const NamedStates& moment : moments_) tensors.push_back(moment.tensors());
+    return tensors;
+  }
 
  protected:
-  MomentOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters,
+  BundleOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters,
                   std::initializer_list<const char*> kinds)
       : format_(options.state),
         noise_seed_(state_noise_seed(options)),
         bundle_("--optimizer", std::move(parameters)) {
-    require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
-            options.weight_decay);
     for (const char* kind : kinds)
       moments_.emplace_back(kind, bundle_,
                             moments_.empty() ? kernels::Moment::First : kernels::Moment::Second,
@@ -55,15 +63,20 @@ class MomentOptimizer : public Optimizer {
 };
 
 /// SGD with momentum, as torch.optim.SGD with dampening 0; state "momentum/<parameter>".
-class Sgd final : public MomentOptimizer {
+class Sgd final : public BundleOptimizer {
  public:
   Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
-      : MomentOptimizer(options, std::move(parameters), {"momentum"}),
-        step_{.momentum = static_cast<float>(options.momentum),
-              .weight_decay = static_cast<float>(options.weight_decay),
-              .nesterov = options.nesterov} {
+      : BundleOptimizer(options, std::move(parameters), {"momentum"}) {
+    set_options(options);
+  }
+
+  void set_options(const OptimizerOptions& options) override {
+    check_weight_decay(options);
     require(options.momentum >= 0 && options.momentum < 1, "--optimizer",
             "momentum must be in [0, 1), got ", options.momentum);
+    step_ = {.momentum = static_cast<float>(options.momentum),
+             .weight_decay = static_cast<float>(options.weight_decay),
+             .nesterov = options.nesterov};
   }
 
   void update(const UpdateInputs& inputs) override {
@@ -83,17 +96,22 @@ class Sgd final : public MomentOptimizer {
 /// Adam with decoupled weight decay, as torch.optim.AdamW. Its step count is the step control's
 /// applied_steps, which GradientControl saves; states "first_moment/<parameter>" and
 /// "second_moment/<parameter>".
-class AdamW final : public MomentOptimizer {
+class AdamW final : public BundleOptimizer {
  public:
   AdamW(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
-      : MomentOptimizer(options, std::move(parameters), {"first_moment", "second_moment"}),
-        step_{.beta1 = options.beta1,
-              .beta2 = options.beta2,
-              .epsilon = static_cast<float>(options.epsilon),
-              .weight_decay = static_cast<float>(options.weight_decay)} {
+      : BundleOptimizer(options, std::move(parameters), {"first_moment", "second_moment"}) {
+    set_options(options);
+  }
+
+  void set_options(const OptimizerOptions& options) override {
+    check_weight_decay(options);
     for (const double beta : {options.beta1, options.beta2})
       require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
     require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
+    step_ = {.beta1 = options.beta1,
+             .beta2 = options.beta2,
+             .epsilon = static_cast<float>(options.epsilon),
+             .weight_decay = static_cast<float>(options.weight_decay)};
   }
 
   void update(const UpdateInputs& inputs) override {
@@ -112,8 +130,8 @@ class AdamW final : public MomentOptimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::vector<ParameterRef> parameters) {
+std::unique_ptr<MomentOptimizer> make_optimizer(const OptimizerOptions& options,
+                                                std::vector<ParameterRef> parameters) {
   switch (options.kind) {
     case OptimizerKind::Sgd:
       return std::make_unique<Sgd>(options, std::move(parameters));

@@ -25,8 +25,19 @@ class Optimizer : public Stateful {
   virtual std::int64_t state_bytes() const = 0;
 };
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::vector<ParameterRef> parameters);
+/// An optimizer whose state is a first moment for every parameter, or a first and a second.
+class MomentOptimizer : public Optimizer {
+ public:
+  /// Hyperparameters from the next update on; kind, state format and seed stay. A captured graph
+  /// keeps those it was captured with.
+  virtual void set_options(const OptimizerOptions& options) = 0;
+
+  /// The tensors that update() changes in place, by moment and parameter; encoded in 8 bits.
+  virtual std::vector<std::vector<at::Tensor>> moments() const = 0;
+};
+
+std::unique_ptr<MomentOptimizer> make_optimizer(const OptimizerOptions& options,
+                                                std::vector<ParameterRef> parameters);
 
 /// The optimizer of the layers with backpropagation, which may change between steps. Only these
 /// have state: an added layer starts with none, the others keep theirs.
