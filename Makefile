@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench format lint test-gpu clean
+.PHONY: help demo test build python bench format lint test-gpu clean
 
 # One compiler of torch's headers needs about 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 2000000); print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo)
@@ -16,6 +16,11 @@ PROGRAM := $(CONFIGURE) --preset release -DTRIACCEL_WITH_TORCH=ON -DTRIACCEL_PYT
   -DTRIACCEL_TORCH_DIR="$$TRIACCEL_TORCH_DIR" -DTRIACCEL_NVCC="$$TRIACCEL_NVCC" \
   -DTRIACCEL_CUDA="$${TRIACCEL_CUDA:-AUTO}" -DTRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
 RELEASE := $(PROGRAM) -DBUILD_TESTING=ON -DTRIACCEL_TORCH_FREE_TESTS=OFF
+PACKAGED := $(RELEASE) -DTRIACCEL_PYTHON_PACKAGE=ON -DPython_EXECUTABLE="$$TRIACCEL_PACKAGE_PYTHON"
+# Into .venv, out of build/release: pip finds everything compiled.
+INSTALL_PACKAGE := "$$TRIACCEL_PACKAGE_PYTHON" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
+  -C build-dir=build/release -C cmake.define.BUILD_TESTING=ON -C cmake.define.TRIACCEL_CUDA="$${TRIACCEL_CUDA:-AUTO}" \
+  -C cmake.define.TRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
 TORCH_FREE := base core formats policies telemetry checkpoint int8
 ENVIRONMENT := . build/environment.sh
 CTEST := ctest --output-on-failure -j $(JOBS)
@@ -44,8 +49,9 @@ test:  ## set the machine up, build, run the whole suite, the sanitizers and the
 	@trap wait EXIT; $(STAGE) "set-up" tools/bootstrap test & set_up=$$!; \
 	  $(STAGE) --quiet build/configure-sanitize.log "configure with sanitizers" $(CONFIGURE) --preset sanitize; \
 	  $(STAGE) "build with sanitizers" cmake --build --preset sanitize -j $(JOBS); wait $$set_up
-	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(PACKAGED)
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
+	@$(ENVIRONMENT); $(STAGE) --quiet build/package.log "Python package" $(INSTALL_PACKAGE)
 	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-sanitize.txt "suite with sanitizers" $(CTEST) --test-dir build/sanitize
 	@$(ENVIRONMENT); $(STAGE) --keep build/ctest-release.txt "suite" $(CTEST) --test-dir build/release
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(STAGE) "fuzz targets, $(FUZZ_SECONDS) s each" fuzz/run
@@ -55,6 +61,12 @@ build:  ## set the machine up and build everything into build/release
 	@$(STAGE) "set-up" tools/bootstrap build
 	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(RELEASE)
 	@$(STAGE) "build" cmake --build --preset release -j $(JOBS)
+
+python:  ## build the Python package and install it into .venv
+	@$(STAGE) "set-up" tools/bootstrap python
+	@$(ENVIRONMENT); $(STAGE) --quiet build/configure.log "configure" $(PACKAGED)
+	@$(STAGE) "build" cmake --build --preset release -j $(JOBS) --target triaccel_python
+	@$(ENVIRONMENT); $(STAGE) --quiet build/package.log "Python package" $(INSTALL_PACKAGE)
 
 bench:  ## measure one training step against PyTorch on this machine
 	@$(STAGE) "set-up" tools/bootstrap bench

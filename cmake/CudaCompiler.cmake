@@ -1,10 +1,10 @@
-# Decides TRIACCEL_CUDA (AUTO, ON, OFF) and which chips to build for, then enables the language.
+# Decides TRIACCEL_CUDA (AUTO, GPU, ON, OFF) and which chips to build for, then enables the language.
 #   TRIACCEL_CUDA_ARCHS  empty: this machine's GPUs, or sm_90 alone where there is none (quick to build)
 #                        all: sm_75 (T4) to sm_120, and PTX of the newest for what comes later
 #                        or a list in CMake's own form, such as 80-real;90-real
 # Comes after TorchWheel: compiler and torch must be of the same CUDA major version.
 
-set(TRIACCEL_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc is found), ON or OFF")
+set(TRIACCEL_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc is found), GPU (where a GPU is, too), ON or OFF")
 set(TRIACCEL_CUDA_ARCHS "" CACHE STRING "Chips to build for: empty, all, or a list as for CMAKE_CUDA_ARCHITECTURES")
 set(TRIACCEL_NVCC "" CACHE FILEPATH "The CUDA compiler; empty: CUDACXX, PATH, /usr/local/cuda, the project's .venv")
 
@@ -16,7 +16,8 @@ function(_triaccel_find_nvcc result why_none)
   endif()
   set(rejected "")
   find_program(on_path nvcc NO_CACHE)
-  file(GLOB wheel "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu*/bin/nvcc")
+  get_filename_component(site "${TRIACCEL_TORCH_DIR}" DIRECTORY)
+  file(GLOB wheel "${site}/nvidia/cu*/bin/nvcc" "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu*/bin/nvcc")
   foreach(candidate IN ITEMS "${TRIACCEL_NVCC}" "$ENV{CUDACXX}" "${on_path}" /usr/local/cuda/bin/nvcc ${wheel})
     if(candidate AND EXISTS "${candidate}")
       execute_process(COMMAND "${candidate}" --version OUTPUT_VARIABLE banner ERROR_QUIET)
@@ -31,9 +32,15 @@ function(_triaccel_find_nvcc result why_none)
 endfunction()
 
 set(nvcc "")
-if(TRIACCEL_CUDA STREQUAL "AUTO" OR TRIACCEL_CUDA)
+set(no_gpu OFF)
+if(TRIACCEL_CUDA STREQUAL "GPU" AND NOT EXISTS /dev/nvidia0)
+  execute_process(COMMAND nvidia-smi -L OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_gpu)
+endif()
+if(no_gpu)
+  set(why_none "this machine has no GPU; TRIACCEL_CUDA=ON builds it all the same")
+elseif(TRIACCEL_CUDA MATCHES "^(AUTO|GPU)$" OR TRIACCEL_CUDA)
   _triaccel_find_nvcc(nvcc why_none)
-  if(NOT nvcc AND NOT TRIACCEL_CUDA STREQUAL "AUTO")
+  if(NOT nvcc AND NOT TRIACCEL_CUDA MATCHES "^(AUTO|GPU)$")
     message(FATAL_ERROR "TRIACCEL_CUDA=ON, but ${why_none}")
   endif()
 else()

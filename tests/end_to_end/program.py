@@ -18,7 +18,7 @@ SMALL_RUN = ["--model", "lenet5", "--train-samples", "512", "--batch", "32", "--
 # Control characters, C1 ones included, and bytes that are not UTF-8; TRACES betray an exception.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
 TRACES = ("frame #", "terminate called", "what():", "Traceback", "filesystem error", "std::",
-          "broken promise")
+          "invariant violated")
 
 
 def ugly_part(output):

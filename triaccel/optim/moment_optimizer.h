@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -28,18 +29,32 @@ class MomentOptimizer : public Optimizer {
     for (NamedStates& moment : moments_) moment.restore(saved, bundle_.parameters());
   }
 
+  /// Hyperparameters from the next update on; kind, state format and seed stay. A captured graph
+  /// keeps those it was captured with.
+  virtual void set_options(const OptimizerOptions& options) = 0;
+
+  /// The tensors that update() changes in place, by moment and parameter; encoded in 8 bits.
+  std::vector<std::vector<at::Tensor>> moments() const {
+    std::vector<std::vector<at::Tensor>> tensors;
+    for (const NamedStates& moment : moments_) tensors.push_back(moment.tensors());
+    return tensors;
+  }
+
  protected:
   MomentOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters,
                   std::initializer_list<const char*> kinds)
       : format_(options.state),
         noise_seed_(state_noise_seed(options)),
         bundle_("--optimizer", std::move(parameters)) {
-    require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
-            options.weight_decay);
     for (const char* kind : kinds)
       moments_.emplace_back(kind, bundle_,
                             moments_.empty() ? kernels::Moment::First : kernels::Moment::Second,
                             options);
+  }
+
+  static void check_weight_decay(const OptimizerOptions& options) {
+    require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
+            options.weight_decay);
   }
 
   StateFormat format_;
@@ -49,5 +64,9 @@ class MomentOptimizer : public Optimizer {
  private:
   std::vector<NamedStates> moments_;
 };
+
+/// The optimizers that are made of moments: all that OptimizerKind names.
+std::unique_ptr<MomentOptimizer> make_moment_optimizer(const OptimizerOptions& options,
+                                                       std::vector<ParameterRef> parameters);
 
 }  // namespace triaccel

@@ -31,6 +31,7 @@ class NamedStates {
 
   std::int64_t bytes() const;
   std::vector<at::Tensor>& tensors() { return tensors_; }
+  const std::vector<at::Tensor>& tensors() const { return tensors_; }
 
  private:
   std::string kind_;

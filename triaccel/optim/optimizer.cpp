@@ -16,12 +16,17 @@ namespace {
 class Sgd final : public MomentOptimizer {
  public:
   Sgd(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
-      : MomentOptimizer(options, std::move(parameters), {"momentum"}),
-        step_{.momentum = static_cast<float>(options.momentum),
-              .weight_decay = static_cast<float>(options.weight_decay),
-              .nesterov = options.nesterov} {
+      : MomentOptimizer(options, std::move(parameters), {"momentum"}) {
+    set_options(options);
+  }
+
+  void set_options(const OptimizerOptions& options) override {
+    check_weight_decay(options);
     require(options.momentum >= 0 && options.momentum < 1, "--optimizer",
             "momentum must be in [0, 1), got ", options.momentum);
+    step_ = {.momentum = static_cast<float>(options.momentum),
+             .weight_decay = static_cast<float>(options.weight_decay),
+             .nesterov = options.nesterov};
   }
 
   void update(const UpdateInputs& inputs) override {
@@ -44,14 +49,19 @@ class Sgd final : public MomentOptimizer {
 class AdamW final : public MomentOptimizer {
  public:
   AdamW(const OptimizerOptions& options, std::vector<ParameterRef> parameters)
-      : MomentOptimizer(options, std::move(parameters), {"first_moment", "second_moment"}),
-        step_{.beta1 = options.beta1,
-              .beta2 = options.beta2,
-              .epsilon = static_cast<float>(options.epsilon),
-              .weight_decay = static_cast<float>(options.weight_decay)} {
+      : MomentOptimizer(options, std::move(parameters), {"first_moment", "second_moment"}) {
+    set_options(options);
+  }
+
+  void set_options(const OptimizerOptions& options) override {
+    check_weight_decay(options);
     for (const double beta : {options.beta1, options.beta2})
       require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
     require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
+    step_ = {.beta1 = options.beta1,
+             .beta2 = options.beta2,
+             .epsilon = static_cast<float>(options.epsilon),
+             .weight_decay = static_cast<float>(options.weight_decay)};
   }
 
   void update(const UpdateInputs& inputs) override {
@@ -70,8 +80,8 @@ class AdamW final : public MomentOptimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::vector<ParameterRef> parameters) {
+std::unique_ptr<MomentOptimizer> make_moment_optimizer(const OptimizerOptions& options,
+                                                       std::vector<ParameterRef> parameters) {
   switch (options.kind) {
     case OptimizerKind::Sgd:
       return std::make_unique<Sgd>(options, std::move(parameters));
@@ -80,6 +90,11 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
   }
   ensure(false, "every OptimizerKind has an optimizer");
   return nullptr;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          std::vector<ParameterRef> parameters) {
+  return make_moment_optimizer(options, std::move(parameters));
 }
 
 ElasticOptimizer::ElasticOptimizer(const OptimizerOptions& options,
