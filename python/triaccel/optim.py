@@ -158,14 +158,20 @@ class _FusedOptimizer(torch.optim.Optimizer):
         return _Bound(core, params, entries)
 
     def _portable_state(self) -> defaultdict[torch.Tensor, Any]:
-        if any(group["state_bits"] == 8 for group in self.param_groups) and any(self.state.get(p) for p in self._params()):
-            with torch.no_grad():
-                self._current(lambda p: False)  # after deepcopy or unpickling
-        decoded = {}
-        if self._bound is not None:
-            for i, param in enumerate(self._bound.params):
-                decoded[param] = dict(zip(self._moments, self._bound.core.moment_values(i)))
-        return defaultdict(dict, {p: {**entry, **decoded.get(p, {})} for p, entry in self.state.items()})
+        """``state`` with 8-bit states decoded."""
+        if not any(isinstance(e, dict) and self._is_encoded(e) for e in self.state.values()):
+            return self.state
+        with torch.no_grad():
+            bound = self._current(lambda p: False)  # binds again what was copied or unpickled
+            portable = defaultdict(dict, self.state)
+            for i, param in enumerate(bound.params):
+                if self._is_encoded(self.state[param]):
+                    portable[param] = {**self.state[param], **dict(zip(self._moments, bound.core.moment_values(i)))}
+        return portable
+
+    def _is_encoded(self, entry: dict[str, Any]) -> bool:
+        state = entry.get(self._moments[0])
+        return isinstance(state, torch.Tensor) and state.dtype == torch.uint8
 
     def _names(self) -> _Placement:
         if self._placement is not None:

@@ -212,6 +212,7 @@ def test_state_belongs_to_the_user():
     optimizer.step()
     assert torch.equal(p, torch.full((4,), -2.0))
     optimizer.state[p]["momentum_buffer"] = torch.full((4,), 2.0)
+    assert optimizer.state_dict()["state"][0]["momentum_buffer"][0] == 2
     optimizer.step()
     assert torch.equal(p, torch.full((4,), -4.0))
 
