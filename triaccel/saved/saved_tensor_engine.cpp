@@ -7,8 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "triaccel/base/error.h"
-
 namespace triaccel {
 namespace {
 
@@ -28,41 +26,44 @@ class KeeperHooks final : public torch::autograd::SavedVariableHooks {
   std::function<at::Tensor()> give_back_;
 };
 
-/// The base class but for its saved-tensor hooks: libtorch's own take Python objects.
+/// The engine that was in use before, libtorch's or Python's, but for its saved-tensor hooks.
 class SavedTensorEngine final : public torch::autograd::Engine {
  public:
+  explicit SavedTensorEngine(Engine& before) : before_(before) {}
   ~SavedTensorEngine() override { stop(); }
 
-  /// By the base engine, whose threads may be running already: libtorch starts those of one engine
-  /// only in a process.
+  /// Its threads may be running already: libtorch starts those of one engine only in a process.
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
                                          const torch::autograd::variable_list& inputs,
                                          bool keep_graph, bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    return get_base_engine().execute(roots, inputs, keep_graph, create_graph, accumulate_grad,
-                                     outputs);
+    return before_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return before_.make_anomaly_metadata();
   }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    if (active_keeper == nullptr) return nullptr;
+    if (active_keeper == nullptr) return before_.get_default_saved_variable_hooks();
     return std::make_unique<KeeperHooks>(*active_keeper);
   }
 
-  static Engine& instance() {
-    static SavedTensorEngine engine;
-    return engine;
-  }
+ private:
+  Engine& before_;
 };
+
+torch::autograd::Engine* engine_before = nullptr;
+
+torch::autograd::Engine& the_engine() {
+  static SavedTensorEngine engine(*engine_before);
+  return engine;
+}
 
 }  // namespace
 
 void install_saved_tensor_engine() {
-  using torch::autograd::Engine;
-  const Engine& current = Engine::get_default_engine();
-  const bool installed = typeid(current) == typeid(SavedTensorEngine);
-  require(installed || &current == &Engine::get_base_engine(), "install_saved_tensor_engine",
-          "another autograd engine is in use, as under Python; saved tensors can be compressed in "
-          "C++ programs only");
-  if (!installed) torch::autograd::set_default_engine_stub(&SavedTensorEngine::instance);
+  if (engine_before != nullptr) return;
+  engine_before = &torch::autograd::Engine::get_default_engine();
+  torch::autograd::set_default_engine_stub(&the_engine);
 }
 
 SavedTensorScope::SavedTensorScope(SavedTensorKeeper& keeper)

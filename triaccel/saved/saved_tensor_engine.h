@@ -17,9 +17,9 @@ class SavedTensorKeeper {
   virtual std::function<at::Tensor()> keep(const at::Tensor& tensor) = 0;
 };
 
-/// Makes autograd ask SavedTensorScope for every tensor it saves, in the whole process. Call it
-/// before the first backward pass, as only one engine should own threads; again is harmless. Throws
-/// UsageError where somebody else's engine is in use, as Python's.
+/// Makes autograd ask SavedTensorScope for every tensor it saves, in the whole process; again is
+/// harmless. The engine in use, libtorch's or Python's, goes on doing everything else, so under
+/// Python it must be installed after torch has been imported.
 void install_saved_tensor_engine();
 
 /// Until the scope ends, what this thread's operators save is kept by `keeper`, which must outlive
