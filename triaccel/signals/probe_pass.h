@@ -78,9 +78,9 @@ struct CurvatureOptions {
   // reaches them, the activations of the layers above are free already.
   std::int64_t workspace_bytes = 8 << 20;
   std::int64_t workspace_per_map = 2;  // at least this multiple of a layer's input and output
-  std::int64_t most_iterations = 20;  // hessian: products with each of the `top` vectors
-  double tolerance = 1e-2;            // hessian: relative to the largest eigenvalue
-  std::uint64_t seed = 0;             // hessian: of the initial vectors
+  std::int64_t most_iterations = 20;   // hessian: products with each of the `top` vectors
+  double tolerance = 1e-2;             // hessian: relative to the largest eigenvalue
+  std::uint64_t seed = 0;              // hessian: of the initial vectors
   bool operator==(const CurvatureOptions&) const = default;
 };
 

@@ -140,10 +140,9 @@ SampleGradients product_gradients(const at::Tensor& left, const at::Tensor& righ
   const std::int64_t samples = size.samples, rows = left.size(-1), columns = right.size(-1);
   const at::Tensor l = left.contiguous().view({samples, -1, rows});
   const at::Tensor r = right.contiguous().view({samples, -1, columns});
-  SampleGradients gradients{
-      .slices = columns,
-      .slice_bytes = kFloatBytes * samples * rows,
-      .map_bytes = static_cast<std::int64_t>(left.nbytes() + right.nbytes())};
+  SampleGradients gradients{.slices = columns,
+                            .slice_bytes = kFloatBytes * samples * rows,
+                            .map_bytes = static_cast<std::int64_t>(left.nbytes() + right.nbytes())};
   gradients.slice = [l, r](std::int64_t first, std::int64_t count) {
     return at::bmm(l.transpose(1, 2), r.narrow(2, first, count)).flatten(1);
   };
@@ -223,8 +222,7 @@ at::Tensor gram_of(const std::vector<SampleGradients>& uses, const GramSize& siz
     slice_bytes += use.slice_bytes;
     map_bytes += use.map_bytes;
   }
-  const std::int64_t workspace =
-      std::max(size.workspace_bytes, size.workspace_per_map * map_bytes);
+  const std::int64_t workspace = std::max(size.workspace_bytes, size.workspace_per_map * map_bytes);
   const std::int64_t step = std::clamp<std::int64_t>(workspace / slice_bytes, 1, slices);
   at::Tensor gram;
   for (std::int64_t first = 0; first < slices; first += step) {
