@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, run, scratch_folder, start, train
+from program import SMALL_RUN, TRIACCEL, run, scratch_folder, start, train, ugly_part
 
 
 class Train(unittest.TestCase):
@@ -200,13 +200,15 @@ class ReadCommands(unittest.TestCase):
             summary = json.loads((self.folder / "run" / "summary.json").read_text())
             (folder / "a\x1b[2Jb" / "summary.json").write_text(
                 json.dumps({**summary, "method": "fp32\x1b[31m"}))
-            header = b'{"w\\u001b[2J\\n":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+            header = b'{"w\\u001b[2J\\n\\u009b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
             (folder / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
             for arguments in (["ls", folder], ["inspect", folder / "a\x1b[2Jb"],
                               ["inspect", folder / "x.safetensors"],
                               ["inspect", folder / "none\x1b[2J"]):
+                for more in ([], ["--json"]):
+                    shown = run(*arguments, *more)
+                    self.assertEqual(ugly_part((shown.stdout + shown.stderr).encode()), "", arguments)
                 done = run(*arguments)
-                self.assertNotIn("\x1b", done.stdout + done.stderr, arguments)
                 self.assertIn("\\x1b[2J", done.stdout + done.stderr, arguments)
 
     def test_inspect_refuses_another_file(self):
@@ -364,6 +366,7 @@ class RefusedOptions(unittest.TestCase):
         self.assertIn("[--rates]", self.refuse("--trial-steps", 10, "--rates=-1,nan",
                                                command="find-lr"))
         self.assertIn("[--batch]", self.refuse("--batch=-5", command="memory"))
+        self.assertIn("[--samples]", self.refuse("step", "--samples", 0, command="bench"))
         self.assertIn("(0, 1e+06]", self.refuse("--epochs", 0))
 
 
