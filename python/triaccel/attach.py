@@ -102,6 +102,16 @@ def _updates_at_once(optimizer: torch.optim.Optimizer) -> bool:
     return all(group.get("fused") for group in optimizer.param_groups)
 
 
+def _step_counts(optimizer: torch.optim.Optimizer) -> dict[Any, float | None]:
+    """The parameters that have a state, with their counts of steps where those are in host memory: the only thing that
+    an update changes before it may run out of memory. On a GPU counting allocates nothing."""
+    counts = {}
+    for parameter, state in optimizer.state.items():
+        step = state.get("step") if isinstance(state, dict) else None
+        counts[parameter] = step.item() if isinstance(step, torch.Tensor) and step.device.type == "cpu" else None
+    return counts
+
+
 class Attached:
     """A model under control: made by :func:`attach`."""
 
@@ -131,9 +141,9 @@ class Attached:
         loss = self._run(session, batch, closure, samples)
         try:
             self._update(session)
+            self._finish(session)
         finally:
             self._drop_gradients()
-        self._finish(session)
         return loss
 
     def backward(self, batch: Any, closure: Closure) -> torch.Tensor:
@@ -164,12 +174,15 @@ class Attached:
     def _update(self, session: Any) -> None:
         optimizer = self._optimizer
         assert optimizer is not None
-        known = {parameter for parameter, state in optimizer.state.items() if state}
+        counts = _step_counts(optimizer)
         try:
             optimizer.step()
         except torch.OutOfMemoryError:
-            for parameter in [parameter for parameter in optimizer.state if parameter not in known]:
+            for parameter in [parameter for parameter in optimizer.state if parameter not in counts]:
                 del optimizer.state[parameter]
+            for parameter, count in counts.items():
+                if count is not None:
+                    optimizer.state[parameter]["step"].fill_(count)
             session.take_back()
             raise
 

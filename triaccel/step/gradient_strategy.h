@@ -121,21 +121,11 @@ class BackpropGradients final : public GradientStrategy {
 /// Every layer has a gradient by backpropagation, which is left for the caller to apply.
 class LeftGradients final : public GradientStrategy {
  public:
-  /// `measure`: gradient statistics are wanted.
-  LeftGradients(GradientControl& gradients, bool measure)
-      : gradients_(gradients), measure_(measure) {}
-
   bool follow(const std::vector<LayerPlan>& layers) override;
   bool can_capture() const override { return false; }
   GradientListener* begin_step(std::int64_t, Enqueued) override { return nullptr; }
   void compute(StepSnapshot&, bool, const RunPasses& run_passes) override { run_passes({}); }
-  void update(const at::Tensor&) override {
-    if (measure_) gradients_.measure();
-  }
-
- private:
-  GradientControl& gradients_;
-  bool measure_;
+  void update(const at::Tensor&) override {}
 };
 
 /// The layers that the plan names learn from zeroth-order estimates, or keep their weights where

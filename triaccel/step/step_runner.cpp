@@ -68,7 +68,7 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .recompute_norms = options.layers->recompute_norms});
   if (options.leave_gradients) {
     require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");
-    strategy_ = std::make_unique<LeftGradients>(gradients_, options.measure_gradients);
+    strategy_ = std::make_unique<LeftGradients>();
     return;
   }
   if (options.zeroth_order) {
@@ -257,8 +257,15 @@ void StepRunner::step(StepBatch& batch, std::int64_t passes, Enqueued enqueued) 
   }
   if (enqueued == Enqueued::Rehearsed) return undo();
   if (layers_) layers_->end_step();
+  if (options_.leave_gradients) return;
   update();  // allocates nothing, so from here on the step cannot fail
-  if (!options_.leave_gradients) drop_gradients();
+  drop_gradients();
+}
+
+void StepRunner::measure_gradients() {
+  const at::NoGradGuard no_grad;
+  gradients_.measure();
+  gradients_.finish_step();
 }
 
 void StepRunner::take_back() {
@@ -314,7 +321,6 @@ void StepRunner::scale_gradients(const at::Tensor& factor) {
 void StepRunner::update() {
   const at::NoGradGuard no_grad;
   strategy_->update(inputs_.learning_rates());
-  if (options_.leave_gradients && !layers_) return;  // nothing decides on the device
   if (average_) average_->update(gradients_.step_control());
   gradients_.finish_step();
   snapshot_.put_back_if_skipped(gradients_.step_control());

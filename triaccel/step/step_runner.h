@@ -50,7 +50,6 @@ struct StepRunnerOptions {
   LossFunction loss = {};  // of the data set's steps; empty: cross-entropy
   /// Steps end with FP32 gradients in grad(), which the caller applies; there is no optimizer.
   bool leave_gradients = false;
-  bool measure_gradients = true;  // statistics of left gradients, for the precision policy
 };
 
 /// Runs one step exactly as its plan says, or leaves everything as it was. Where gradients come
@@ -77,6 +76,9 @@ class StepRunner {
   /// After a step with leave_gradients whose gradients could not be applied: buffers, generators
   /// and score are as before it. Gradients are dropped.
   void take_back();
+
+  /// Takes statistics of the gradients that such a step left, for the next collect().
+  void measure_gradients();
 
   /// Runs such a step and undoes all of it: to measure the memory it needs.
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,

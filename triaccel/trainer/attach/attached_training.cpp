@@ -83,8 +83,7 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   plan_.layers.assign(layers, {.compute = first});
   gauge_.set_limit(options.budget_bytes);
   gauge_.reset_peak();
-  StepRunnerOptions runner{.leave_gradients = true,
-                           .measure_gradients = options.precision == LayerPrecision::Auto};
+  StepRunnerOptions runner{.leave_gradients = true};
   if (options.precision != LayerPrecision::Off)
     runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = false};
   try {
@@ -162,7 +161,9 @@ void AttachedTraining::finish_step() {
   ++interval_steps_;
   samples_ += samples_of_step_;
   interval_samples_ += samples_of_step_;
-  if (decides() && steps_ % options_.control_interval == 0) decide();
+  if (!decides() || steps_ % options_.control_interval != 0) return;
+  if (options_.precision == LayerPrecision::Auto) runner_->measure_gradients();
+  decide();
 }
 
 void AttachedTraining::decide() {
@@ -176,7 +177,7 @@ void AttachedTraining::enter_precision() {
   require(!evaluation_, "precision", "is entered already");
   LayerExecution* const layers = runner_->forward_rules().layers;
   if (layers == nullptr) return;
-  runner_->follow(plan_);
+  layers->follow(plan_.layers, /*passes=*/2);  // gradients, where there are any, in FP32
   evaluation_ = std::make_unique<PlannedPass>(*layers);
 }
 

@@ -49,7 +49,7 @@ class AttachedTraining {
   /// everything as before the call.
   at::Tensor backward(std::int64_t samples, const ClosureBatch::Closure& closure);
 
-  /// The gradients of the last backward() have been applied, or will be.
+  /// The gradients of the last backward() have been applied, or will be; they are still there.
   void finish_step();
 
   /// They could not be, for lack of memory: the next try will have smaller passes. Everything is as

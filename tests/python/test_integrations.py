@@ -1,0 +1,99 @@
+"""attach() inside other libraries, against those libraries alone."""
+import pytest
+import torch
+import triaccel
+
+transformers = pytest.importorskip("transformers")
+
+WORDS, LENGTH = 32, 8
+
+
+def llama():
+    torch.manual_seed(0)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=WORDS, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=16))
+
+
+def sentences(count=64):
+    g = torch.Generator().manual_seed(1)
+    start = torch.randint(WORDS, (count, 1), generator=g)
+    ids = (start + torch.arange(LENGTH)) % WORDS
+    return [{"input_ids": row, "labels": row} for row in ids]
+
+
+def hugging_face_losses(folder, trainer_class, **options):
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder), per_device_train_batch_size=8, gradient_accumulation_steps=2, max_steps=6, logging_steps=1,
+        learning_rate=1e-2, report_to=[], use_cpu=True, save_strategy="no", seed=3, disable_tqdm=True)
+    trainer = trainer_class(model=llama(), args=arguments, train_dataset=sentences(), **options)
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return losses, [p.detach().clone() for p in trainer.model.parameters()], trainer
+
+
+def test_hugging_face_trainer(tmp_path):
+    pytest.importorskip("accelerate")
+    from triaccel.integrations.huggingface import TriaccelTrainer
+
+    expected, weights, _ = hugging_face_losses(tmp_path / "plain", transformers.Trainer)
+    found, its_weights, trainer = hugging_face_losses(tmp_path / "ours", TriaccelTrainer, precision="off")
+    assert found == expected
+    assert all(torch.equal(a, b) for a, b in zip(its_weights, weights))
+    trainer.attached.detach()
+    with pytest.raises(ValueError, match="bf16 and fp16"):
+        TriaccelTrainer(model=llama(), args=transformers.TrainingArguments(output_dir=str(tmp_path), bf16=True, use_cpu=True))
+
+
+def test_hugging_face_trainer_in_parts(tmp_path):
+    pytest.importorskip("accelerate")
+    from triaccel.integrations.huggingface import TriaccelTrainer
+
+    class SmallDevice(TriaccelTrainer):
+        def compute_loss(self, model, inputs, *args, **kwargs):
+            if len(inputs["input_ids"]) > 3:
+                raise torch.OutOfMemoryError("out of memory: a device with room for three")
+            return super().compute_loss(model, inputs, *args, **kwargs)
+
+    expected, _, _ = hugging_face_losses(tmp_path / "plain", transformers.Trainer)
+    with pytest.warns(RuntimeWarning, match="passes of"):
+        found, _, trainer = hugging_face_losses(tmp_path / "ours", SmallDevice, precision="off")
+    assert found == pytest.approx(expected, rel=1e-3)
+    trainer.attached.detach()
+
+
+def test_accelerate_after_prepare():
+    accelerate = pytest.importorskip("accelerate")
+    losses = {}
+    for attached in (False, True):
+        accelerator = accelerate.Accelerator(cpu=True)
+        model = llama()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        loader = torch.utils.data.DataLoader(sentences(), batch_size=16)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        ta = triaccel.attach(model, optimizer, precision="off") if attached else None
+        losses[attached] = []
+        for batch in loader:
+            if ta is not None:
+                losses[attached].append(ta.step(batch, lambda b: model(**b).loss).item())
+                continue
+            optimizer.zero_grad()
+            loss = model(**batch).loss
+            accelerator.backward(loss)
+            optimizer.step()
+            losses[attached].append(loss.item())
+    assert losses[True] == losses[False]
+    ta.detach()
+
+
+def test_low_rank_adapters():
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(llama(), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    adapters = [p for p in model.parameters() if p.requires_grad]
+    frozen = [p.detach().clone() for p in model.parameters() if not p.requires_grad]
+    ta = triaccel.attach(model, triaccel.optim.AdamW(adapters, lr=1e-2), precision="bf16")
+    batch = {key: torch.stack([s[key] for s in sentences()]) for key in ("input_ids", "labels")}
+    losses = [ta.step(batch, lambda b: model(**b).loss).item() for _ in range(30)]
+    assert losses[-1] < losses[0]
+    assert all(torch.equal(a, b) for a, b in zip((p for p in model.parameters() if not p.requires_grad), frozen))
+    ta.detach()

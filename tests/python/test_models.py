@@ -1,0 +1,109 @@
+"""Seven models people use, unmodified, under attach(): the plain loop bit for bit, and BF16 that learns as FP32 does."""
+import os
+
+import pytest
+import torch
+import triaccel
+from torch.nn import functional as F
+
+timm = pytest.importorskip("timm")
+torchvision = pytest.importorskip("torchvision")
+transformers = pytest.importorskip("transformers")
+
+DEVICE = os.environ.get("TRIACCEL_TEST_DEVICE", "cpu")
+if DEVICE != "cpu":  # bit for bit there as well; needs CUBLAS_WORKSPACE_CONFIG=:4096:8
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+CLASSES, PIXELS, WORDS, LENGTH = 4, 32, 64, 12
+SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2)
+DECODER = dict(vocab_size=WORDS, intermediate_size=48, num_key_value_heads=2, max_position_embeddings=32, **SMALL)
+
+
+def image_classifier(model):
+    return model, lambda b: F.cross_entropy(model(b["x"]), b["y"])
+
+
+def language_model(model):
+    return model, lambda b: model(input_ids=b["ids"], labels=b["ids"]).loss
+
+
+def bert():
+    config = transformers.BertConfig(vocab_size=WORDS, intermediate_size=48, max_position_embeddings=32, num_labels=CLASSES,
+                                     **SMALL)
+    model = transformers.BertForSequenceClassification(config)
+    return model, lambda b: model(input_ids=b["ids"], labels=b["y"]).loss
+
+
+def gpt2():
+    config = transformers.GPT2Config(vocab_size=WORDS, n_positions=32, n_embd=32, n_layer=2, n_head=2)
+    return language_model(transformers.GPT2LMHeadModel(config))
+
+
+def mixtral():
+    config = transformers.MixtralConfig(num_local_experts=4, num_experts_per_tok=2, **DECODER)
+    return language_model(transformers.MixtralForCausalLM(config))
+
+
+MODELS = {
+    "vit": lambda: image_classifier(timm.create_model(
+        "vit_tiny_patch16_224", img_size=PIXELS, patch_size=8, embed_dim=32, depth=2, num_heads=2, num_classes=CLASSES)),
+    "convnext": lambda: image_classifier(timm.create_model(
+        "convnext_atto", depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), num_classes=CLASSES)),
+    "resnet18": lambda: image_classifier(torchvision.models.resnet18(num_classes=CLASSES)),
+    "llama": lambda: language_model(transformers.LlamaForCausalLM(transformers.LlamaConfig(**DECODER))),
+    "gpt2": gpt2,
+    "bert": bert,
+    "mixtral": mixtral,
+}
+
+
+def batch(index, samples=8):
+    """Images brighter by class, and sentences that count upwards from a start that is the class."""
+    g = torch.Generator().manual_seed(index)
+    y = torch.randint(CLASSES, (samples,), generator=g)
+    x = torch.randn(samples, 3, PIXELS, PIXELS, generator=g) + y.float().view(-1, 1, 1, 1)
+    noise = torch.randint(3, (samples, LENGTH), generator=g)
+    ids = (10 * y.view(-1, 1) + torch.arange(LENGTH) + noise) % WORDS
+    return {"x": x.to(DEVICE), "y": y.to(DEVICE), "ids": ids.to(DEVICE)}
+
+
+def trained(name, steps, precision, attached):
+    torch.manual_seed(1)
+    model, closure = MODELS[name]()
+    model.to(DEVICE).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, fused=True)
+    ta = triaccel.attach(model, optimizer, precision=precision) if attached else None
+    losses = []
+    for step in range(steps):
+        b = batch(step % 8)
+        if ta is not None:
+            losses.append(ta.step(b, closure))
+            continue
+        optimizer.zero_grad()
+        loss = closure(b)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().clone())
+    plan = ta.plan if ta is not None else None
+    if ta is not None:
+        ta.detach()
+    return torch.stack(losses), [t.detach().clone() for t in model.state_dict().values()], plan
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_is_the_plain_loop_bit_for_bit(name):
+    expected, weights, _ = trained(name, 10, "off", attached=False)
+    found, its_weights, _ = trained(name, 10, "off", attached=True)
+    assert torch.equal(found, expected)
+    assert all(torch.equal(a, b) for a, b in zip(its_weights, weights))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_learns_in_16_bits_as_in_fp32(name):
+    expected, _, _ = trained(name, 200, "off", attached=True)
+    found, _, plan = trained(name, 200, "auto", attached=True)
+    last, its_last = expected[-8:].mean().item(), found[-8:].mean().item()
+    assert last < 0.5 * expected[:8].mean().item()
+    assert its_last == pytest.approx(last, rel=0.01)
+    assert "bf16" in plan["precision"].values()
+    assert not torch.equal(found, expected)
