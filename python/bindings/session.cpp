@@ -76,6 +76,10 @@ py::dict as_dict(const StepReport& report) {
   memory["reserved"] = report.memory.reserved;
   memory["budget"] = report.memory.limit;
   all["memory"] = memory;
+  if (report.saved) {
+    all["activation_bytes"] = report.saved->unique_bytes;
+    all["activation_bytes_held"] = report.saved->all_held_bytes();
+  }
   return all;
 }
 
@@ -88,7 +92,7 @@ class Session {
   Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
           const std::vector<PythonLayer>& layers, const std::string& budget,
           const std::string& precision, const std::string& policy, std::int64_t control_interval,
-          std::int64_t smallest_pass) {
+          std::int64_t smallest_pass, const std::string& activations, double activation_ratio) {
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network{.buffers = std::move(buffers), .layer_count = std::ssize(layers)};
     for (const auto& [name, tensor, layer] : parameters)
@@ -98,6 +102,10 @@ class Session {
       registry.add({.name = name, .kind = kind_of(kind), .parameters = names});
       network.weights.push_back(weight);
     }
+    RunConfig::Activations kept;
+    kept.keep = activations;
+    kept.ratio = activation_ratio;
+    kept.adapt = false;
     const py::gil_scoped_release release;
     training_ = std::make_unique<AttachedTraining>(
         std::move(network), registry,
@@ -105,7 +113,8 @@ class Session {
                       .precision = precision,
                       .policy = policy,
                       .control_interval = control_interval,
-                      .smallest_pass = smallest_pass},
+                      .smallest_pass = smallest_pass,
+                      .activations = kept},
         device);
   }
 
@@ -195,10 +204,11 @@ void bind_session(py::module_& module) {
   py::class_<Session>(module, "Session")
       .def(py::init<const std::vector<Session::Parameter>&, std::vector<at::Tensor>,
                     const std::vector<Session::PythonLayer>&, const std::string&,
-                    const std::string&, const std::string&, std::int64_t, std::int64_t>(),
+                    const std::string&, const std::string&, std::int64_t, std::int64_t,
+                    const std::string&, double>(),
            py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
            py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
-           py::arg("smallest_pass"))
+           py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"))
       .def("backward", &Session::backward)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)

@@ -246,13 +246,16 @@ def _device_of(parameters: list[torch.Tensor]) -> torch.device:
 
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
-           precision: str = "auto", policy: str = "robust", control_interval: int = 10,
+           precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2, policy: str = "robust",
+           control_interval: int = 10,
            callbacks: list[Callable[[dict[str, Any]], None]] | None = None) -> Attached:
     """Puts a model's training under control of Tri-Accel, without changing the model, the loader or the scheduler.
 
     budget: most memory for all tensors on the model's device, such as ``"6GB"``, ``"80%"`` or a number of bytes.
     precision: ``"auto"`` chooses BF16 or FP32 for every layer as it trains; ``"bf16"``, ``"fp32"``; ``"off"`` leaves all
     operators to torch.
+    activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
+    ``"compressed"`` to ``activation_ratio`` (FP32 bytes over bytes kept), which adds noise to the gradients.
     policy: ``"robust"``, or ``"paper"`` for the rules of the Tri-Accel paper.
     control_interval: steps between two decisions.
     callbacks: each is called with a report after every decision.
@@ -271,13 +274,14 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
         foreign = sum(id(p) not in own for group in optimizer.param_groups for p in group["params"])
         if foreign:
             raise ValueError(f"the optimizer holds {foreign} parameters that are not the model's")
-        if budget is not None and not _updates_at_once(optimizer):
-            warnings.warn(
-                f"{type(optimizer).__name__} allocates memory while it updates weights: where that fails, a step may be applied"
-                " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=2)
     norms = any(isinstance(module, torch.nn.modules.batchnorm._NormBase) for module in model.modules())
     measured = [entry for entry in found.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
     session = _C.Session(measured, [b for b in model.buffers()], found.layers,
-                         "none" if budget is None else str(budget), precision, policy, control_interval, 2 if norms else 1)
+                         "none" if budget is None else str(budget), precision, policy, control_interval, 2 if norms else 1,
+                         activations, activation_ratio)
+    if optimizer is not None and budget is not None and not _updates_at_once(optimizer):
+        warnings.warn(
+            f"{type(optimizer).__name__} allocates memory while it updates weights: where that fails, a step may be applied"
+            " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=2)
     _attached.add(model)
     return Attached(model, optimizer, session, parameters, list(callbacks or []))

@@ -6,6 +6,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/layers/convolution/kernel_choice.h"
+#include "triaccel/trainer/loop/control_setup.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
@@ -38,6 +39,12 @@ Precision first_precision(LayerPrecision wanted) {
       break;
   }
   return Precision::Fp32;
+}
+
+RunConfig config_of(const AttachOptions& options) {
+  RunConfig config;
+  config.activations = options.activations;
+  return config;
 }
 
 /// What of a batch is decided: the size of passes, where there is a budget to keep.
@@ -86,8 +93,11 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   StepRunnerOptions runner{.leave_gradients = true};
   if (options.precision != LayerPrecision::Off)
     runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = false};
+  const bool raw = options.activations.keep == "raw";
+  if (!raw) runner.saved = saved_store_options(config_of(options));
   try {
     runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
+    if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_, device);
   } catch (...) {
     gauge_.set_limit(0);
     throw;
@@ -97,18 +107,42 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
 AttachedTraining::~AttachedTraining() { gauge_.set_limit(0); }
 
 bool AttachedTraining::decides() const {
-  return options_.precision == LayerPrecision::Auto || options_.budget_bytes > 0 ||
+  return options_.precision == LayerPrecision::Auto || options_.budget_bytes > 0 || profiler_ ||
          plan_.micro_batch_size < plan_.batch_size;
 }
 
 void AttachedTraining::start(std::int64_t samples) {
   plan_.batch_size = plan_.micro_batch_size = samples;
-  control_ = std::make_unique<Controller>(
-      ControlSetup{.plan = plan_,
-                   .kinds = kinds_,
-                   .options = control_options(options_, device_, samples),
-                   .smallest_pass = std::min(options_.smallest_pass, samples)});
+  ControlSetup setup{.plan = plan_,
+                     .kinds = kinds_,
+                     .options = control_options(options_, device_, samples),
+                     .smallest_pass = std::min(options_.smallest_pass, samples)};
+  if (profiler_) setup.activations = activation_options(config_of(options_));
+  control_ = std::make_unique<Controller>(setup);
   plan_ = control_->first_plan();
+}
+
+void AttachedTraining::profile(bool first, std::int64_t samples,
+                               const ClosureBatch::Closure& closure) {
+  Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, first)};
+  if (!decision.profile || samples < kProfileSamples) return;
+  const auto batch = [&](std::int64_t count) {
+    return std::make_unique<ClosureBatch>(count, closure, device_);
+  };
+  try {
+    while (decision.profile) {
+      const ActivationProfile found =
+          profiler_->measure(*decision.profile, decision.plan, batch, kProfileSamples);
+      decision = control_->after_profile(found, std::move(decision));
+    }
+    plan_ = std::move(decision.plan);
+  } catch (const OutOfMemory& error) {
+    decision.events.push_back(text("could not profile activations, which stay as they are: ",
+                                   error.what()));
+  }
+  for (std::string& event : decision.events) notices_.push_back(std::move(event));
+  gauge_.release_cache();
+  gauge_.reset_peak();
 }
 
 StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
@@ -121,7 +155,10 @@ StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
 
 at::Tensor AttachedTraining::backward(std::int64_t samples, const ClosureBatch::Closure& closure) {
   require(samples > 0, "attach", "the batch has no samples");
-  if (!control_) start(samples);
+  const bool first = !control_;
+  if (first) start(samples);
+  if (profiler_ && (first || steps_ % options_.control_interval == 0))
+    profile(first, samples, closure);
   for (;;) {
     ran_ = plan_for(samples);
     ClosureBatch batch(samples, closure, device_);
@@ -190,6 +227,7 @@ StepReport AttachedTraining::report() {
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
+  if (control_ && control_->activations()) control_->activations()->complete(report);
   report.seconds = interval_.restart();
   gauge_.reset_peak();
   return report;

@@ -18,7 +18,8 @@
 #include "triaccel/policies/controller.h"
 #include "triaccel/step/step_batch.h"
 #include "triaccel/step/step_runner.h"
-#include "triaccel/trainer/config/choices.h"
+#include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
 
 namespace triaccel {
 
@@ -28,6 +29,7 @@ struct AttachOptions {
   Choice<PolicySet> policy = PolicySet::Robust;
   std::int64_t control_interval = 10;  // steps between two decisions
   std::int64_t smallest_pass = 1;      // samples; batch norm needs two
+  RunConfig::Activations activations = {};  // how they are kept for backward; raw unless said
 };
 
 /// The control loop around a training loop that somebody else wrote, with a model, a loss and an
@@ -82,6 +84,7 @@ class AttachedTraining {
   StepPlan plan_for(std::int64_t samples) const;
   bool shrink(const StepPlan& failed);
   void decide();
+  void profile(bool first, std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
 
   AttachOptions options_;
@@ -90,6 +93,7 @@ class AttachedTraining {
   std::vector<std::string> names_;
   MemoryGauge gauge_;
   std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<ActivationProfiler> profiler_;  // null: activations are raw
   std::unique_ptr<Controller> control_;  // null before the first batch
   StepPlan plan_;                        // batch_size: of the first batch
   StepPlan ran_;                         // by the last backward()

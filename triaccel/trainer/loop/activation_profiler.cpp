@@ -97,56 +97,63 @@ SavedPlan registered_plan(const std::string& name) {
   return {.codec = SavedCodec::Registered, .registered = *number};
 }
 
+ProfiledBatch profiled_samples(const RunParts& parts, const at::Tensor& ids) {
+  return [&parts, ids](std::int64_t count) {
+    return std::make_unique<DatasetBatch>(
+        parts.runner->samples_of(*parts.data.train, ids.narrow(0, 0, count)));
+  };
+}
+
 ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, const StepPlan& plan,
-                                              const at::Tensor& ids) {
-  if (request.kind == ProfileKind::Values) return values(request, plan, ids);
+                                              const ProfiledBatch& batch, std::int64_t samples) {
+  if (request.kind == ProfileKind::Values) return values(request, plan, batch, samples);
   ActivationProfile found{.kind = request.kind};
   try {
     if (request.kind == ProfileKind::BlockPrediction)
-      found.blocks = block_tests(request, plan);
+      found.blocks = block_tests(request, plan, *batch(samples_));
     else if (request.kind == ProfileKind::Noise)
-      found.noise = parts_.runner->compression_noise(plan, *parts_.data.train, ids_);
+      found.noise = runner_.compression_noise(plan, *batch(samples_));
   } catch (const OutOfMemory& error) {
-    parts_.on.gauge.release_cache();
+    gauge_.release_cache();
     found.failure = error.what();
   }
   if (request.kind == ProfileKind::PredictionTime) {
-    found.prediction_seconds = seconds_saved_by_prediction(tensors_, request.plans,
-                                                           plan.micro_batch_size, parts_.on.device);
-    parts_.on.gauge.release_cache();
+    found.prediction_seconds =
+        seconds_saved_by_prediction(tensors_, request.plans, plan.micro_batch_size, device_);
+    gauge_.release_cache();
   }
   return found;
 }
 
 ActivationProfile ActivationProfiler::values(const ProfileRequest& request, const StepPlan& plan,
-                                             const at::Tensor& ids) {
-  StepRunner& runner = *parts_.runner;
-  for (const std::int64_t count : kSampleCounts) {
-    const at::Tensor some = ids.narrow(0, 0, std::min(count, ids.numel()));
+                                             const ProfiledBatch& batch, std::int64_t samples) {
+  for (const std::int64_t most : kSampleCounts) {
+    const std::int64_t count = std::min(most, samples);
     try {
-      const auto samples = runner.take_census(plan, *parts_.data.train, some);
-      std::vector<SavedStatistics> tensors = tensors_of(runner.census());
-      measure_saved(tensors, samples);
+      const std::unique_ptr<StepBatch> some = batch(count);
+      const auto found = runner_.take_census(plan, *some);
+      std::vector<SavedStatistics> tensors = tensors_of(runner_.census());
+      measure_saved(tensors, found);
       if (request.error_gains)
-        measure_gains(tensors, runner.census(), runner.error_gains(plan, *parts_.data.train, some));
-      ids_ = some;
+        measure_gains(tensors, runner_.census(), runner_.error_gains(plan, *some));
+      samples_ = count;
       tensors_ = std::move(tensors);
       break;
     } catch (const OutOfMemory&) {
-      parts_.on.gauge.release_cache();
-      if (count == kSampleCounts.back()) throw;
+      gauge_.release_cache();
+      if (most == kSampleCounts.back()) throw;
     }
   }
-  return {.census = runner.census(), .tensors = tensors_};
+  return {.census = runner_.census(), .tensors = tensors_};
 }
 
 std::vector<BlockTest> ActivationProfiler::block_tests(const ProfileRequest& request,
-                                                       const StepPlan& plan) const {
+                                                       const StepPlan& plan,
+                                                       StepBatch& batch) const {
   std::vector<std::int64_t> entries;
   for (const std::size_t i : request.tensors) entries.push_back(tensors_[i].entry);
   std::vector<BlockTest> tests(entries.size());
-  for (const SavedSample& sample :
-       parts_.runner->channel_samples(plan, *parts_.data.train, ids_, entries))
+  for (const SavedSample& sample : runner_.channel_samples(plan, batch, entries))
     for (std::size_t i = 0; i < entries.size(); ++i)
       if (entries[i] == sample.entry) {
         const SavedPlan& kept = request.plans[request.tensors[i]];
@@ -157,9 +164,11 @@ std::vector<BlockTest> ActivationProfiler::block_tests(const ProfileRequest& req
 
 void plan_activations(ActivationPolicy& policy, RunParts& parts, const at::Tensor& ids,
                       StepPlan& plan, PolicyEvents& events) {
-  ActivationProfiler profiler(parts);
+  ActivationProfiler profiler(*parts.runner, parts.on.gauge, parts.on.device);
+  const ProfiledBatch batch = profiled_samples(parts, ids);
   std::optional<ProfileRequest> request = policy.start_profile(/*restored=*/false);
-  while (request) request = policy.take(profiler.measure(*request, plan, ids), plan, events);
+  while (request)
+    request = policy.take(profiler.measure(*request, plan, batch, ids.numel()), plan, events);
 }
 
 void plan_activations(const RunConfig& config, RunParts& parts, const at::Tensor& ids) {

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,25 +18,35 @@ SavedStoreOptions saved_store_options(const RunConfig& config);
 /// The plan of a codec that the program registered under `name`; Raw if there is none.
 SavedPlan registered_plan(const std::string& name);
 
-/// Measures the activations that a run's network saves for backward, and leaves the run as it was.
+/// The first `count` samples to profile, as a batch.
+using ProfiledBatch = std::function<std::unique_ptr<StepBatch>(std::int64_t count)>;
+
+/// Measures the activations that a network saves for backward, and leaves everything as it was.
 class ActivationProfiler {
  public:
-  explicit ActivationProfiler(RunParts& parts) : parts_(parts) {}
+  ActivationProfiler(StepRunner& runner, MemoryGauge& gauge, c10::Device device)
+      : runner_(runner), gauge_(gauge), device_(device) {}
 
-  /// On the samples `ids`, or fewer where memory is short. Values come first; throws OutOfMemory
+  /// On `samples` of a batch, or fewer where memory is short. Values come first; throws OutOfMemory
   /// where not even the fewest samples suffice for them.
   ActivationProfile measure(const ProfileRequest& request, const StepPlan& plan,
-                            const at::Tensor& ids);
+                            const ProfiledBatch& batch, std::int64_t samples);
 
  private:
   ActivationProfile values(const ProfileRequest& request, const StepPlan& plan,
-                           const at::Tensor& ids);
-  std::vector<BlockTest> block_tests(const ProfileRequest& request, const StepPlan& plan) const;
+                           const ProfiledBatch& batch, std::int64_t samples);
+  std::vector<BlockTest> block_tests(const ProfileRequest& request, const StepPlan& plan,
+                                     StepBatch& batch) const;
 
-  RunParts& parts_;
-  at::Tensor ids_;                        // that the values were measured on
+  StepRunner& runner_;
+  MemoryGauge& gauge_;
+  c10::Device device_;
+  std::int64_t samples_ = 0;              // that the values were measured on
   std::vector<SavedStatistics> tensors_;  // likewise
 };
+
+/// The samples `ids` of a run's training set, to profile.
+ProfiledBatch profiled_samples(const RunParts& parts, const at::Tensor& ids);
 
 /// Plans how a run's activations are kept, from the samples `ids`, without a training loop.
 void plan_activations(ActivationPolicy& policy, RunParts& parts, const at::Tensor& ids,

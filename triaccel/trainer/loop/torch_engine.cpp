@@ -50,7 +50,7 @@ TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
       evaluator_(parts.network, parts.on.device, parts.runner->graphs()),
       schedule_(schedule_of(config, std::ssize(parts.data.training_ids))),
       curvature_(config, parts),
-      profiler_(parts),
+      profiler_(*parts.runner, parts.on.gauge, parts.on.device),
       notices_(parts.data.notices) {}
 
 TorchEngine::TorchEngine(const RunConfig& config, std::unique_ptr<RunParts> owned)
@@ -140,7 +140,7 @@ ActivationProfile TorchEngine::profile(const ProfileRequest& request, const Step
                                        const Sampler& sampler) {
   const at::Tensor ids =
       catching_out_of_memory([&] { return order_.upcoming(sampler, kProfileSamples); });
-  return profiler_.measure(request, plan, ids);
+  return profiler_.measure(request, plan, profiled_samples(parts_, ids), ids.numel());
 }
 
 std::int64_t TorchEngine::skips_so_far() const {
