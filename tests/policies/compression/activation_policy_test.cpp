@@ -94,7 +94,7 @@ TEST(ActivationPolicy, SaysWhenTheBoundCannotBeMet) {
   const PolicyEvents events = profiler.profile(policy, plan);
   EXPECT_EQ(profiler.tried.size(), 9u);
   ASSERT_FALSE(events.empty());
-  EXPECT_NE(events.back().find("is not met"), std::string::npos);
+  EXPECT_NE(events.back().find("above its bound"), std::string::npos);
 }
 
 TEST(ActivationPolicy, KeepsATrialOnlyWhereTheNoiseFalls) {
