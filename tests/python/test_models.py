@@ -119,6 +119,6 @@ def test_learns_in_16_bits_as_in_fp32(name):
     expected, (before, after), _, _ = trained(name, 200, "off", attached=True)
     found, (_, its_after), _, plan = trained(name, 200, "auto", attached=True)
     assert after < 0.5 * before
-    assert its_after == pytest.approx(after, rel=0.01)
+    assert its_after <= 1.01 * after
     assert "bf16" in plan["precision"].values()
     assert not torch.equal(found, expected)

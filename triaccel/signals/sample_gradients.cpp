@@ -22,14 +22,15 @@ at::Tensor gram_by_positions(const at::Tensor& left, const at::Tensor& right,
   return pairs.view({samples, positions, samples, positions}).sum({1, 3});
 }
 
-/// Whether gram_by_positions is cheaper than forming the gradients and fits the workspace.
+/// Whether gram_by_positions is cheaper than forming the gradients and fits the workspace, twice
+/// over: it is chosen for large weights on small maps, which would take dozens of slices.
 bool better_by_positions(std::int64_t positions, std::int64_t rows, std::int64_t columns,
                          const GramSize& size) {
   const double n = static_cast<double>(size.samples), p = static_cast<double>(positions);
   const double r = static_cast<double>(rows), c = static_cast<double>(columns);
   const double bytes = static_cast<double>(kFloatBytes) * (2 * n * p * n * p + n * p * (r + c));
   return n * p * p * (r + c) < (n + p) * r * c &&
-         bytes <= static_cast<double>(size.workspace_bytes);
+         bytes <= 2 * static_cast<double>(size.workspace_bytes);
 }
 
 /// A convolution's padded input and its output gradient; swapped for a transposed convolution.
