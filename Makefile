@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test build python bench format lint test-gpu clean
+.PHONY: help demo test build python bench format lint test-gpu test-torch clean
 
 # One compiler of torch's headers needs about 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 2000000); print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo)
@@ -18,7 +18,7 @@ PROGRAM := $(CONFIGURE) --preset release -DTRIACCEL_WITH_TORCH=ON -DTRIACCEL_PYT
 RELEASE := $(PROGRAM) -DBUILD_TESTING=ON -DTRIACCEL_TORCH_FREE_TESTS=OFF
 PACKAGED := $(RELEASE) -DTRIACCEL_PYTHON_PACKAGE=ON -DPython_EXECUTABLE="$$TRIACCEL_PACKAGE_PYTHON"
 # Into .venv, out of build/release: pip finds everything compiled.
-INSTALL_PACKAGE := "$$TRIACCEL_PACKAGE_PYTHON" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
+INSTALL_PACKAGE := env CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) "$$TRIACCEL_PACKAGE_PYTHON" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
   -C build-dir=build/release -C cmake.define.BUILD_TESTING=ON -C cmake.define.TRIACCEL_CUDA="$${TRIACCEL_CUDA:-AUTO}" \
   -C cmake.define.TRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
 TORCH_FREE := base core formats policies telemetry checkpoint int8
@@ -27,7 +27,7 @@ CTEST := ctest --output-on-failure -j $(JOBS)
 
 help:  ## this list
 	@echo "Tri-Accel: train a PyTorch model in the memory you have."; echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo; echo "  JOBS=N  TRIACCEL_TORCH=/path/of/torch  TRIACCEL_CUDA=OFF  TRIACCEL_CUDA_ARCHS=all"
 
 # The first build of the demo compiles what needs no torch while torch is being downloaded. It shares build/release with the
@@ -77,6 +77,10 @@ bench:  ## measure one training step against PyTorch on this machine
 
 test-gpu: build  ## run the tests that need a GPU
 	@$(ENVIRONMENT); $(STAGE) "GPU suite" ctest --test-dir build/release --output-on-failure -L gpu
+
+test-torch:  ## run the tests of the Python package against another torch: TORCH=2.15.0
+	@$(STAGE) "set-up" tools/bootstrap python
+	@$(ENVIRONMENT); CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(STAGE) "torch $(TORCH)" tools/test_torch $(TORCH)
 
 format:  ## let clang-format rewrite our sources
 	@tools/bootstrap lint

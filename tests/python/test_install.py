@@ -1,7 +1,6 @@
 """pip install --no-build-isolation . from the repository, into environments made for the test."""
 import os
 import pathlib
-import site
 import subprocess
 import sys
 import sysconfig
@@ -13,20 +12,21 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def make_environment(folder: pathlib.Path, *borrowed: str) -> str:
-    """A new environment that also sees the packages in the ``borrowed`` folders; its Python."""
-    venv.create(folder, with_pip=True)
-    python = str(folder / "bin" / "python")
-    purelib = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-                             capture_output=True, text=True, check=True).stdout.strip()
-    pathlib.Path(purelib, "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
-    return python
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> pathlib.Path:
+    """A new environment, without any package."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    return folder
 
 
-def pip_install(python: str, *options: str, **variables: str) -> subprocess.CompletedProcess:
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", *options, str(ROOT)]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIACCEL_TORCH")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, cwd="/", env={**environment, **variables})
+def pip_install(environment: pathlib.Path, borrowed: list[str], *options: str) -> subprocess.CompletedProcess:
+    """Installs the repository into ``environment``, which also sees the packages in the ``borrowed`` folders."""
+    command = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "--disable-pip-version-check",
+               "install", "--no-deps", "--no-build-isolation", *options, str(ROOT)]
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("TRIACCEL_TORCH")}
+    variables["PYTHONPATH"] = os.pathsep.join(borrowed)
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, cwd="/", env=variables)
 
 
 def said(done: subprocess.CompletedProcess) -> list[str]:
@@ -35,8 +35,8 @@ def said(done: subprocess.CompletedProcess) -> list[str]:
     return [line for line in lines if line.startswith("triaccel: ")]
 
 
-def test_without_torch_one_sentence_says_what_to_do(tmp_path):
-    done = pip_install(make_environment(tmp_path / "bare"))
+def test_without_torch_one_sentence_says_what_to_do(environment):
+    done = pip_install(environment, [])
     assert done.returncode != 0
     assert said(done) == ["triaccel: the build sees no torch: install torch 2.11 to 2.15 and scikit-build-core first, "
                           "then run 'pip install --no-build-isolation .'"]
@@ -48,24 +48,30 @@ def test_without_torch_one_sentence_says_what_to_do(tmp_path):
     ("2.11.0", "triaccel: the build needs scikit-build-core: run 'pip install scikit-build-core', "
                "then 'pip install --no-build-isolation .' again"),
 ])
-def test_what_the_environment_lacks(tmp_path, version, expected):
+def test_what_the_environment_lacks(environment, tmp_path, version, expected):
     torch_folder = tmp_path / "packages" / "torch"
     torch_folder.mkdir(parents=True)
     (torch_folder / "__init__.py").touch()
     (torch_folder / "version.py").write_text(f"__version__ = '{version}'\n")
-    done = pip_install(make_environment(tmp_path / "environment", str(torch_folder.parent)))
+    done = pip_install(environment, [str(torch_folder.parent)])
     assert done.returncode != 0 and said(done) == [expected]
 
 
 @pytest.mark.skipif(not os.environ.get("TRIACCEL_CCACHE", "").startswith("/"), reason="compiles everything: only with a compiler cache")
-def test_fresh_environment(tmp_path):
+def test_fresh_environment(environment):
     """What 'make build' has compiled comes from the compiler cache."""
-    borrowed = {str(pathlib.Path(torch.__file__).parents[1]), sysconfig.get_path("purelib"), *site.getsitepackages()}
-    python = make_environment(tmp_path / "fresh", *sorted(borrowed))
-    done = pip_install(python, "--force-reinstall", "-C", "build-dir=build/fresh-environment", "-C", "cmake.define.BUILD_TESTING=ON")
+    borrowed = sorted({str(pathlib.Path(torch.__file__).parents[1]), sysconfig.get_path("purelib")})
+    done = pip_install(environment, borrowed, "--ignore-installed", "-C", "build-dir=build/fresh-environment", "-C", "cmake.define.BUILD_TESTING=ON")
     assert done.returncode == 0, done.stdout + done.stderr
-    check = "import triaccel, sys; assert triaccel.__file__.startswith(sys.prefix), triaccel.__file__; print(triaccel.__version__)"
-    ran = subprocess.run([python, "-c", check], capture_output=True, text=True, cwd="/")
-    assert ran.returncode == 0, ran.stderr
-    ran = subprocess.run([str(tmp_path / "fresh" / "bin" / "triaccel"), "--version"], capture_output=True, text=True, cwd="/")
-    assert ran.returncode == 0 and ran.stdout.startswith("triaccel ")
+
+    def run(*command: str) -> str:
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(borrowed)}
+        ran = subprocess.run([str(environment / "bin" / command[0]), *command[1:]], capture_output=True, text=True, cwd="/", env=variables)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    # PYTHONPATH comes first, and the environment that runs the tests has the package, too.
+    folder = next(environment.glob("lib/python3*/site-packages"))
+    check = f"import sys; sys.path.insert(0, {str(folder)!r}); import triaccel; print(triaccel.__file__, triaccel.__version__)"
+    assert run("python", "-c", check).startswith(str(folder))
+    assert run("triaccel", "--version").startswith("triaccel ")

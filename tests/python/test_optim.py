@@ -1,4 +1,4 @@
-"""triaccel.optim against torch.optim, on the CPU."""
+"""triaccel.optim against torch.optim, on the CPU and, where there is one, on the GPU."""
 import copy
 import io
 import pickle
@@ -8,7 +8,10 @@ import torch
 from torch import nn
 
 import triaccel
+from triaccel import _build
 
+HAS_GPU = torch.cuda.is_available() and _build.CUDA_MAJOR is not None
+DEVICES = ["cpu", "cuda"] if HAS_GPU else ["cpu"]
 OURS = {"sgd": triaccel.optim.SGD, "adamw": triaccel.optim.AdamW}
 TORCH = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
 CASES = [
@@ -20,18 +23,19 @@ CASES = [
 ]
 
 
-def make_model(seed: int = 0) -> nn.Module:
-    torch.manual_seed(seed)
-    return nn.Sequential(
+def make_model(device: str = "cpu") -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 50), nn.ReLU(), nn.Linear(50, 5)
     )
+    return model.to(device)
 
 
 def fill_gradients(model: nn.Module, step: int) -> None:
     """The same gradients for equal models, whatever their weights: differences do not grow by themselves."""
     generator = torch.Generator().manual_seed(step)
     for p in model.parameters():
-        p.grad = torch.randn(p.shape, generator=generator)
+        p.grad = torch.randn(p.shape, generator=generator).to(p.device)
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
@@ -45,9 +49,10 @@ def assert_same(ours: nn.Module, theirs: nn.Module, rounding: float = 4e-7) -> N
         assert torch.allclose(a, b, rtol=rounding, atol=rounding)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind,options", CASES)
-def test_follows_torch(kind, options):
-    ours, theirs = make_model(), make_model()
+def test_follows_torch(kind, options, device):
+    ours, theirs = make_model(device), make_model(device)
     before = [p.clone() for p in ours.parameters()]
     train(ours, OURS[kind](ours.parameters(), **options), range(20))
     train(theirs, TORCH[kind](theirs.parameters(), **options), range(20))
@@ -76,9 +81,10 @@ def test_groups_and_scheduler(kind):
 
 @pytest.mark.parametrize("kind,options", CASES[1:4])
 @pytest.mark.parametrize("into_torch", [True, False])
-def test_state_dict_is_exchanged_with_torch(kind, options, into_torch):
+@pytest.mark.parametrize("device", DEVICES)
+def test_state_dict_is_exchanged_with_torch(kind, options, into_torch, device):
     first, second = (OURS, TORCH) if into_torch else (TORCH, OURS)
-    model, reference = make_model(), make_model()
+    model, reference = make_model(device), make_model(device)
     before = first[kind](model.parameters(), **options)
     train(model, before, range(5))
     buffer = io.BytesIO()
@@ -95,8 +101,9 @@ def test_state_dict_is_exchanged_with_torch(kind, options, into_torch):
 @pytest.mark.parametrize("kind", OURS)
 @pytest.mark.parametrize("bits", [32, 8])
 @pytest.mark.parametrize("how", ["deepcopy", "pickle", "state_dict"])
-def test_resumes_to_the_last_bit(kind, bits, how):
-    model = make_model()
+@pytest.mark.parametrize("device", DEVICES)
+def test_resumes_to_the_last_bit(kind, bits, how, device):
+    model = make_model(device)
     optimizer = OURS[kind](model.parameters(), lr=0.01, state_bits=bits)
     train(model, optimizer, range(4))
     if how == "state_dict":
@@ -148,6 +155,33 @@ def test_parameters_without_gradients_count_their_own_steps():
             if step == 0:
                 assert len(optimizer.state) == 1
     assert_same(*models, 2e-6)
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="this machine has no CUDA device")
+@pytest.mark.parametrize("bits", [32, 8])
+def test_a_step_on_the_gpu_does_not_synchronize(bits):
+    model = make_model("cuda")
+    optimizer = triaccel.optim.AdamW(model.parameters(), state_bits=bits)
+    train(model, optimizer, range(2))
+    fill_gradients(model, 2)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        optimizer.param_groups[0]["lr"] = 0.5
+        optimizer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="this machine has no CUDA device")
+def test_model_moved_between_devices():
+    models = [make_model(), make_model()]
+    optimizers = [make["adamw"](model.parameters(), lr=1e-2) for make, model in zip((OURS, TORCH), models)]
+    train(models[0], optimizers[0], range(3))
+    models[0].cuda()  # torch's own optimizers do not follow
+    train(models[0], optimizers[0], range(3, 6))
+    train(models[1], optimizers[1], range(6))
+    assert_same(models[0].cpu(), models[1], 2e-6)
 
 
 def test_closure_zero_grad_and_hooks():

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_record.h"
@@ -178,7 +179,7 @@ SavedClass saved_class(const SavedFacts& facts) {
 
 struct SavedProfile::Saved {
   std::uint64_t node;
-  std::shared_ptr<torch::autograd::Node> producer;
+  NodePtr producer;
   bool constant;
   bool two_valued, rectified;
   SavedEntry entry;

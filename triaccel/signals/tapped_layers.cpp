@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "triaccel/layers/convolution/convolution_parts.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 
 namespace triaccel {
 namespace {
@@ -110,7 +111,7 @@ std::int64_t TappedLayers::tappable(const at::Tensor& weight, const at::Tensor& 
 at::Tensor TappedLayers::tap(std::int64_t layer, const at::Tensor& input, at::Tensor output,
                              OutputGradient work) {
   ++layers_[static_cast<std::size_t>(layer)].expected;
-  const std::shared_ptr<TapNode> node(new TapNode(std::move(work)), autograd::deleteNode);
+  const auto node = make_node<TapNode>(std::move(work));
   node->set_next_edges(autograd::collect_next_edges(input, root_));
   autograd::set_history(output, node);
   return output;

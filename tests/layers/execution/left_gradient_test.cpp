@@ -1,4 +1,5 @@
 #include "triaccel/layers/execution/left_gradient.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -33,8 +34,8 @@ class LeftGradients : public testing::Test {
   /// A number that such a node has made.
   at::Tensor leaving(double gradient) const {
     at::Tensor made = at::zeros({});
-    autograd::set_history(
-        made, std::make_shared<LeavingNode>(parameter_, at::full_like(parameter_, gradient)));
+    autograd::set_history(made,
+                          make_node<LeavingNode>(parameter_, at::full_like(parameter_, gradient)));
     return made;
   }
 

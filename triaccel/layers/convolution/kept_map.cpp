@@ -7,7 +7,7 @@ namespace {
 /// written to since.
 std::shared_ptr<RecomputesOutput> maker_of(const at::Tensor& map) {
   if (!map.defined() || !map.grad_fn() || map._version() != 0) return nullptr;
-  auto maker = std::dynamic_pointer_cast<RecomputesOutput>(map.grad_fn());
+  auto maker = node_as<RecomputesOutput>(map.grad_fn());
   return maker && maker->can_recompute() ? maker : nullptr;
 }
 
@@ -18,7 +18,7 @@ KeptMap::KeptMap(const at::Tensor& map, bool recompute)
   if (!maker_) kept_ = torch::autograd::SavedVariable(map, /*is_output=*/false);
 }
 
-at::Tensor KeptMap::get(const std::shared_ptr<torch::autograd::Node>& reader) const {
+at::Tensor KeptMap::get(const NodePtr& reader) const {
   return maker_ ? maker_->output_again() : kept_.unpack(reader);
 }
 

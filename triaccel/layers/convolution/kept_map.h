@@ -1,10 +1,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
+
+#include "triaccel/ops/tensors/autograd_node.h"
 
 namespace triaccel {
 
@@ -24,7 +25,7 @@ class KeptMap {
   KeptMap(const at::Tensor& map, bool recompute);
 
   /// `reader` is the node that keeps it.
-  at::Tensor get(const std::shared_ptr<torch::autograd::Node>& reader) const;
+  at::Tensor get(const NodePtr& reader) const;
   void release();
 
  private:

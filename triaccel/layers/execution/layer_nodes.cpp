@@ -14,6 +14,7 @@
 #include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/layers/execution/linear_product.h"
 #include "triaccel/layers/execution/rounding.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 #include "triaccel/ops/update/layer_scales.h"
 
@@ -102,7 +103,7 @@ class LayerNode final : public WeightNode, public OnBranch {
       output = output.defined() ? output + left.values : left.values;
     }
     const at::Tensor entering = scaled(output);
-    const at::Tensor kept = kept_.get(shared_from_this());
+    const at::Tensor kept = kept_.get(getptr());
     at::Tensor sent =
         input_.deliver(unscaled(gradients_of(entering, kept, types)), {}, kept.sizes());
     if (!want_bias) return {std::move(sent), {}};
@@ -157,7 +158,7 @@ class LayerNode final : public WeightNode, public OnBranch {
   /// On the stream that made `left`; returns what goes through the graph.
   at::Tensor gradients_on_branch(const LeftGradient& left, const GradientTypes& types) {
     const at::Tensor& output = left.values;
-    const at::Tensor kept = kept_.get(shared_from_this());
+    const at::Tensor kept = kept_.get(getptr());
     at::Tensor input;
     const SideStream::Work work = left.maker.stream->run(
         [&] { input = input_gradient(output, kept, types); }, {output, kept});
@@ -273,8 +274,8 @@ at::Tensor run_layer(const at::Tensor& input, bool want_weight, LayerBias bias, 
   if (!at::GradMode::is_enabled()) return output;
   if (!want_weight && !autograd::compute_requires_grad(input, bias.values)) return output;
   autograd::edge_list edges = autograd::collect_next_edges(input, bias.values);
-  const auto node = std::make_shared<LayerNode<Product>>(input, kept, want_weight, std::move(bias),
-                                                         std::move(product), layer);
+  const auto node = make_node<LayerNode<Product>>(input, kept, want_weight, std::move(bias),
+                                                  std::move(product), layer);
   node->set_next_edges(std::move(edges));
   autograd::set_history(output, node);
   return output;

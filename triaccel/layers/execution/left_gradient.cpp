@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "triaccel/ops/tensors/autograd_node.h"
+
 namespace triaccel {
 namespace {
 
@@ -50,7 +52,7 @@ bool has_gradient_hooks(torch::autograd::Node& node) {
 
 std::shared_ptr<TakesGradient> TakesGradient::behind(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.grad_fn() || has_gradient_hooks(tensor)) return nullptr;
-  return std::dynamic_pointer_cast<TakesGradient>(tensor.grad_fn());
+  return node_as<TakesGradient>(tensor.grad_fn());
 }
 
 void leave_for_parameter(const autograd::Edge& edge, const at::Tensor& parameter,

@@ -13,6 +13,7 @@
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/ops/norm/channel_gate.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 
 namespace triaccel {
@@ -61,12 +62,12 @@ class MeanNode final : public autograd::Node {
 /// backward comes past it after the product.
 std::shared_ptr<MeanNode> mean_behind(const at::Tensor& gates, const at::Tensor& map) {
   constexpr int most_operators = 12;  // two products with biases, an activation, a sigmoid
-  std::vector<std::shared_ptr<autograd::Node>> front = {gates.grad_fn()};
+  std::vector<NodePtr> front = {gates.grad_fn()};
   for (int step = 0; step < most_operators && !front.empty(); ++step) {
-    std::vector<std::shared_ptr<autograd::Node>> next;
+    std::vector<NodePtr> next;
     for (const auto& node : front) {
       if (!node) continue;
-      if (auto mean = std::dynamic_pointer_cast<MeanNode>(node))
+      if (auto mean = node_as<MeanNode>(node))
         if (mean->is_of(map)) return mean;
       for (const autograd::Edge& edge : node->next_edges())
         if (edge.is_valid()) next.push_back(edge.function);
@@ -86,7 +87,7 @@ class GateNode final : public autograd::Node {
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;
     if (!gradients[0].defined()) return {{}, {}};
-    const at::Tensor map = map_.get(shared_from_this()), gates = gates_.unpack();
+    const at::Tensor map = map_.get(getptr()), gates = gates_.unpack();
     const at::Tensor output = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor of_map, of_gates;
     if (task_should_compute_output(1)) of_gates = gates_gradient(output, map);
@@ -156,7 +157,7 @@ std::optional<at::Tensor> mean_of_channels(const at::Tensor& map) {
     mean = pixel_mean(map);
   }
   if (!at::GradMode::is_enabled() || !map.requires_grad()) return mean;
-  const auto node = std::make_shared<MeanNode>(map);
+  const auto node = make_node<MeanNode>(map);
   node->set_next_edges(autograd::collect_next_edges(map));
   autograd::set_history(mean, node);
   return mean;
@@ -174,7 +175,7 @@ std::optional<at::Tensor> gated_channels(const at::Tensor& left, const at::Tenso
     product = gate_channels(map, gates);
   }
   if (!at::GradMode::is_enabled() || !autograd::compute_requires_grad(map, gates)) return product;
-  const auto node = std::make_shared<GateNode>(map, gates, recompute_norms);
+  const auto node = make_node<GateNode>(map, gates, recompute_norms);
   node->set_next_edges(autograd::collect_next_edges(map, gates));
   autograd::set_history(product, node);
   return product;
@@ -188,7 +189,7 @@ std::optional<at::Tensor> pooled_maxima(const at::Tensor& map, const PoolGeometr
     maxima = max_pool(map, geometry);
   }
   if (!at::GradMode::is_enabled() || !map.requires_grad()) return maxima.values;
-  const auto node = std::make_shared<PoolNode>(maxima.taps, map.sizes().vec(), geometry);
+  const auto node = make_node<PoolNode>(maxima.taps, map.sizes().vec(), geometry);
   node->set_next_edges(autograd::collect_next_edges(map));
   autograd::set_history(maxima.values, node);
   return maxima.values;

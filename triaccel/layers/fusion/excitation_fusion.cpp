@@ -13,6 +13,7 @@
 #include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/layers/execution/weight_uses.h"
 #include "triaccel/ops/norm/squeeze_excite.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 
 namespace triaccel {
 namespace {
@@ -101,7 +102,7 @@ class ExcitationFusion::Node final : public autograd::Node {
     const at::NoGradGuard no_grad;  // once only: curvature is probed without plans
     if (!gradients[0].defined()) return {{}, {}, {}};
     const at::Tensor gradient = gradients[0].contiguous();
-    const Excitation forward = {gates_.unpack(shared_from_this()), hidden_};
+    const Excitation forward = {gates_.unpack(getptr()), hidden_};
     ExcitationGradient backward =
         excitation_gradient(gradient, forward, weights_of(squeeze_, excite_));
     auto [of_squeeze_bias, of_excite_bias] = give_parameters(gradient, forward, backward);
@@ -126,7 +127,7 @@ class ExcitationFusion::Node final : public autograd::Node {
     const bool excite_bias = task_should_compute_output(2);
     const bool squeeze = squeeze_.called.requires_grad(), excite = excite_.called.requires_grad();
     if (!squeeze && !excite && !squeeze_bias && !excite_bias) return {};
-    const at::Tensor means = means_.get(shared_from_this());
+    const at::Tensor means = means_.get(getptr());
     ExcitationLayers found;
     const auto find = [&] {
       found = excitation_parameter_gradients(gradient, means, forward, backward,
@@ -176,7 +177,7 @@ class ExcitationFusion::Node final : public autograd::Node {
 
 class ExcitationFusion::Operation final : public DeferredOperation {
  public:
-  Operation(const ExcitationFusion& fusion, Chain own, std::shared_ptr<Place> place)
+  Operation(const ExcitationFusion& fusion, Chain own, NodePtrOf<Place> place)
       : chain(std::move(own)), fusion_(fusion), place_(std::move(place)) {}
 
   Chain chain;
@@ -198,7 +199,7 @@ class ExcitationFusion::Operation final : public DeferredOperation {
 
  private:
   const ExcitationFusion& fusion_;
-  std::shared_ptr<Place> place_;  // null: no gradient is wanted
+  NodePtrOf<Place> place_;  // null: no gradient is wanted
 };
 
 std::shared_ptr<ExcitationFusion::Operation> ExcitationFusion::fusable(
@@ -216,10 +217,10 @@ at::Tensor ExcitationFusion::defer(const Chain& chain, at::IntArrayRef sizes,
     const at::NoGradGuard no_grad;
     output = at::empty(sizes, options);
   }
-  std::shared_ptr<Place> place;
+  NodePtrOf<Place> place;
   const bool excites = chain.excite && chain.excite->wants_gradient();
   if (chain.squeezed->recorded && (chain.squeezed->wants_gradient() || excites)) {
-    place = std::make_shared<Place>();
+    place = make_node<Place>();
     autograd::set_history(output, place);
   }
   deferred_.add(output, std::make_shared<Operation>(*this, chain, std::move(place)));
@@ -273,7 +274,7 @@ std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
   const Excitation forward = excitation(squeezed.means, layers);
   for (const LayerCall* call : {&squeeze, &excite}) uses_.note(call->layer.number, call->bias);
   if (!excited->wants_gradient()) return forward.gates;
-  const auto node = std::make_shared<Node>(squeezed, excite, forward.hidden);
+  const auto node = make_node<Node>(squeezed, excite, forward.hidden);
   node->set_next_edges(autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias));
   autograd::set_history(forward.gates, node);
   node->keep_gates(forward.gates);

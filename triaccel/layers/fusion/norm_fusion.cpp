@@ -12,6 +12,7 @@
 #include "triaccel/layers/convolution/kept_map.h"
 #include "triaccel/layers/execution/left_gradient.h"
 #include "triaccel/ops/norm/batch_norm.h"
+#include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/ops/tensors/even_pixels.h"
 
 namespace triaccel {
@@ -97,8 +98,7 @@ class NormFusion::Node final : public TakesGradient,
         has_residual_(epilogue.residual.defined()),
         behind_residual_(behind(epilogue.residual)),
         side_(norm.branch ? &norm.branch->side() : nullptr) {
-    if (norm.branch && epilogue.empty())
-      branch_ = std::dynamic_pointer_cast<OnBranch>(norm.input.grad_fn());
+    if (norm.branch && epilogue.empty()) branch_ = node_as<OnBranch>(norm.input.grad_fn());
   }
 
   /// What the output became; `relu_mask` may be undefined where backward recomputes it.
@@ -215,7 +215,7 @@ class NormFusion::Node final : public TakesGradient,
 class NormFusion::Operation final : public DeferredOperation {
  public:
   Operation(const NormFusion& fusion, std::shared_ptr<Norm> norm, Epilogue epilogue,
-            std::shared_ptr<Node> node)
+            NodePtrOf<Node> node)
       : fusion_(fusion),
         norm_(std::move(norm)),
         epilogue_(std::move(epilogue)),
@@ -242,7 +242,7 @@ class NormFusion::Operation final : public DeferredOperation {
   const NormFusion& fusion_;
   std::shared_ptr<Norm> norm_;
   Epilogue epilogue_;
-  std::shared_ptr<Node> node_;  // null: no gradient is wanted
+  NodePtrOf<Node> node_;  // null: no gradient is wanted
 };
 
 bool NormFusion::Operation::must_precede(const at::Tensor& tensor, bool writes) const {
@@ -333,11 +333,11 @@ std::optional<at::Tensor> NormFusion::norm(const BatchNormCall& call,
 std::shared_ptr<NormFusion::Operation> NormFusion::operation_for(const at::Tensor& output,
                                                                  const std::shared_ptr<Norm>& norm,
                                                                  const Epilogue& epilogue) {
-  std::shared_ptr<Node> node;
+  NodePtrOf<Node> node;
   const at::Tensor& residual = epilogue.residual;
   const bool through_residual = residual.defined() && residual.requires_grad();
   if (at::GradMode::is_enabled() && norm->training && (norm->wants_gradient || through_residual)) {
-    node = std::make_shared<Node>(*norm, epilogue);
+    node = make_node<Node>(*norm, epilogue);
     autograd::edge_list edges(3);
     if (norm->wants_gradient)
       edges =
