@@ -13,6 +13,7 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/trainer/attach/attached_training.h"
+#include "triaccel/trainer/attach/zeroth_order_training.h"
 
 namespace triaccel::python {
 namespace {
@@ -53,7 +54,7 @@ ClosureLoss loss_from(const py::object& returned) {
   } else {
     loss.loss = scalar(returned);
   }
-  if (!loss.loss.requires_grad())
+  if (at::GradMode::is_enabled() && !loss.loss.requires_grad())
     throw UsageError(
         "the loss that the closure returned does not depend on parameters that require gradients; "
         "was it computed under torch.no_grad() or detached?");
@@ -83,10 +84,33 @@ py::dict as_dict(const StepReport& report) {
   return all;
 }
 
+/// A Python function of (first sample, number of samples), called with the interpreter's lock.
+ClosureBatch::Closure closure_from(const py::function& function) {
+  return [&function](std::int64_t first, std::int64_t count) {
+    const py::gil_scoped_acquire acquire;
+    try {
+      return loss_from(function(first, count));
+    } catch (py::error_already_set& error) {
+      const std::optional<std::string> why = out_of_memory(error);
+      if (!why) throw;
+      throw OutOfMemory(*why);
+    }
+  };
+}
+
+using Parameter = std::tuple<std::string, at::Tensor, std::int64_t>;  // name, tensor, layer
+
+StepNetwork network_from(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
+                         std::int64_t layers) {
+  StepNetwork network{.buffers = std::move(buffers), .layer_count = layers};
+  for (const auto& [name, tensor, layer] : parameters)
+    network.parameters.push_back({name, tensor, layer});
+  return network;
+}
+
 /// An attached model as Python sees it.
 class Session {
  public:
-  using Parameter = std::tuple<std::string, at::Tensor, std::int64_t>;         // name, layer
   using PythonLayer = std::tuple<std::string, std::string, std::vector<std::string>, at::Tensor>;
 
   Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
@@ -94,9 +118,7 @@ class Session {
           const std::string& precision, const std::string& policy, std::int64_t control_interval,
           std::int64_t smallest_pass, const std::string& activations, double activation_ratio) {
     const c10::Device device = std::get<1>(parameters.front()).device();
-    StepNetwork network{.buffers = std::move(buffers), .layer_count = std::ssize(layers)};
-    for (const auto& [name, tensor, layer] : parameters)
-      network.parameters.push_back({name, tensor, layer});
+    StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
     LayerRegistry registry;
     for (const auto& [name, kind, names, weight] : layers) {
       registry.add({.name = name, .kind = kind_of(kind), .parameters = names});
@@ -120,16 +142,7 @@ class Session {
 
   at::Tensor backward(std::int64_t samples, const py::function& closure) {
     const py::gil_scoped_release release;
-    return training_->backward(samples, [&](std::int64_t first, std::int64_t count) {
-      const py::gil_scoped_acquire acquire;
-      try {
-        return loss_from(closure(first, count));
-      } catch (py::error_already_set& error) {
-        const std::optional<std::string> why = out_of_memory(error);
-        if (!why) throw;
-        throw OutOfMemory(*why);
-      }
-    });
+    return training_->backward(samples, closure_from(closure));
   }
 
   void finish_step() {
@@ -141,6 +154,7 @@ class Session {
     return training_->take_back();
   }
   std::vector<std::string> take_notices() { return training_->take_notices(); }
+  std::vector<std::string> take_events() { return training_->take_events(); }
 
   py::dict plan() const {
     const StepPlan& plan = training_->plan();
@@ -198,11 +212,35 @@ class Session {
   std::unique_ptr<AttachedTraining> training_;
 };
 
+/// A model under zeroth-order training as Python sees it.
+class ZerothOrderSession {
+ public:
+  ZerothOrderSession(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
+                     std::int64_t layers, std::int64_t backprop_layers, double epsilon,
+                     std::int64_t directions, double momentum, double weight_decay,
+                     std::int64_t micro_batch_size, std::uint64_t seed)
+      : training_(network_from(parameters, std::move(buffers), layers),
+                  {.estimates = {.epsilon = epsilon, .directions = directions, .seed = seed},
+                   .optimizer = {.momentum = momentum, .weight_decay = weight_decay},
+                   .backprop_layers = backprop_layers,
+                   .micro_batch_size = micro_batch_size},
+                  std::get<1>(parameters.front()).device()) {}
+
+  at::Tensor step(std::int64_t samples, const py::function& closure, double learning_rate,
+                  double zeroth_order_rate) {
+    const py::gil_scoped_release release;
+    return training_.step(samples, closure_from(closure), learning_rate, zeroth_order_rate);
+  }
+
+ private:
+  ZerothOrderTraining training_;
+};
+
 }  // namespace
 
 void bind_session(py::module_& module) {
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::vector<Session::Parameter>&, std::vector<at::Tensor>,
+      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
                     const std::vector<Session::PythonLayer>&, const std::string&,
                     const std::string&, const std::string&, std::int64_t, std::int64_t,
                     const std::string&, double>(),
@@ -213,6 +251,7 @@ void bind_session(py::module_& module) {
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)
       .def("take_notices", &Session::take_notices)
+      .def("take_events", &Session::take_events)
       .def("plan", &Session::plan)
       .def("report", &Session::report)
       .def("take_decided", &Session::take_decided)
@@ -220,6 +259,18 @@ void bind_session(py::module_& module) {
       .def("restore", &Session::restore)
       .def("enter_precision", &Session::enter_precision)
       .def("leave_precision", &Session::leave_precision);
+  py::class_<ZerothOrderSession>(module, "ZerothOrderSession")
+      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>, std::int64_t,
+                    std::int64_t, double, std::int64_t, double, double, std::int64_t,
+                    std::uint64_t>(),
+           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("backprop_layers"),
+           py::arg("epsilon"), py::arg("directions"), py::arg("momentum"), py::arg("weight_decay"),
+           py::arg("micro_batch_size"), py::arg("seed"))
+      .def("step", &ZerothOrderSession::step);
+  module.def(
+      "cpu_memory_peak", [] { return read_cpu_memory().peak; },
+      "Most bytes of live CPU tensors since the last reset.");
+  module.def("reset_cpu_memory_peak", &reset_cpu_memory_peak);
   module.def("fail_cpu_allocation", &fail_cpu_allocation, py::arg("allocations_from_now"),
              py::arg("persistently") = false, "For tests: makes an allocation fail.");
 }

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,9 @@ from triaccel import _C, optim
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
 
+_C.install_cpu_memory()  # counts what is allocated from here on
+
+_log = logging.getLogger("triaccel")  # decisions, at level INFO
 _attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 _KINDS = ((torch.nn.modules.conv._ConvNd, "convolution"), (torch.nn.Embedding, "embedding"))
@@ -190,6 +194,8 @@ class Attached:
         session.finish_step()
         for notice in session.take_notices():
             warnings.warn(notice, RuntimeWarning, stacklevel=4)
+        for event in session.take_events():
+            _log.info(event)
         report = session.take_decided() if self._callbacks else None
         if report is not None:
             for callback in self._callbacks:

@@ -5,6 +5,7 @@ import pytest
 import torch
 import triaccel
 from torch.nn import functional as F
+from triaccel import _C
 
 timm = pytest.importorskip("timm")
 torchvision = pytest.importorskip("torchvision")
@@ -122,3 +123,36 @@ def test_learns_in_16_bits_as_in_fp32(name):
     assert its_after <= 1.01 * after
     assert "bf16" in plan["precision"].values()
     assert not torch.equal(found, expected)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="reads the gauge of the CPU")
+@pytest.mark.parametrize("name", ["vit", "convnext", "llama"])
+def test_stays_in_its_budget(name):
+    def run(budget):
+        torch.manual_seed(1)
+        model, closure = MODELS[name]()
+        model.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+        ta = triaccel.attach(model, optimizer, precision="off", budget=budget) if budget else None
+        peak = 0
+        for step in range(200 if budget else 2):
+            b = batch(step, 96)
+            _C.reset_cpu_memory_peak()
+            if ta is not None:
+                ta.step(b, closure)
+            else:
+                optimizer.zero_grad()
+                closure(b).backward()
+                optimizer.step()
+            peak = max(peak, _C.cpu_memory_peak())
+        if ta is not None:
+            assert ta.plan["pass_size"] < 96
+            ta.detach()
+        return peak
+
+    without = run(None)
+    budget = int(without / 1.6)
+    with pytest.warns(RuntimeWarning, match="out of memory: passes of"):
+        within = run(budget)
+    assert within <= budget
+    assert without >= 1.5 * within

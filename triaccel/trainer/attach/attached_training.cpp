@@ -137,10 +137,10 @@ void AttachedTraining::profile(bool first, std::int64_t samples,
     }
     plan_ = std::move(decision.plan);
   } catch (const OutOfMemory& error) {
-    decision.events.push_back(text("could not profile activations, which stay as they are: ",
-                                   error.what()));
+    notices_.push_back(
+        text("could not profile activations, which stay as they are: ", error.what()));
   }
-  for (std::string& event : decision.events) notices_.push_back(std::move(event));
+  for (std::string& event : decision.events) events_.push_back(std::move(event));
   gauge_.release_cache();
   gauge_.reset_peak();
 }
@@ -206,7 +206,7 @@ void AttachedTraining::finish_step() {
 void AttachedTraining::decide() {
   decided_ = report();
   Decision decision = control_->next(*decided_, plan_);
-  for (std::string& event : decision.events) notices_.push_back(std::move(event));
+  for (std::string& event : decision.events) events_.push_back(std::move(event));
   plan_ = std::move(decision.plan);
 }
 

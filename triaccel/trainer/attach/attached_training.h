@@ -72,8 +72,10 @@ class AttachedTraining {
   /// The report behind the last decision, once; nothing where there was none since.
   std::optional<StepReport> take_decided() { return std::exchange(decided_, std::nullopt); }
 
-  /// What people should know and were not told yet.
+  /// What people should know and were not told yet: out of memory and what was done about it.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
+  /// What was decided since, for those who want to follow it.
+  std::vector<std::string> take_events() { return std::exchange(events_, {}); }
 
   /// Plan, controller and gradient statistics, by name.
   std::vector<StateView> state() const;
@@ -98,7 +100,7 @@ class AttachedTraining {
   StepPlan plan_;                        // batch_size: of the first batch
   StepPlan ran_;                         // by the last backward()
   std::unique_ptr<PlannedPass> evaluation_;  // between enter_precision() and leave_precision()
-  std::vector<std::string> notices_;
+  std::vector<std::string> notices_, events_;
   std::optional<StepReport> decided_;
   Stopwatch interval_;
   std::int64_t steps_ = 0, samples_ = 0, samples_of_step_ = 0;
