@@ -2,8 +2,9 @@
 import pytest
 import torch
 import triaccel
+from libraries import library
 
-transformers = pytest.importorskip("transformers")
+transformers = library("transformers")
 
 WORDS, LENGTH = 32, 8
 
@@ -33,7 +34,7 @@ def hugging_face_losses(folder, trainer_class, **options):
 
 
 def test_hugging_face_trainer(tmp_path):
-    pytest.importorskip("accelerate")
+    library("accelerate")
     from triaccel.integrations.huggingface import TriaccelTrainer
 
     expected, weights, _ = hugging_face_losses(tmp_path / "plain", transformers.Trainer)
@@ -46,7 +47,7 @@ def test_hugging_face_trainer(tmp_path):
 
 
 def test_hugging_face_trainer_in_parts(tmp_path):
-    pytest.importorskip("accelerate")
+    library("accelerate")
     from triaccel.integrations.huggingface import TriaccelTrainer
 
     class SmallDevice(TriaccelTrainer):
@@ -63,7 +64,7 @@ def test_hugging_face_trainer_in_parts(tmp_path):
 
 
 def test_accelerate_after_prepare():
-    accelerate = pytest.importorskip("accelerate")
+    accelerate = library("accelerate")
     losses = {}
     for attached in (False, True):
         accelerator = accelerate.Accelerator(cpu=True)
@@ -87,7 +88,7 @@ def test_accelerate_after_prepare():
 
 
 def test_low_rank_adapters():
-    peft = pytest.importorskip("peft")
+    peft = library("peft")
     model = peft.get_peft_model(llama(), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
     adapters = [p for p in model.parameters() if p.requires_grad]
     frozen = [p.detach().clone() for p in model.parameters() if not p.requires_grad]

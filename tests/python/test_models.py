@@ -4,12 +4,13 @@ import os
 import pytest
 import torch
 import triaccel
+from libraries import library
 from torch.nn import functional as F
 from triaccel import _C
 
-timm = pytest.importorskip("timm")
-torchvision = pytest.importorskip("torchvision")
-transformers = pytest.importorskip("transformers")
+timm = library("timm")
+torchvision = library("torchvision")
+transformers = library("transformers")
 
 DEVICE = os.environ.get("TRIACCEL_TEST_DEVICE", "cpu")
 if DEVICE != "cpu":  # bit for bit there as well; needs CUBLAS_WORKSPACE_CONFIG=:4096:8
