@@ -26,6 +26,9 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   virtual std::int64_t bytes() const = 0;  // resident on the device
 
+  /// Called once, before anything is gathered.
+  virtual void move_to(c10::Device) {}
+
   /// Updates the epoch in device memory before its first augmented sample is gathered; the only way
   /// a captured gather() learns of a new epoch.
   virtual void enter_epoch(const GatherOptions&) const {}

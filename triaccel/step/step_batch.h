@@ -57,6 +57,9 @@ class StepBatch {
 /// (outputs, targets) -> mean loss over the samples, a scalar.
 using LossFunction = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 
+/// (outputs, targets) -> mean score over the samples, in [0, 1], higher is better: a scalar.
+using MetricFunction = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
 /// Samples of a data set through a network, to cross-entropy over the last dimension of its outputs
 /// or to a loss of the caller's own. Refers to its arguments.
 class DatasetBatch final : public StepBatch {

@@ -42,14 +42,24 @@ EvaluationReport report_of(const RunningScore& total, double samples) {
 
 }  // namespace
 
-Evaluator::Evaluator(Network network, c10::Device device, GraphCache* graphs)
-    : network_(std::move(network)), device_(device), graphs_(graphs) {}
+Evaluator::Evaluator(Network network, c10::Device device, GraphCache* graphs, LossFunction loss,
+                     MetricFunction metric)
+    : network_(std::move(network)),
+      device_(device),
+      graphs_(loss || metric ? nullptr : graphs),
+      loss_(std::move(loss)),
+      metric_(std::move(metric)) {}
 
 void Evaluator::score_pass(const Dataset& data, const at::Tensor& ids,
                            const EvaluationRules& rules) {
   const Batch batch = data.gather(ids, {});
   const ReadingWeights weights(rules.forward.layers);
   const at::Tensor logits = forward_pass(network_.forward, batch.inputs, rules.forward);
+  if (metric_)
+    metric_sum_ += metric_(logits, batch.targets).to(at::kDouble) * batch.targets.size(0);
+  if (loss_)
+    return add_measured_loss(score_, loss_(logits, batch.targets).to(at::kFloat).reshape({}),
+                             batch.targets.size(0));
   add_cross_entropy(score_, logits.reshape({-1, logits.size(-1)}).contiguous(),
                     batch.targets.reshape({-1}).contiguous(), batch.targets.size(0));
 }
@@ -68,6 +78,7 @@ EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::i
     all = ids_on_device(ids, device_);
     if (!ids_.defined() || ids_.numel() < batch) ids_ = at::empty({batch}, all.options());
     if (!score_.defined()) score_ = make_running_score(device_);
+    if (metric_) metric_sum_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
   });
   score_.zero_();
   for (std::int64_t first = 0; first < all.numel();) {
@@ -91,7 +102,9 @@ EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::i
       batch = (batch + 1) / 2;
     }
   }
-  EvaluationReport report = report_of(read_score(score_), static_cast<double>(ids.size()));
+  const auto samples = static_cast<double>(ids.size());
+  EvaluationReport report = report_of(read_score(score_), samples);
+  if (metric_) report.accuracy = metric_sum_.item<double>() / samples;
   report.seconds = watch.seconds();
   return report;
 }

@@ -11,6 +11,7 @@
 #include "triaccel/models/network.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/graph_cache.h"
+#include "triaccel/step/step_batch.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {
@@ -41,8 +42,10 @@ struct EvaluationRules {
 /// Measures loss and accuracy of a network over samples of a data set, in evaluation mode.
 class Evaluator {
  public:
-  /// With `graphs`, passes are captured and replayed like steps, in the same memory.
-  Evaluator(Network network, c10::Device device, GraphCache* graphs = nullptr);
+  /// With `graphs`, passes are captured and replayed like steps, in the same memory; not under a
+  /// loss or metric of the caller's own.
+  Evaluator(Network network, c10::Device device, GraphCache* graphs = nullptr,
+            LossFunction loss = {}, MetricFunction metric = {});
 
   /// `alive` is called after each pass.
   EvaluationReport evaluate(const Dataset& data, std::span<const std::int64_t> ids,
@@ -54,6 +57,9 @@ class Evaluator {
   Network network_;
   c10::Device device_;
   GraphCache* graphs_;
+  LossFunction loss_;      // empty: cross-entropy
+  MetricFunction metric_;  // empty: share of right classes
+  at::Tensor metric_sum_;  // over samples, F64
   at::Tensor score_;
   at::Tensor ids_;  // int64 [samples of the largest pass so far]: where captured passes read them
 };

@@ -88,6 +88,19 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
   return fixed ? fixed_kernels(shapes, parts.on.device) : measure_kernels(shapes, parts.on.device);
 }
 
+/// A user's data sets as a run uses them; the last `val_split` training samples are held out.
+LoadedData own_data(const OwnTask& task, const RunConfig& config, c10::Device device) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Data);
+  task.train->move_to(device);
+  if (task.test != task.train) task.test->move_to(device);
+  const std::int64_t held_out = config.data.val_split, size = task.train->size();
+  require(held_out < size, "--val-split", "holds out ", held_out, " of ", size, " samples");
+  LoadedData data{.train = task.train, .test = task.test};
+  for (std::int64_t id = 0; id < size; ++id)
+    (id < size - held_out ? data.training_ids : data.validation_ids).push_back(id);
+  return data;
+}
+
 Precision first_precision(const RunConfig& config, const DeviceFormats& formats) {
   const LayerPrecision wanted = config.control.precision;
   if (wanted == LayerPrecision::Off || wanted == LayerPrecision::Fp32) return Precision::Fp32;
@@ -254,17 +267,19 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
 }
 
 RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
-                   std::optional<DeviceFormats> as_if)
+                   std::optional<DeviceFormats> as_if, OwnTask own_task)
     : on(config),
       method(method_on(config.train.method, on.device.type())),
       formats(as_if.value_or(formats_on(on.device))),
-      channels_last(wants_channels_last(config, on.device)) {
+      channels_last(wants_channels_last(config, on.device)),
+      task(std::move(own_task)) {
   // Between layers gradients travel in BF16, or where that is missing in FP16, whose range needs
   // help there too; a layer's own scale covers only what the layer itself computes.
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
   try {
     catching_out_of_memory([&] {
-      data = load_data_for(config, on, channels_last);
+      data = task.train ? own_data(task, config, on.device)
+                        : load_data_for(config, on, channels_last);
       if (own) {
         network = std::move(*own);
         const MemoryPurposeScope purpose(MemoryPurpose::Weights);
@@ -277,6 +292,7 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
       on.gauge.note(MemoryPurpose::Data, data_bytes);
       on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
       StepRunnerOptions options = runner_options(config, method);
+      options.loss = task.loss;
       if (method.per_layer) {
         options.layers = {.kernels = choose_kernels(config, *this),
                           .device_has_bf16 = formats.bf16,

@@ -14,6 +14,7 @@
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/config/method.h"
 #include "triaccel/trainer/config/run_config.h"
+#include "triaccel/trainer/loop/own_task.h"
 
 namespace triaccel {
 
@@ -59,7 +60,7 @@ struct RunParts {
   /// A built-in model, or the user's own network when one is given; in the device's formats, or as
   /// if it had those given. Throws OutOfMemory when not even weights and data fit the budget.
   explicit RunParts(const RunConfig& config, std::optional<Network> own = {},
-                    std::optional<DeviceFormats> as_if = {});
+                    std::optional<DeviceFormats> as_if = {}, OwnTask task = {});
   RunParts(const RunParts&) = delete;
   RunParts& operator=(const RunParts&) = delete;
 
@@ -67,6 +68,7 @@ struct RunParts {
   Method method;
   DeviceFormats formats;
   bool channels_last;
+  OwnTask task;  // without data sets: the configuration's
   LoadedData data;
   Network network;
   std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it

@@ -47,7 +47,8 @@ TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
     : config_(config),
       parts_(parts),
       order_(parts.on.device),
-      evaluator_(parts.network, parts.on.device, parts.runner->graphs()),
+      evaluator_(parts.network, parts.on.device, parts.runner->graphs(), parts.task.loss,
+                 parts.task.metric),
       schedule_(schedule_of(config, std::ssize(parts.data.training_ids))),
       curvature_(config, parts),
       profiler_(*parts.runner, parts.on.gauge, parts.on.device),
@@ -149,7 +150,8 @@ std::int64_t TorchEngine::skips_so_far() const {
 
 Diagnosis TorchEngine::diagnose(const StepPlan& plan, bool with_samples) {
   return triaccel::diagnose(parts_.network, *parts_.data.train,
-                            with_samples ? reported_ids_ : std::vector<at::Tensor>(),
+                            with_samples && !parts_.task.loss ? reported_ids_
+                                                              : std::vector<at::Tensor>(),
                             parts_.runner->forward_rules(), plan.micro_batch_size);
 }
 

@@ -136,9 +136,18 @@ std::unique_ptr<StepEngine> make_engine(const RunConfig& config) {
 }
 
 RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) {
+  return train(std::move(network), OwnTask(), std::move(config), hooks);
+}
+
+RunSummary train(Network network, OwnTask task, RunConfig config, const TrainingHooks& hooks) {
   config.model.name = "own";
+  if (task.train) {
+    config.data.name = "own";
+    if (!task.test) task.test = task.train;
+  }
+  if (task.loss) config.control.curvature = CurvatureSource::Off;
   config = resolved(std::move(config));
-  RunParts parts(config, std::move(network));
+  RunParts parts(config, std::move(network), {}, std::move(task));
   TorchEngine engine(config, parts);
   const RunSummary summary = TrainingLoop(config, engine, hooks, nullptr).run();
   for (Sink* sink : hooks.sinks) sink->finish(summary);

@@ -10,6 +10,7 @@
 #include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/config/run_config.h"
 #include "triaccel/trainer/evaluate/predict.h"
+#include "triaccel/trainer/loop/own_task.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training_loop.h"
 
@@ -21,6 +22,11 @@ std::unique_ptr<StepEngine> make_engine(const RunConfig& config);
 /// Trains a user's own network as `config` says and writes nothing to disk. The network's weights
 /// are the trained ones afterwards.
 RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks = {});
+
+/// The same with a data source, loss and metric of the user's own; the metric's mean over the test
+/// samples is the summary's accuracy, in per cent. Learning rates do not follow the curvature under
+/// a loss of one's own, and its steps are not captured in CUDA graphs.
+RunSummary train(Network network, OwnTask task, RunConfig config, const TrainingHooks& hooks = {});
 
 /// Starts a run in `directory`: configuration, metrics, checkpoints, summary and report. Throws
 /// RunLocked if another process uses it, UsageError if it already contains a run or files that the
