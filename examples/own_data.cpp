@@ -1,4 +1,5 @@
-// Your own data, loss and metric: a small U-Net learns to find the disc in an image, under a memory budget.
+// Your own data, loss and metric: a small U-Net learns to find the disc in an image, under a memory
+// budget.
 #include <torch/nn.h>
 
 #include <iostream>
@@ -43,9 +44,8 @@ int main() {
   const triaccel::OwnTask task{
       .train = discs(512),
       .test = discs(128),
-      .loss = [](const auto& out, const auto& masks) {
-        return F::binary_cross_entropy_with_logits(out, masks);
-      },
+      .loss = [](const auto& out,
+                 const auto& masks) { return F::binary_cross_entropy_with_logits(out, masks); },
       .metric = [](const auto& out, const auto& masks) {  // intersection over union
         const auto found = out > 0, wanted = masks > 0.5;
         return (found & wanted).sum() / (found | wanted).sum().clamp_min(1).to(torch::kFloat);
@@ -53,6 +53,7 @@ int main() {
   const auto network = triaccel::as_network(std::make_shared<UNet>(), "unet");
   triaccel::ProgressLine progress(std::cout, {});
   const auto summary = triaccel::train(network, task, config, {.sinks = {&progress}});
-  std::cout << "overlap " << summary.accuracy << " % with a peak of " << summary.peak_bytes << " bytes\n";
+  std::cout << "overlap " << summary.accuracy << " % with a peak of " << summary.peak_bytes
+            << " bytes\n";
   return summary.accuracy > 70 && summary.peak_bytes <= summary.budget_bytes ? 0 : 1;
 }

@@ -56,7 +56,8 @@ void add_resume(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("resume", "Continue a run from its latest checkpoint, or extend it");
   command->footer(
-      "With --epochs or --steps a run, finished or not, continues to that length, counted from its\n"
+      "With --epochs or --steps a run, finished or not, continues to that length, counted from "
+      "its\n"
       "start. The cosine schedule of the learning rate is computed again for the new length: after "
       "a\n"
       "finished run it rises to where the longer schedule is at this step, then falls to its end.\n"

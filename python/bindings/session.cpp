@@ -48,9 +48,10 @@ ClosureLoss loss_from(const py::object& returned) {
   if (py::isinstance<py::tuple>(returned) && py::len(returned) == 2) {
     const py::tuple pair = returned;
     loss.loss = scalar(pair[0]);
-    loss.count = THPVariable_Check(pair[1].ptr())
-                     ? scalar(pair[1]).to(loss.loss.device())
-                     : at::full({}, py::cast<double>(pair[1]), loss.loss.options().requires_grad(false));
+    loss.count =
+        THPVariable_Check(pair[1].ptr())
+            ? scalar(pair[1]).to(loss.loss.device())
+            : at::full({}, py::cast<double>(pair[1]), loss.loss.options().requires_grad(false));
   } else {
     loss.loss = scalar(returned);
   }
@@ -240,13 +241,13 @@ class ZerothOrderSession {
 
 void bind_session(py::module_& module) {
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
-                    const std::vector<Session::PythonLayer>&, const std::string&,
-                    const std::string&, const std::string&, std::int64_t, std::int64_t,
-                    const std::string&, double>(),
-           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
-           py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
-           py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"))
+      .def(
+          py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
+                   const std::vector<Session::PythonLayer>&, const std::string&, const std::string&,
+                   const std::string&, std::int64_t, std::int64_t, const std::string&, double>(),
+          py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
+          py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
+          py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"))
       .def("backward", &Session::backward)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)

@@ -24,7 +24,7 @@ class RoundingCodec final : public ActivationCodec {
   at::Tensor encode(const at::Tensor& values, const EncodeRequest& request) const override {
     const std::int64_t count = bytes(values.sizes());
     at::Tensor encoded = request.buffer ? request.buffer(count, at::kByte)
-                                      : at::empty({count}, values.options().dtype(at::kByte));
+                                        : at::empty({count}, values.options().dtype(at::kByte));
     encoded.view(at::kBFloat16).as_strided(values.sizes(), values.strides()).copy_(values);
     return encoded;
   }

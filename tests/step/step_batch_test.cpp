@@ -119,9 +119,8 @@ TEST(ClosureBatch, ReportsItsLoss) {
   const auto mean = [&](auto first, auto count) { return caller.mean(first, count); };
   const double loss = caller.step(4, mean).item<double>();
   EXPECT_NEAR(caller.runner->collect().loss, loss, 1e-5);
-  caller.step(kSamples, [&](auto, auto) {
-    return ClosureLoss{.loss = caller.mean(0, kSamples).loss / 0.0};
-  });
+  caller.step(kSamples,
+              [&](auto, auto) { return ClosureLoss{.loss = caller.mean(0, kSamples).loss / 0.0}; });
   EXPECT_EQ(caller.runner->collect().nonfinite_losses, 1);
 }
 

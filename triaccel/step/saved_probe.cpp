@@ -132,13 +132,12 @@ void SavedProbe::pass(SavedTensorKeeper* keeper, std::int64_t samples,
     if (keeper != nullptr) scope.emplace(*keeper);
     return forward_pass(forward, device_.type(), rules_.forward);
   };
-  const PassResult result =
-      batch_.pass({.count = samples,
-                   .samples = batch_.samples(),
-                   .ids = ids.numel() > 0 ? ids.narrow(0, 0, samples) : ids,
-                   .score = make_running_score(device_),
-                   .loss_scale = rules_.loss_scale,
-                   .compute = compute});
+  const PassResult result = batch_.pass({.count = samples,
+                                         .samples = batch_.samples(),
+                                         .ids = ids.numel() > 0 ? ids.narrow(0, 0, samples) : ids,
+                                         .score = make_running_score(device_),
+                                         .loss_scale = rules_.loss_scale,
+                                         .compute = compute});
   const at::NoGradGuard no_grad;
   then(result);
 }
@@ -199,8 +198,8 @@ std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const 
 }
 
 CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
-                                        const std::vector<SavedPlan>& plans,
-                                        const SavedStoreOptions& options) const {
+                                               const std::vector<SavedPlan>& plans,
+                                               const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.samples(), half = all / 2;
   Gradients exact;
   CompressionNoise noise;

@@ -102,16 +102,15 @@ PassResult ClosureBatch::pass(const PassRequest& request) {
   several_ = counted_.defined();
   loss_sum_ = several_ ? loss_sum_ + value : value;
   counted_ = several_ ? counted_ + counted : counted;
-  if (!several_) expected_ = request.count == request.samples ? counted : counted / share_of(request);
+  if (!several_)
+    expected_ = request.count == request.samples ? counted : counted / share_of(request);
   if (!request.backward) return {};
   at::Tensor seed = expected_.reciprocal().to(loss.scalar_type()).reshape(loss.sizes());
   if (request.loss_scale.defined()) seed = seed * request.loss_scale;
   return {.output = loss, .gradient = seed};
 }
 
-at::Tensor ClosureBatch::correction() {
-  return several_ ? expected_ / counted_ : at::Tensor();
-}
+at::Tensor ClosureBatch::correction() { return several_ ? expected_ / counted_ : at::Tensor(); }
 
 at::Tensor ClosureBatch::mean_loss() const {
   return counted_.defined() ? loss_sum_ / counted_ : loss_sum_;

@@ -114,8 +114,7 @@ void StepRunner::probe_saved(const StepPlan& plan, StepBatch& batch,
   try {
     execution_->run_once([&] {
       const ReadingWeights reading(layers_.get());
-      probe(SavedProbe(network_,
-                       {.forward = forward_rules(), .loss_scale = loss_scale()}, batch));
+      probe(SavedProbe(network_, {.forward = forward_rules(), .loss_scale = loss_scale()}, batch));
     });
   } catch (...) {
     gradients_.abandon_step();

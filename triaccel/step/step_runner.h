@@ -46,7 +46,7 @@ struct StepRunnerOptions {
       {};                                       // for plans with zeroth-order layers; FP32 only
   std::optional<SavedStoreOptions> saved = {};  // for plans that compress activations
   bool frozen_head = false;                     // zeroth-order layers keep their weights instead
-  bool graphs = false;  // capture and replay whole steps where the device and stream allow it
+  bool graphs = false;     // capture and replay whole steps where the device and stream allow it
   LossFunction loss = {};  // of the data set's steps; empty: cross-entropy
   /// Steps end with FP32 gradients in grad(), which the caller applies; there is no optimizer.
   bool leave_gradients = false;
@@ -85,8 +85,8 @@ class StepRunner {
                 const GatherOptions& gather);
 
   /// Runs one forward pass over a batch under the plan's precisions, with every saved tensor kept
-  /// as it is, and undoes it: which operations save what, and samples of the values. Plans for saved
-  /// tensors are for the last census. Waits for the device.
+  /// as it is, and undoes it: which operations save what, and samples of the values. Plans for
+  /// saved tensors are for the last census. Waits for the device.
   std::vector<SavedSample> take_census(const StepPlan& plan, StepBatch& batch);
 
   /// Of another such pass, what shows how blocks of some of the last census's entries resemble each
@@ -116,7 +116,8 @@ class StepRunner {
     DatasetBatch batch = samples_of(data, ids);
     return error_gains(plan, batch);
   }
-  CompressionNoise compression_noise(const StepPlan& plan, const Dataset& data, const at::Tensor& ids) {
+  CompressionNoise compression_noise(const StepPlan& plan, const Dataset& data,
+                                     const at::Tensor& ids) {
     DatasetBatch batch = samples_of(data, ids);
     return compression_noise(plan, batch);
   }

@@ -371,13 +371,33 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
        {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
         "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_one_type>());
-  for (const char* name :
-       {"log_softmax.int", "logsumexp", "cross_entropy_loss", "nll_loss", "nll_loss_nd",
-        "nll_loss2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
-        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss",
-        "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "hinge_embedding_loss",
-        "margin_ranking_loss", "cosine_embedding_loss", "triplet_margin_loss", "ctc_loss.Tensor",
-        "ctc_loss.IntList", "cosine_similarity", "cdist", "pdist", "dist"})
+  for (const char* name : {"log_softmax.int",
+                           "logsumexp",
+                           "cross_entropy_loss",
+                           "nll_loss",
+                           "nll_loss_nd",
+                           "nll_loss2d",
+                           "binary_cross_entropy",
+                           "binary_cross_entropy_with_logits",
+                           "kl_div",
+                           "mse_loss",
+                           "l1_loss",
+                           "smooth_l1_loss",
+                           "huber_loss",
+                           "poisson_nll_loss",
+                           "soft_margin_loss",
+                           "multi_margin_loss",
+                           "multilabel_margin_loss",
+                           "hinge_embedding_loss",
+                           "margin_ranking_loss",
+                           "cosine_embedding_loss",
+                           "triplet_margin_loss",
+                           "ctc_loss.Tensor",
+                           "ctc_loss.IntList",
+                           "cosine_similarity",
+                           "cdist",
+                           "pdist",
+                           "dist"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_fp32>());
 }
 

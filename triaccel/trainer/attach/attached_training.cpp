@@ -32,7 +32,8 @@ Precision first_precision(LayerPrecision wanted) {
       return Precision::Bf16;
     case LayerPrecision::Fp16:
       throw UsageError(
-          "precision 'fp16' needs an optimizer that skips steps with infinite gradients; use 'auto' "
+          "precision 'fp16' needs an optimizer that skips steps with infinite gradients; use "
+          "'auto' "
           "or 'bf16'");
     case LayerPrecision::Off:
     case LayerPrecision::Fp32:

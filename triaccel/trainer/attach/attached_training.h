@@ -27,8 +27,8 @@ struct AttachOptions {
   std::int64_t budget_bytes = 0;  // for all tensors of the process on the device; 0: none
   Choice<LayerPrecision> precision = LayerPrecision::Auto;
   Choice<PolicySet> policy = PolicySet::Robust;
-  std::int64_t control_interval = 10;  // steps between two decisions
-  std::int64_t smallest_pass = 1;      // samples; batch norm needs two
+  std::int64_t control_interval = 10;       // steps between two decisions
+  std::int64_t smallest_pass = 1;           // samples; batch norm needs two
   RunConfig::Activations activations = {};  // how they are kept for backward; raw unless said
 };
 
@@ -96,10 +96,10 @@ class AttachedTraining {
   MemoryGauge gauge_;
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<ActivationProfiler> profiler_;  // null: activations are raw
-  std::unique_ptr<Controller> control_;  // null before the first batch
-  StepPlan plan_;                        // batch_size: of the first batch
-  StepPlan ran_;                         // by the last backward()
-  std::unique_ptr<PlannedPass> evaluation_;  // between enter_precision() and leave_precision()
+  std::unique_ptr<Controller> control_;           // null before the first batch
+  StepPlan plan_;                                 // batch_size: of the first batch
+  StepPlan ran_;                                  // by the last backward()
+  std::unique_ptr<PlannedPass> evaluation_;       // between enter_precision() and leave_precision()
   std::vector<std::string> notices_, events_;
   std::optional<StepReport> decided_;
   Stopwatch interval_;

@@ -278,8 +278,8 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
   try {
     catching_out_of_memory([&] {
-      data = task.train ? own_data(task, config, on.device)
-                        : load_data_for(config, on, channels_last);
+      data =
+          task.train ? own_data(task, config, on.device) : load_data_for(config, on, channels_last);
       if (own) {
         network = std::move(*own);
         const MemoryPurposeScope purpose(MemoryPurpose::Weights);

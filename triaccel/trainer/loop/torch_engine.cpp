@@ -149,10 +149,10 @@ std::int64_t TorchEngine::skips_so_far() const {
 }
 
 Diagnosis TorchEngine::diagnose(const StepPlan& plan, bool with_samples) {
-  return triaccel::diagnose(parts_.network, *parts_.data.train,
-                            with_samples && !parts_.task.loss ? reported_ids_
-                                                              : std::vector<at::Tensor>(),
-                            parts_.runner->forward_rules(), plan.micro_batch_size);
+  return triaccel::diagnose(
+      parts_.network, *parts_.data.train,
+      with_samples && !parts_.task.loss ? reported_ids_ : std::vector<at::Tensor>(),
+      parts_.runner->forward_rules(), plan.micro_batch_size);
 }
 
 EvaluationReport TorchEngine::evaluate(bool validation, const StepPlan& plan,
