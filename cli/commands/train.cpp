@@ -65,6 +65,8 @@ std::string train_footer() {
          "  elasticzo       the same, with backpropagation for the last layers\n"
          "  elasticzo-int8  the same in 8-bit integers, for lenet5 and pointnet-plain\n" +
          list_of("Models:", model_names()) + list_of("Data sets:", all_data_names()) +
+         "  or a path: a folder with one folder of PNG or JPEG images per class, or an .npz or\n"
+         "  .safetensors file with arrays x and y, and x_test and y_test if there is a test set\n"
          "\nA key of config.toml can also be set as key=value or table.key=value; --print-config\n"
          "shows all keys.\n\n"
          "Examples:\n"
@@ -72,6 +74,7 @@ std::string train_footer() {
          "  triaccel train --model resnet18 --stem cifar --data cifar10 --data-root ~/data \\\n"
          "    --method triaccel --budget 2GB --epochs 30\n"
          "  triaccel train --model resnet18 --data fashion-mnist --activations compressed\n"
+         "  triaccel train --model resnet18 --data ~/pets --init-from runs/first --new-head\n"
          "  triaccel train --config runs/first/config.toml --lr 0.02 --name second";
 }
 

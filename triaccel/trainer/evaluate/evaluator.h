@@ -55,6 +55,8 @@ class Evaluator {
   c10::Device device_;
   GraphCache* graphs_;
   at::Tensor score_;
+  at::Tensor
+      by_class_;    // int64 [2, classes]: samples and right ones; undefined without class names
   at::Tensor ids_;  // int64 [samples of the largest pass so far]: where captured passes read them
 };
 
