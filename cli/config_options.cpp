@@ -66,7 +66,9 @@ std::string methods_models_and_data() {
          "  zo              no backpropagation: two forward passes per step, in inference memory\n"
          "  elasticzo       the same, with backpropagation for the last layers\n"
          "  elasticzo-int8  the same in 8-bit integers, for lenet5 and pointnet-plain\n" +
-         list_of("Models:", model_names()) + list_of("Data sets:", all_data_names());
+         list_of("Models:", model_names()) + list_of("Data sets:", all_data_names()) +
+         "  or a path: a folder with one folder of PNG or JPEG images per class, or an .npz or\n"
+         "  .safetensors file with arrays x and y, and x_test and y_test if there is a test set\n";
 }
 
 bool contains(const SetOptions& set, std::string_view flag) {

@@ -9,6 +9,7 @@
 #include "cli/exit_codes.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/version.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/first_product.h"
@@ -65,8 +66,11 @@ void print_text(c10::Device device, const std::vector<FormatSupport>& formats) {
 
 /// Reads every record of a data set; returns true if there are no defects.
 bool check_data(const std::string& name, const std::string& root, bool json) {
-  const auto folder = find_data_folder(name, root);
-  const std::vector<Finding> findings = scan_data_set(name, folder);
+  const bool own = is_own_data(name);
+  const auto folder = own ? std::filesystem::path(name) : find_data_folder(name, root);
+  const std::vector<Finding> findings =
+      own ? read_own_data({.name = name, .bad_data = BadData::Report, .resident_bytes = 1}).findings
+          : scan_data_set(name, folder);
   if (json) {
     nlohmann::ordered_json all = {
         {"data", name}, {"folder", folder.string()}, {"findings", nlohmann::ordered_json::array()}};
@@ -98,7 +102,8 @@ void add_doctor(CLI::App& program, int& exit_code) {
       program.add_subcommand("doctor", "Check what this machine can do, and data sets");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--device", arguments->device, "auto, cpu or cuda")->capture_default_str();
-  command->add_option("--data", arguments->data, "check every record of this data set instead");
+  command->add_option("--data", arguments->data,
+                      "check every record of this data set, folder or file instead");
   command->add_option("--data-root", arguments->root,
                       "folder of the data set, or the folder that contains it");
   command->add_flag("--json", arguments->json, "print JSON");

@@ -9,6 +9,7 @@
 #include "cli/run_console.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/console/progress_text.h"
 #include "triaccel/telemetry/records/json_fields.h"
 #include "triaccel/trainer/loop/training.h"
 
@@ -50,14 +51,21 @@ void add_eval(CLI::App& program) {
           say_warning);
     }
     if (arguments->json) {
-      const nlohmann::ordered_json json = {
+      nlohmann::ordered_json json = {
           {"run", arguments->run},     {"step", report.step},
           {"samples", report.samples}, {"accuracy", 100 * report.accuracy},
           {"loss", report.loss},       {"seconds", report.seconds}};
+      for (std::size_t i = 0; i < report.class_names.size(); ++i)
+        json["classes"].push_back({{"name", report.class_names[i]},
+                                   {"samples", report.class_samples[i]},
+                                   {"accuracy", 100 * class_accuracy(report, i)}});
       fmt::print("{}\n", dump_line(json));
     } else {
       fmt::print("step {}: accuracy {:.2f} %, loss {:.4f} on {} samples in {:.1f} s\n", report.step,
                  100 * report.accuracy, report.loss, report.samples, report.seconds);
+      for (std::size_t i = 0; i < report.class_names.size(); ++i)
+        fmt::print("  {:>6.2f} % of {:>6}  {}\n", 100 * class_accuracy(report, i),
+                   report.class_samples[i], printable(report.class_names[i]));
     }
   });
 }

@@ -36,7 +36,7 @@ SavedCensus census_of_run(RunConfig config) {
   for (const ParameterRef& parameter : parameters_of(parts.network))
     constants.push_back(parameter.tensor);
   const at::Tensor ids = at::arange(config.train.batch).to(parts.on.device);
-  const Batch batch = parts.data.train->gather(ids, {});
+  const Batch batch = gather_unprepared(*parts.data.train, ids);
   const ForwardRules rules = parts.runner->forward_rules();
   SavedProfile profile(std::move(constants));
   at::Tensor logits;

@@ -36,12 +36,13 @@ void add_predict(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("predict", "Classify images with a run's latest checkpoint");
   command->footer(
-      "Reads IDX images (names with 'idx3-ubyte' or ending in .idx, also gzipped) and safetensors\n"
-      "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]; of a folder, "
+      "Reads PNG and JPEG files, which are resized; and, of the size and channels of the run's "
+      "data\n"
+      "set, IDX images (names with 'idx3-ubyte' or ending in .idx, also gzipped) and safetensors\n"
+      "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]. Of a folder, "
       "all\n"
-      "such files. Images must have the size and channels of the run's data set. Its files must "
-      "be\n"
-      "present: pixels are normalized as in training. Prints CSV: file,image,class,probability.\n\n"
+      "such files. The files of the run's data set must be present: pixels are normalized as in\n"
+      "training. Prints CSV: file,image,class,probability and, for your own data, the class name.\n\n"
       "Example:\n  triaccel predict runs/mnist t10k-images-idx3-ubyte.gz");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("run", arguments->run, "folder of the run")->required();
@@ -58,18 +59,23 @@ void add_predict(CLI::App& program) {
         },
         say_warning);
     if (!arguments->json) {
-      fmt::print("file,image,class,probability\n");
+      const bool named = !found.empty() && !found.front().name.empty();
+      fmt::print("file,image,class,probability{}\n", named ? ",name" : "");
       for (const Prediction& one : found)
-        fmt::print("{},{},{},{:.6f}\n", csv_name(one.file), one.image, one.label, one.probability);
+        fmt::print("{},{},{},{:.6f}{}\n", csv_name(one.file), one.image, one.label, one.probability,
+                   named ? "," + csv_name(one.name) : "");
       return;
     }
     nlohmann::ordered_json all = {{"run", arguments->run},
                                   {"predictions", nlohmann::ordered_json::array()}};
-    for (const Prediction& one : found)
-      all["predictions"].push_back({{"file", one.file},
-                                    {"image", one.image},
-                                    {"class", one.label},
-                                    {"probability", one.probability}});
+    for (const Prediction& one : found) {
+      nlohmann::ordered_json entry = {{"file", one.file},
+                                      {"image", one.image},
+                                      {"class", one.label},
+                                      {"probability", one.probability}};
+      if (!one.name.empty()) entry["name"] = one.name;
+      all["predictions"].push_back(std::move(entry));
+    }
     fmt::print("{}\n", dump_line(all));
   });
 }

@@ -1,8 +1,10 @@
 #include "triaccel/data/data_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/data/sampler.h"
 #include "triaccel/formats/cifar.h"
 #include "triaccel/formats/data_root.h"
@@ -22,9 +24,31 @@ ImageSplits read_upright_images(const DataOptions& options) {
   return read_idx_set(folder, options.name, options.bad_data);
 }
 
+ImageSet as_image_set(ImageSource&& source, const OwnData& data, const std::string& name) {
+  return {.name = name,
+          .count = source.count,
+          .channels = source.channels,
+          .height = source.height,
+          .width = source.width,
+          .classes = std::ssize(data.classes),
+          .pixels = std::move(source.pixels),
+          .labels = {source.labels.begin(), source.labels.end()}};
+}
+
+ImageSplits read_own_images(DataOptions options, std::vector<std::string>* notices) {
+  options.resident_bytes = 0;
+  OwnData data = read_own_data(options);
+  require(data.classes.size() <= 256, "--data", data.classes.size(),
+          " classes; integer training takes at most 256");
+  if (notices != nullptr) *notices = data.notices;
+  return {.train = as_image_set(std::move(data.train), data, options.name),
+          .test = as_image_set(std::move(data.test), data, options.name)};
+}
+
 }  // namespace
 
-ImageSplits read_images(const DataOptions& options) {
+ImageSplits read_images(const DataOptions& options, std::vector<std::string>* notices) {
+  if (is_own_data(options.name)) return read_own_images(options, notices);
   ImageSplits splits = read_upright_images(options);
   rotate_images(splits.train, options.rotation);
   rotate_images(splits.test, options.rotation);

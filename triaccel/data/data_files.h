@@ -12,7 +12,7 @@
 namespace triaccel {
 
 struct DataOptions {
-  std::string name = "synthetic";   // or one of data_set_names()
+  std::string name = "synthetic";   // or one of data_set_names(), or a path of the user's own data
   std::filesystem::path root = {};  // the folder of the set or its parent; empty: default locations
   std::int64_t train_samples = 0;   // use only this many training samples; 0: all
   std::int64_t validation_samples = 0;  // held out of the training set
@@ -21,11 +21,14 @@ struct DataOptions {
   std::int64_t context_length = 256;  // tokens per sample, for text
   bool channels_last = false;
   BadDataRule bad_data = {};
-  std::uint64_t seed = 0;  // selects held-out samples and generates the synthetic set
+  std::int64_t resident_bytes = 0;  // own data: keep the pixels on the device up to this; 0: always
+  std::uint64_t seed = 0;           // selects held-out samples and generates the synthetic set
 };
 
-/// Reads the images of "synthetic" or of an image set in data_set_names(), rotated if requested.
-ImageSplits read_images(const DataOptions& options);
+/// Reads the images of "synthetic", of an image set in data_set_names() or of the user's own files
+/// with at most 256 classes, rotated if requested. What there is to say about own data is added to
+/// `notices`.
+ImageSplits read_images(const DataOptions& options, std::vector<std::string>* notices = nullptr);
 
 /// Reads the point clouds of "modelnet40".
 PointSplits read_points(const DataOptions& options);

@@ -3,6 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace triaccel {
 
@@ -24,7 +27,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual std::int64_t bytes() const = 0;  // resident on the device
+  virtual std::int64_t bytes() const = 0;                              // resident on the device
+  virtual std::vector<std::string> class_names() const { return {}; }  // of own data
 
   /// Called once, before anything is gathered.
   virtual void move_to(c10::Device) {}
@@ -33,8 +37,17 @@ class Dataset {
   /// a captured gather() learns of a new epoch.
   virtual void enter_epoch(const GatherOptions&) const {}
 
+  /// Makes the samples `now` available to gather() and to captured gathers of as many samples, and
+  /// starts reading `next` in the background. Needed by sets that are not resident as a whole; a
+  /// sample that was not prepared is gathered as NaN.
+  virtual void prepare(std::span<const std::int64_t> /*now*/,
+                       std::span<const std::int64_t> /*next*/ = {}) const {}
+
   /// Gathers the samples `ids` (int64, on the device) as a batch. Only enqueues work.
   virtual Batch gather(const at::Tensor& ids, const GatherOptions& options) const = 0;
 };
+
+/// Gathers samples that nobody has prepared: waits for the device to learn their numbers.
+Batch gather_unprepared(const Dataset& data, const at::Tensor& ids);
 
 }  // namespace triaccel

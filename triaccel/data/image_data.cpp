@@ -20,30 +20,46 @@ at::Tensor bytes_on_device(const std::vector<std::uint8_t>& bytes, at::IntArrayR
 
 }  // namespace
 
-PixelStatistics pixel_statistics(const ImageSet& set) {
-  const auto plane = static_cast<std::size_t>(set.height * set.width);
-  const auto channels = static_cast<std::size_t>(set.channels);
-  std::vector<std::uint64_t> sum(channels), squares(channels);
-  for (std::size_t at = 0; at + plane <= set.pixels.size(); at += plane) {
-    // Squares of one plane fit 32 bits up to 66,000 pixels; larger planes use 64 bits.
-    std::uint64_t plane_sum = 0, plane_squares = 0;
-    for (std::size_t i = at; i < at + plane; ++i) {
-      const std::uint32_t pixel = set.pixels[i];
-      plane_sum += pixel;
-      plane_squares += pixel * pixel;
+PixelSums::PixelSums(std::int64_t channels)
+    : sum_(static_cast<std::size_t>(channels)), squares_(static_cast<std::size_t>(channels)) {}
+
+void PixelSums::add(std::span<const std::uint8_t> image) {
+  const std::size_t plane = image.size() / sum_.size();
+  for (std::size_t c = 0; c < sum_.size(); ++c)
+    for (const std::uint32_t pixel : image.subspan(c * plane, plane)) {
+      sum_[c] += pixel;
+      squares_[c] += pixel * pixel;
     }
-    sum[at / plane % channels] += plane_sum;
-    squares[at / plane % channels] += plane_squares;
+  pixels_ += plane;
+}
+
+PixelSums& PixelSums::operator+=(const PixelSums& other) {
+  for (std::size_t c = 0; c < sum_.size(); ++c) {
+    sum_[c] += other.sum_[c];
+    squares_[c] += other.squares_[c];
   }
+  pixels_ += other.pixels_;
+  return *this;
+}
+
+PixelStatistics PixelSums::statistics() const {
   PixelStatistics result;
-  const double count = static_cast<double>(set.count) * static_cast<double>(plane);
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = static_cast<double>(sum[c]) / count;
-    const double variance = static_cast<double>(squares[c]) / count - mean * mean;
+  const auto count = static_cast<double>(pixels_);
+  for (std::size_t c = 0; c < sum_.size(); ++c) {
+    const double mean = static_cast<double>(sum_[c]) / count;
+    const double variance = static_cast<double>(squares_[c]) / count - mean * mean;
     result.mean.push_back(static_cast<float>(mean));
     result.deviation.push_back(static_cast<float>(std::sqrt(std::max(variance, 1.0))));
   }
   return result;
+}
+
+PixelStatistics pixel_statistics(const ImageSet& set) {
+  PixelSums sums(set.channels);
+  const auto image = static_cast<std::size_t>(set.channels * set.height * set.width);
+  for (std::size_t at = 0; at + image <= set.pixels.size(); at += image)
+    sums.add(std::span(set.pixels).subspan(at, image));
+  return sums.statistics();
 }
 
 ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
@@ -52,6 +68,29 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
   MemoryPurposeScope purpose(MemoryPurpose::Data);
   pixels_ = bytes_on_device(set.pixels, {set.count, set.channels, set.height, set.width}, device);
   labels_ = bytes_on_device(set.labels, {set.count}, device);
+  set_statistics(statistics, device);
+}
+
+ImageData::ImageData(const ImageSource& source, const PixelStatistics& statistics,
+                     const ImageDataOptions& options, c10::Device device)
+    : options_(options) {
+  MemoryPurposeScope purpose(MemoryPurpose::Data);
+  if (source.read)
+    stream_ = std::make_unique<ImageStream>(
+        source.read, source.count, std::array{source.channels, source.height, source.width},
+        device);
+  else
+    pixels_ = bytes_on_device(source.pixels,
+                              {source.count, source.channels, source.height, source.width}, device);
+  const auto most = std::ranges::max_element(source.labels);
+  if (most == source.labels.end() || *most < 256)
+    labels_ = bytes_on_device({source.labels.begin(), source.labels.end()}, {source.count}, device);
+  else
+    labels_ = at::tensor(at::ArrayRef<std::int32_t>(source.labels)).to(device, at::kLong);
+  set_statistics(statistics, device);
+}
+
+void ImageData::set_statistics(const PixelStatistics& statistics, c10::Device device) {
   std::vector<float> scale, shift;
   for (std::size_t c = 0; c < statistics.mean.size(); ++c) {
     scale.push_back(1.0f / statistics.deviation[c]);
@@ -60,6 +99,16 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
   scale_ = at::tensor(scale).to(device);
   shift_ = at::tensor(shift).to(device);
   epoch_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
+}
+
+std::int64_t ImageData::bytes() const {
+  return static_cast<std::int64_t>(labels_.nbytes()) +
+         (stream_ ? stream_->bytes() : pixels_.numel());
+}
+
+void ImageData::prepare(std::span<const std::int64_t> now,
+                        std::span<const std::int64_t> next) const {
+  if (stream_) stream_->prepare(now, next);
 }
 
 void ImageData::enter_epoch(const GatherOptions& options) const {
@@ -71,16 +120,21 @@ void ImageData::enter_epoch(const GatherOptions& options) const {
 Batch ImageData::gather(const at::Tensor& ids, const GatherOptions& options) const {
   const auto format =
       options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  at::Tensor inputs = at::empty({ids.numel(), pixels_.size(1), pixels_.size(2), pixels_.size(3)},
-                                at::TensorOptions(at::kFloat).device(pixels_.device()), format);
+  const at::Tensor& images = stream_ ? stream_->window() : pixels_;
+  const at::Tensor rows = stream_ ? stream_->row_of().index_select(0, ids) : at::Tensor();
+  at::Tensor inputs = at::empty({ids.numel(), images.size(1), images.size(2), images.size(3)},
+                                at::TensorOptions(at::kFloat).device(images.device()), format);
   at::Tensor targets = at::empty({ids.numel()}, ids.options());
   kernels::Augmentation how{.seed = options.seed};
   if (options.augment) {
     how.padding = static_cast<std::int32_t>(options_.padding);
     how.flip = options_.flip;
   }
-  augment(inputs, pixels_, ids, epoch_, scale_, shift_, how);
-  gather_labels(targets, labels_, ids);
+  augment(inputs, images, ids, epoch_, scale_, shift_, how, rows);
+  if (labels_.scalar_type() == at::kByte)
+    gather_labels(targets, labels_, ids);
+  else
+    at::index_select_out(targets, labels_, 0, ids);
   const std::int64_t size = options_.image_size;
   if (size > 0 && (size != inputs.size(2) || size != inputs.size(3)))
     inputs = at::upsample_bilinear2d(inputs, {size, size}, /*align_corners=*/false);

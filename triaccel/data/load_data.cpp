@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/base/nearest_name.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/image_data.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/data/text_data.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/formats/data_root.h"
@@ -52,21 +52,44 @@ Batch PointData::gather(const at::Tensor& ids, const GatherOptions&) const {
           labels_.index_select(0, ids).to(at::kLong)};
 }
 
+/// Images of both splits, from an ImageSplits or an OwnData.
+template <typename Splits>
+void make_image_data(LoadedData& data, const Splits& splits, const DataOptions& options,
+                     const ImageDataOptions& image_options, c10::Device device) {
+  data.image_options = image_options;
+  data.train = std::make_shared<ImageData>(splits.train, data.statistics, image_options, device);
+  data.test = std::make_shared<ImageData>(splits.test, data.statistics, image_options, device);
+  data.stored_height = splits.train.height;
+  data.stored_width = splits.train.width;
+  data.shape = {.input_channels = splits.train.channels,
+                .image_size = options.image_size > 0 ? options.image_size : splits.train.width};
+}
+
+void load_own_images(LoadedData& data, const DataOptions& options, c10::Device device) {
+  OwnData own = read_own_data(options);
+  data.notices = std::move(own.notices);
+  data.statistics = own.statistics;
+  make_image_data(data, own, options,
+                  {.image_size = options.image_size,
+                   .padding = std::max<std::int64_t>(2, own.train.width / 8),
+                   .channels_last = options.channels_last,
+                   .class_names = own.classes},
+                  device);
+  data.shape.classes = std::ssize(own.classes);
+}
+
 void load_images(LoadedData& data, const DataOptions& options, c10::Device device) {
   const ImageSplits splits = read_images(options);
   data.notices = finding_notices(splits.findings);
-  const PixelStatistics statistics = pixel_statistics(splits.train);
+  data.statistics = pixel_statistics(splits.train);
   // Mirroring is valid for photographs and garments, not for digits.
-  const ImageDataOptions image_options{
-      .image_size = options.image_size,
-      .padding = splits.train.width >= 32 ? 4 : 2,
-      .flip = options.name != "mnist" && options.name != "synthetic",
-      .channels_last = options.channels_last};
-  data.train = std::make_shared<ImageData>(splits.train, statistics, image_options, device);
-  data.test = std::make_shared<ImageData>(splits.test, statistics, image_options, device);
-  data.shape = {.input_channels = splits.train.channels,
-                .image_size = options.image_size > 0 ? options.image_size : splits.train.width,
-                .classes = splits.train.classes};
+  make_image_data(data, splits, options,
+                  {.image_size = options.image_size,
+                   .padding = splits.train.width >= 32 ? 4 : 2,
+                   .flip = options.name != "mnist" && options.name != "synthetic",
+                   .channels_last = options.channels_last},
+                  device);
+  data.shape.classes = splits.train.classes;
 }
 
 void load_points(LoadedData& data, const DataOptions& options, c10::Device device) {
@@ -96,14 +119,13 @@ std::vector<std::string> all_data_names() {
 }
 
 LoadedData load_data(const DataOptions& options, c10::Device device) {
-  const std::vector<std::string> known = all_data_names();
-  require(std::ranges::find(known, options.name) != known.end(), "--data", "unknown data set '",
-          options.name, "'", suggestion(options.name, known));
   LoadedData data;
   if (options.name == "modelnet40") {
     load_points(data, options, device);
   } else if (options.name == "text") {
     load_text(data, options, device);
+  } else if (is_own_data(options.name)) {
+    load_own_images(data, options, device);
   } else {
     load_images(data, options, device);
   }

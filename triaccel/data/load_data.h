@@ -9,6 +9,7 @@
 
 #include "triaccel/data/data_files.h"
 #include "triaccel/data/dataset.h"
+#include "triaccel/data/image_data.h"
 
 namespace triaccel {
 
@@ -26,9 +27,13 @@ struct LoadedData {
   std::vector<std::int64_t> validation_ids = {};  // of `train`, held out
   DataShape shape = {};
   std::vector<std::string> notices = {};  // dropped records, with reasons
+  // Of images: how those to be classified later are prepared.
+  PixelStatistics statistics = {};
+  ImageDataOptions image_options = {};
+  std::int64_t stored_height = 0, stored_width = 0;
 };
 
-/// Reads a data set and copies it to the device.
+/// Reads a data set, or the user's own files, and copies it to the device.
 LoadedData load_data(const DataOptions& options, c10::Device device);
 
 /// "synthetic" and the sets read from files.

@@ -92,6 +92,12 @@ at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) 
       .to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
 }
 
+Batch gather_unprepared(const Dataset& data, const at::Tensor& ids) {
+  const at::Tensor host = ids.cpu().contiguous();
+  data.prepare({host.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(host.numel())});
+  return data.gather(ids, {});
+}
+
 at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
   if (epoch_ != sampler.epoch()) {
     MemoryPurposeScope purpose(MemoryPurpose::Data);
@@ -101,6 +107,10 @@ at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
     epoch_ = sampler.epoch();
   }
   const auto ids = sampler.upcoming(count);
+  if (data_ != nullptr)
+    data_->prepare(ids, std::span(sampler.order())
+                            .subspan(static_cast<std::size_t>(
+                                sampler.cursor() + static_cast<std::int64_t>(ids.size()))));
   return order_.narrow(0, sampler.cursor(), static_cast<std::int64_t>(ids.size()));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/data/dataset.h"
 
 namespace triaccel {
 
@@ -53,13 +54,16 @@ std::vector<std::int64_t> shuffled_numbers(std::int64_t count, std::uint64_t see
 /// view and no step needs a copy from the host.
 class EpochOrder {
  public:
-  explicit EpochOrder(c10::Device device) : device_(device) {}
+  /// With `data`, its upcoming samples are prepared, and those after them are read ahead.
+  explicit EpochOrder(c10::Device device, const Dataset* data = nullptr)
+      : device_(device), data_(data) {}
 
   /// The sampler's upcoming(count) as int64 on the device.
   at::Tensor upcoming(const Sampler& sampler, std::int64_t count);
 
  private:
   c10::Device device_;
+  const Dataset* data_;
   std::int64_t epoch_ = -1;
   at::Tensor order_;
 };

@@ -16,8 +16,9 @@ constexpr std::size_t kMaxFindings = 10'000;
 bool mended_by_dropping(Defect defect) {
   using enum Defect;
   constexpr std::array kMended = {
-      TrailingBytes,        TruncatedRecord, MissingRecords, LabelOutOfRange, CoarseLabelOutOfRange,
-      CoordinateOutOfRange, DegenerateShape, BinaryByte,     FurtherDefects};
+      TrailingBytes,         TruncatedRecord,      MissingRecords,  LabelOutOfRange,
+      CoarseLabelOutOfRange, CoordinateOutOfRange, DegenerateShape, BinaryByte,
+      BrokenImage,           SymlinkLoop,          NotFinite,       FurtherDefects};
   return std::ranges::find(kMended, defect) != kMended.end();
 }
 
@@ -48,6 +49,9 @@ std::string_view defect_name(Defect defect) {
                                          "binary byte in a text file",
                                          "class missing",
                                          "empty split",
+                                         "broken image",
+                                         "symbolic link in a circle",
+                                         "value that is not finite",
                                          "more defects"};
   return kNames[static_cast<std::size_t>(defect)];
 }
@@ -72,14 +76,14 @@ void DefectLog::add(Finding finding) {
     ++unlisted_;
 }
 
-void DefectLog::close_split(std::string_view split, std::int64_t expected,
-                            std::int64_t kept) const {
+void DefectLog::close_split(std::string_view split, std::int64_t expected, std::int64_t kept,
+                            std::string_view remedy) const {
   const std::int64_t lost = expected - kept;
   if (rule_.mode != BadData::Skip || lost <= 0) return;
   if (static_cast<double>(lost) <= rule_.max_share * static_cast<double>(expected)) return;
   std::string message = text(
       split, ": ", lost, " of ", expected, " records are bad, more than the allowed fraction of ",
-      rule_.max_share, "; download the data again, or list all defects with --bad-data report");
+      rule_.max_share, "; ", remedy, ", or list all defects with --bad-data report");
   constexpr std::size_t shown = 5;
   for (std::size_t i = 0; i < findings_.size() && i < shown; ++i)
     message += text("\n  ", finding_text(findings_[i]));

@@ -51,6 +51,9 @@ enum class Defect {
   BinaryByte,
   MissingClass,
   EmptySplit,
+  BrokenImage,
+  SymlinkLoop,
+  NotFinite,
   FurtherDefects,
 };
 
@@ -86,8 +89,10 @@ class DefectLog {
     add(Finding{std::string(file), record, defect, std::move(detail)});
   }
 
-  /// Throws under Skip if more than the allowed fraction of the split was dropped.
-  void close_split(std::string_view split, std::int64_t expected, std::int64_t kept) const;
+  /// Throws under Skip if more than the allowed fraction of the split was dropped; `remedy` is what
+  /// the message tells the user to do.
+  void close_split(std::string_view split, std::int64_t expected, std::int64_t kept,
+                   std::string_view remedy = "download the data again") const;
 
   std::vector<Finding> take();
 

@@ -29,9 +29,8 @@ bool is_there(const fs::path& file) {
 
 class [[nodiscard]] InflateStream {
  public:
-  InflateStream() {
-    constexpr int gzip_only = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc();
+  explicit InflateStream(int window_bits) {
+    if (inflateInit2(&stream_, window_bits) != Z_OK) throw std::bad_alloc();
   }
   ~InflateStream() { inflateEnd(&stream_); }
   InflateStream(const InflateStream&) = delete;
@@ -92,7 +91,7 @@ std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint
     fail(name, Defect::TruncatedGzip, text(packed.size(), " bytes; download it again"));
 
   std::vector<std::byte> bytes(first_buffer(packed, max_bytes));
-  InflateStream stream;
+  InflateStream stream(/*gzip only*/ 16 + MAX_WBITS);
   std::size_t read = 0, written = 0;
   for (;;) {
     // zlib counts in 32 bits: input and output are passed in pieces.
@@ -127,6 +126,41 @@ std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint
     fail(name, Defect::TrailingBytes,
          text(packed.size() - read, " bytes after the gzip stream; download it again"));
   bytes.resize(written);
+  return bytes;
+}
+
+std::vector<std::byte> inflate_raw(std::span<const std::byte> packed, std::uint64_t size,
+                                   std::string_view place) {
+  // Deflate expands by at most a factor of 1032.
+  if (size / 1032 > packed.size())
+    throw DataError(text(place, ": ", packed.size(), " compressed bytes cannot hold ", size));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  InflateStream stream(/*no header*/ -MAX_WBITS);
+  std::size_t read = 0, written = 0;
+  for (;;) {
+    constexpr std::size_t piece = std::size_t{1} << 30;
+    const std::size_t give = std::min(packed.size() - read, piece);
+    std::byte spare{};  // tells whether there is more than promised
+    const bool full = written == bytes.size();
+    const std::size_t room = full ? 1 : std::min(bytes.size() - written, piece);
+    stream->next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data() + read));
+    stream->avail_in = static_cast<uInt>(give);
+    stream->next_out = reinterpret_cast<Bytef*>(full ? &spare : bytes.data() + written);
+    stream->avail_out = static_cast<uInt>(room);
+    const int result = inflate(stream.get(), Z_NO_FLUSH);
+    read += give - stream->avail_in;
+    const std::size_t made = room - stream->avail_out;
+    if (full && made > 0) throw DataError(text(place, ": expands beyond its ", size, " bytes"));
+    written += made;
+    if (result == Z_STREAM_END) break;
+    if (result != Z_OK && result != Z_BUF_ERROR)
+      throw DataError(text(place, ": ", stream->msg != nullptr ? stream->msg : "damaged",
+                           " near compressed byte ", read));
+    if (made == 0 && give == stream->avail_in)
+      throw DataError(text(place, ": the compressed data ends early"));
+  }
+  if (read != packed.size() || written != bytes.size())
+    throw DataError(text(place, ": expands to ", written, " bytes, not ", size));
   return bytes;
 }
 

@@ -18,6 +18,11 @@ std::vector<std::byte> read_file(const std::filesystem::path& file, std::uint64_
 std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint64_t max_bytes,
                                     std::string_view file_name);
 
+/// Decompresses a deflate stream without header, as in a zip file, to exactly `size` bytes; throws
+/// DataError that begins with `place`.
+std::vector<std::byte> inflate_raw(std::span<const std::byte> packed, std::uint64_t size,
+                                   std::string_view place);
+
 /// `file` or `file`.gz, whichever exists.
 std::optional<std::filesystem::path> find_plain_or_gzip(const std::filesystem::path& file);
 

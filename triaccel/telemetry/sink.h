@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,7 +36,16 @@ struct EvaluationReport {
   double loss = 0;
   double accuracy = 0;  // in [0, 1]
   double seconds = 0;
+  // Where the classes have names: how many samples of each there were, and how many were right.
+  std::vector<std::string> class_names = {};
+  std::vector<std::int64_t> class_samples = {}, class_correct = {};
 };
+
+/// Accuracy of one class in [0, 1]; NaN without samples.
+inline double class_accuracy(const EvaluationReport& report, std::size_t number) {
+  const auto samples = static_cast<double>(report.class_samples[number]);
+  return samples > 0 ? static_cast<double>(report.class_correct[number]) / samples : std::nan("");
+}
 
 /// The result of a run: the content of summary.json.
 struct RunSummary {
@@ -92,6 +102,9 @@ struct RunSummary {
   std::int64_t layers_bf16 = 0;
   std::int64_t layers_fp16 = 0;
   std::int64_t parameters = 0;
+  // Of data whose classes have names, on the test split, in percent; NaN: no test samples.
+  std::vector<std::string> class_names = {};
+  std::vector<double> class_accuracies = {};
 };
 
 /// A destination for telemetry. Called from one thread, in order; a sink may throw StorageError,

@@ -38,11 +38,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (place >= lines.size || first >= lines.count) return;
   const std::int64_t id = batch.sample_ids[blockIdx.x];
   const CropFlip draw = draw_crop_flip(params, *batch.epoch, id);
-  const bool known = id >= 0 && id < batch.image_count;
+  const std::int64_t image_id = batch.rows != nullptr ? batch.rows[blockIdx.x] : id;
+  const bool known = image_id >= 0 && image_id < batch.image_count;
   const auto height = static_cast<std::uint32_t>(known ? batch.height : 0);  // else none is read
   const auto width = static_cast<std::uint32_t>(batch.width);
   const std::uint32_t plane_size = height * width;
-  const std::uint8_t* image = batch.images + std::int64_t{plane_size} * batch.channels * id;
+  const std::uint8_t* image = batch.images + std::int64_t{plane_size} * batch.channels * image_id;
   float values[kLinesOfThread];
 #pragma unroll
   for (std::uint32_t i = 0; i < kLinesOfThread; ++i) {

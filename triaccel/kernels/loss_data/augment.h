@@ -19,6 +19,7 @@ struct Augmentation {
 struct ImageBatch {
   const std::uint8_t* images = nullptr;      // [image_count, channels, height, width]
   const std::int64_t* sample_ids = nullptr;  // [batch]
+  const std::int64_t* rows = nullptr;        // [batch]: which image; null: that of sample_ids
   const std::int64_t* epoch = nullptr;       // [1]; device data, so a captured graph sees it change
   const float* scale = nullptr;              // [channels]: output = pixel * scale + shift
   const float* shift = nullptr;              // [channels]
@@ -30,8 +31,8 @@ struct ImageBatch {
 };
 
 /// `output` [batch, channels, height, width], in that memory order or, when `channels_last`, as
-/// [batch, height, width, channels]. Equal bit for bit on every back end. A sample id outside the
-/// set gives an image of NaNs.
+/// [batch, height, width, channels]. Equal bit for bit on every back end. An image number
+/// outside the set gives an image of NaNs.
 ///
 /// gather_labels: output[i] = labels[sample_ids[i]]; -1 for an id outside the set.
 namespace cpu {

@@ -31,12 +31,13 @@ void augment(const ImageBatch& batch, Augmentation params, bool channels_last, f
 #pragma omp parallel for schedule(static)
   for (std::int64_t i = 0; i < batch.batch; ++i) {
     const std::int64_t id = batch.sample_ids[i];
+    const std::int64_t row = batch.rows != nullptr ? batch.rows[i] : id;
     float* sample = output + i * image_size;
-    if (id < 0 || id >= batch.image_count) {
+    if (row < 0 || row >= batch.image_count) {
       std::fill_n(sample, image_size, std::numeric_limits<float>::quiet_NaN());
       continue;
     }
-    augment_sample(batch, batch.images + id * image_size, draw_crop_flip(params, *batch.epoch, id),
+    augment_sample(batch, batch.images + row * image_size, draw_crop_flip(params, *batch.epoch, id),
                    channels_last, sample);
   }
 }

@@ -22,7 +22,7 @@ void check_ids(std::string_view who, const at::Tensor& sample_ids, std::int64_t 
 
 void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sample_ids,
              const at::Tensor& epoch, const at::Tensor& scale, const at::Tensor& shift,
-             const kernels::Augmentation& params) {
+             const kernels::Augmentation& params, const at::Tensor& rows) {
   constexpr std::string_view who = "augment";
   require(images.defined(), who, "images is an undefined tensor");
   const at::Device device = images.device();
@@ -42,18 +42,23 @@ void augment(at::Tensor& output, const at::Tensor& images, const at::Tensor& sam
       !output.is_contiguous() && output.is_contiguous(at::MemoryFormat::ChannelsLast);
   require(output.is_contiguous() || channels_last, who,
           "output must be contiguous or channels-last");
-  if (device.is_cpu()) check_ids(who, sample_ids, images.size(0));
+  if (rows.defined())
+    check_contiguous(who, "rows", rows, device, at::kLong, {sample_ids.numel()});
+  else if (device.is_cpu())
+    check_ids(who, sample_ids, images.size(0));
 
-  const kernels::ImageBatch batch = {.images = images.const_data_ptr<std::uint8_t>(),
-                                     .sample_ids = sample_ids.const_data_ptr<std::int64_t>(),
-                                     .epoch = epoch.const_data_ptr<std::int64_t>(),
-                                     .scale = scale.const_data_ptr<float>(),
-                                     .shift = shift.const_data_ptr<float>(),
-                                     .image_count = images.size(0),
-                                     .batch = sample_ids.numel(),
-                                     .channels = images.size(1),
-                                     .height = images.size(2),
-                                     .width = images.size(3)};
+  const kernels::ImageBatch batch = {
+      .images = images.const_data_ptr<std::uint8_t>(),
+      .sample_ids = sample_ids.const_data_ptr<std::int64_t>(),
+      .rows = rows.defined() ? rows.const_data_ptr<std::int64_t>() : nullptr,
+      .epoch = epoch.const_data_ptr<std::int64_t>(),
+      .scale = scale.const_data_ptr<float>(),
+      .shift = shift.const_data_ptr<float>(),
+      .image_count = images.size(0),
+      .batch = sample_ids.numel(),
+      .channels = images.size(1),
+      .height = images.size(2),
+      .width = images.size(3)};
   float* pixels = output.mutable_data_ptr<float>();
   dispatch<kernels::cpu::augment, kernels::cuda::augment>(who, device, batch, params, channels_last,
                                                           pixels);

@@ -64,6 +64,8 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("layers_bf16", summary.layers_bf16);
   field("layers_fp16", summary.layers_fp16);
   field("parameters", summary.parameters);
+  field("class_names", summary.class_names);
+  field("class_accuracies", summary.class_accuracies);
   field("device", summary.device);
   field("commit", summary.commit);
 }
@@ -73,6 +75,8 @@ inline void write_summary_fields(nlohmann::ordered_json& json, const RunSummary&
   if (summary.reason.empty()) json.erase("reason");
   if (summary.process == 0) json.erase("process");
   if (summary.heartbeat.empty()) json.erase("heartbeat");
+  if (summary.class_names.empty()) json.erase("class_names");
+  if (summary.class_accuracies.empty()) json.erase("class_accuracies");
 }
 
 inline RunSummary read_summary_fields(const JsonFields& fields) {

@@ -199,6 +199,15 @@ std::string facts_table(const ReportedRun& run) {
   return out + "</tbody></table>";
 }
 
+std::string classes_table(const RunSummary& run) {
+  if (run.class_names.empty() || run.class_names.size() != run.class_accuracies.size()) return "";
+  std::string out = "<h3>Test accuracy per class</h3><table class=\"facts\"><tbody>";
+  for (std::size_t i = 0; i < run.class_names.size(); ++i)
+    out += fmt::format("<tr><th>{}</th><td>{}</td></tr>", html_escaped(run.class_names[i]),
+                       percent(run.class_accuracies[i]));
+  return out + "</tbody></table>";
+}
+
 std::string notices(const ReportedRun& run) {
   const std::vector<NoticeRecord>& all = run.record.metrics.notices;
   if (all.empty()) return "";
@@ -227,7 +236,7 @@ std::string details_section(std::span<const ReportedRun> runs) {
     else
       out += fmt::format("<span class=\"swatch c{}\"></span>{}", run.color % kPlotColors,
                          html_escaped(run.label));
-    out += "</h2>" + facts_table(run) + notices(run);
+    out += "</h2>" + facts_table(run) + classes_table(run.outcome) + notices(run);
     if (!run.record.config.empty())
       out += fmt::format("<details{}><summary>Configuration</summary><pre>{}</pre></details>",
                          runs.size() == 1 ? " open=\"open\"" : "", html_escaped(run.record.config));

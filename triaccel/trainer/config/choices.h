@@ -89,9 +89,12 @@ enum class WeightInit { Auto, Torch, Kaiming };
 enum class MemoryLayout { Auto, Contiguous, ChannelsLast };
 enum class DeviceName { Auto, Cpu, Cuda };
 enum class GraphCapture { Auto, Off };
+/// auto: built-in sets fail, own data skips.
+enum class BadDataMode { Auto, Fail, Skip, Report };
 
 using Names2 = std::array<std::string_view, 2>;
 using Names3 = std::array<std::string_view, 3>;
+using Names4 = std::array<std::string_view, 4>;
 using Names5 = std::array<std::string_view, 5>;
 
 template <>
@@ -128,7 +131,7 @@ inline constexpr Names3 kChoiceNames<WeightInit> = {"auto", "torch", "kaiming"};
 template <>
 inline constexpr Names3 kChoiceNames<MemoryLayout> = {"auto", "contiguous", "channels-last"};
 template <>
-inline constexpr Names3 kChoiceNames<BadData> = {"fail", "skip", "report"};
+inline constexpr Names4 kChoiceNames<BadDataMode> = {"auto", "fail", "skip", "report"};
 template <>
 inline constexpr Names3 kChoiceNames<DeviceName> = {"auto", "cpu", "cuda"};
 template <>

@@ -114,11 +114,12 @@ std::uint64_t config_hash(const RunConfig& config) {
   }
   std::erase_if(entries, [](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
-           entry.key == "budget";
+           entry.key == "budget" || entry.key == "new_head" ||
+           (entry.table == "data" && entry.key == "memory");
   });
-  // A run keeps its own copy of the plans it replays, and may be moved.
+  // A run keeps its own copy of the plans it replays, and may be moved; so may the user's own data.
   for (TomlEntry& entry : entries)
-    if (entry.key == "replay")
+    if (entry.key == "replay" || (entry.table == "data" && entry.key == "name"))
       entry.value = std::filesystem::path(std::get<std::string>(entry.value)).filename().string();
   const std::string toml = to_toml(entries);
   return xxh3(toml);

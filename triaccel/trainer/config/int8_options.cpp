@@ -107,7 +107,7 @@ DataOptions int8_data_options(const RunConfig& config) {
           .validation_samples = config.data.val_split,
           .image_size = config.data.image_size,
           .rotation = config.data.rotation,
-          .bad_data = BadData(config.data.bad_data),
+          .bad_data = bad_data_rule(config),
           .seed = static_cast<std::uint64_t>(config.train.seed)};
 }
 

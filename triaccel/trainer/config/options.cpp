@@ -1,6 +1,7 @@
 #include "triaccel/trainer/config/options.h"
 
 #include "triaccel/data/load_data.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/models/model_zoo.h"
 
 namespace triaccel {
@@ -12,10 +13,14 @@ bool has_stem(const RunConfig& config) {
 }
 
 bool uses_sgd(const RunConfig& config) { return config.train.optimizer == OptimizerKind::Sgd; }
+bool is_own(const RunConfig& config) { return is_own_data(config.data.name); }
+bool has_weights(const RunConfig& config) { return !config.model.init_from.empty(); }
 bool takes_text(const RunConfig& config) { return config.data.name == "text"; }
 
 constexpr Condition kStem = {"a resnet, densenet or vgg --model", has_stem};
 constexpr Condition kSgd = {"--optimizer sgd", uses_sgd};
+constexpr Condition kOwnData = {"--data PATH, your own images", is_own};
+constexpr Condition kInitFrom = {"--init-from", has_weights};
 constexpr Condition kText = {"--data text", takes_text};
 
 std::vector<std::string> models() { return model_names(); }
@@ -118,6 +123,10 @@ void add_model_options(std::vector<Option>& all) {
   m.add("--init-from", "init_from", &M::init_from,
         "start from the weights in this safetensors file, or from those of a run")
       .everyday();
+  m.add("--new-head", "new_head", &M::new_head,
+        "with --init-from: start with a new last layer if the number of classes differs")
+      .everyday()
+      .only_with(kInitFrom);
   m.add("--init", "init", &M::init,
         "initial weights: torch, kaiming (for networks without batch norm) or auto")
       .filled_in();
@@ -129,9 +138,9 @@ void add_data_options(std::vector<Option>& all) {
   using D = RunConfig::Data;
   OptionTable d(
       all, "data", topics::kData, [](auto& c) -> auto& { return c.data; });
-  d.add("--data", "name", &D::name, "data set, such as synthetic or cifar10 (all: see below)")
-      .everyday()
-      .one_of(all_data_names);
+  d.add("--data", "name", &D::name,
+        "data set (all: see below), folder of images by class, .npz or .safetensors file")
+      .everyday();
   d.add("--data-root", "root", &D::root, "folder of the data set, or the folder that contains it")
       .everyday();
   d.add("--train-samples", "train_samples", &D::train_samples,
@@ -141,7 +150,7 @@ void add_data_options(std::vector<Option>& all) {
         "training samples held out for validation during training")
       .at_least(0);
   d.add("--image-size", "image_size", &D::image_size,
-        "resize images to this many pixels per side (0: as stored)")
+        "resize images to this many pixels per side (0: as stored; folders: median, at most 224)")
       .between(0, 1e6)
       .strictly_with(kImages);
   d.add("--rotate", "rotation", &D::rotation,
@@ -155,7 +164,10 @@ void add_data_options(std::vector<Option>& all) {
       .everyday()
       .only_with(kImages);
   d.add("--bad-data", "bad_data", &D::bad_data,
-        "what to do with damaged records: fail, skip them, or report them and skip");
+        "damaged records: fail, skip a few, report and skip, or auto (own data: skip, else fail)");
+  d.add("--data-memory", "memory", &D::memory,
+        "memory for own images; more are decoded while training (none: no limit)")
+      .only_with(kOwnData);
 }
 
 void add_run_options(std::vector<Option>& all) {

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "triaccel/base/divide_up.h"
+#include "triaccel/data/load_data.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/int8/training/weight_update.h"
 #include "triaccel/trainer/config/int8_options.h"
 #include "triaccel/trainer/config/options.h"
@@ -44,6 +46,13 @@ void check_paths(const RunConfig& config) {
   constexpr std::size_t longest = 200;  // bytes; a number or a suffix must still fit into 255
   require_file("--init-from", config.model.init_from);
   require_file("--replay", config.control.replay);
+  if (is_own_data(config.data.name)) {
+    std::error_code error;
+    require(fs::exists(config.data.name, error), "--data",
+            not_one_of(config.data.name, all_data_names()), "; no file or folder has this name");
+    require(config.data.root.empty(), "--data-root",
+            "is for built-in data sets; --data names the path of your own");
+  }
   const std::string& name = config.run.name;
   // Without --out the name is a folder's.
   require(!config.run.out.empty() ||
@@ -131,6 +140,22 @@ bool augments(const RunConfig& config) {
   return config.data.augment && (!uses_zeroth_order(config) || config.zeroth_order.augment);
 }
 
+BadDataRule bad_data_rule(const RunConfig& config) {
+  const bool own = is_own_data(config.data.name);
+  const double most = own ? 0.01 : 0.001;
+  switch (BadDataMode(config.data.bad_data)) {
+    case BadDataMode::Auto:
+      return {own ? BadData::Skip : BadData::Fail, most};
+    case BadDataMode::Fail:
+      return {BadData::Fail, most};
+    case BadDataMode::Skip:
+      return {BadData::Skip, most};
+    case BadDataMode::Report:
+      break;
+  }
+  return {BadData::Report, most};
+}
+
 bool trains_in_integers(const RunConfig& config) {
   return config.train.method == TrainMethod::ElasticZoInt8;
 }
@@ -152,7 +177,8 @@ RunConfig resolved(RunConfig config) {
   if (config.train.warmup_epochs < 0 && config.train.steps == 0)
     config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
   if (config.run.name.empty())
-    config.run.name = text(config.model.name, "-", config.data.name, "-", config.train.method);
+    config.run.name =
+        text(config.model.name, "-", data_title(config.data.name), "-", config.train.method);
   return config;
 }
 

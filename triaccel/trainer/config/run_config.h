@@ -103,6 +103,7 @@ struct RunConfig {
     Choice<Stem> stem = Stem::ImageNet;
     std::int64_t width = 0;
     std::string init_from = "";
+    bool new_head = false;
     Choice<WeightInit> init = WeightInit::Auto;  // auto: kaiming under zeroth-order methods
     Choice<MemoryLayout> memory_format = MemoryLayout::Auto;
   } model;
@@ -116,7 +117,8 @@ struct RunConfig {
     double rotation = 0;  // degrees, of training and test images
     std::int64_t context_length = 256;
     bool augment = true;
-    Choice<BadData> bad_data = BadData::Fail;
+    Choice<BadDataMode> bad_data = BadDataMode::Auto;
+    Budget memory = "25%";  // of the budget or device, for decoded images of own data
   } data;
 
   struct Device {
@@ -143,6 +145,9 @@ bool uses_zeroth_order(const RunConfig& config);
 
 /// Whether training images are cropped and flipped at random.
 bool augments(const RunConfig& config);
+
+/// What happens to damaged records: own data drops up to a hundredth unless told otherwise.
+BadDataRule bad_data_rule(const RunConfig& config);
 
 /// Whether its method trains in integers only.
 bool trains_in_integers(const RunConfig& config);

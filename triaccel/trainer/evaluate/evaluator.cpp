@@ -60,8 +60,14 @@ void Evaluator::score_pass(const Dataset& data, const at::Tensor& ids,
   if (loss_)
     return add_measured_loss(score_, loss_(logits, batch.targets).to(at::kFloat).reshape({}),
                              batch.targets.size(0));
+  at::Tensor counts;  // before anything is added: what fails is done again
+  if (by_class_.defined()) {
+    const at::Tensor right = logits.argmax(-1).eq(batch.targets).to(at::kLong);
+    counts = at::stack({at::ones_like(right), right});
+  }
   add_cross_entropy(score_, logits.reshape({-1, logits.size(-1)}).contiguous(),
                     batch.targets.reshape({-1}).contiguous(), batch.targets.size(0));
+  if (by_class_.defined()) by_class_.index_add_(1, batch.targets, counts);
 }
 
 EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::int64_t> ids,
@@ -73,22 +79,34 @@ EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::i
   const EvaluationMode mode(*network_.module);
   const MemoryPurposeScope purpose(MemoryPurpose::Activations);
   std::int64_t batch = std::min(rules.batch, static_cast<std::int64_t>(ids.size()));
+  const std::vector<std::string> names = data.class_names();
   at::Tensor all;
   catching_out_of_memory([&] {
     all = ids_on_device(ids, device_);
     if (!ids_.defined() || ids_.numel() < batch) ids_ = at::empty({batch}, all.options());
     if (!score_.defined()) score_ = make_running_score(device_);
     if (metric_) metric_sum_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
+    const std::int64_t classes = std::ssize(names);
+    if (classes > 0 && !by_class_.defined()) by_class_ = at::empty({2, classes}, all.options());
   });
   score_.zero_();
+  if (by_class_.defined()) by_class_.zero_();
   for (std::int64_t first = 0; first < all.numel();) {
     const std::int64_t count = std::min(batch, all.numel() - first);
     const at::Tensor pass = ids_.narrow(0, 0, count).copy_(all.narrow(0, first, count));
     try {
+      catching_out_of_memory([&] {
+        const auto from = ids.subspan(static_cast<std::size_t>(first));
+        data.prepare(from.first(static_cast<std::size_t>(count)),
+                     from.subspan(static_cast<std::size_t>(count)));
+      });
       const auto work = [&](Enqueued enqueued) {
-        const at::Tensor before = enqueued == Enqueued::Rehearsed ? score_.clone() : at::Tensor();
+        if (enqueued != Enqueued::Rehearsed) return score_pass(data, pass, rules);
+        const at::Tensor before = score_.clone();
+        const at::Tensor classes_before = by_class_.defined() ? by_class_.clone() : at::Tensor();
         score_pass(data, pass, rules);
-        if (before.defined()) score_.copy_(before);
+        score_.copy_(before);
+        if (by_class_.defined()) by_class_.copy_(classes_before);
       };
       if (graphs_ != nullptr) {
         graphs_->run(key_of(rules.shape, data, pass), count, work);
@@ -105,6 +123,13 @@ EvaluationReport Evaluator::evaluate(const Dataset& data, std::span<const std::i
   const auto samples = static_cast<double>(ids.size());
   EvaluationReport report = report_of(read_score(score_), samples);
   if (metric_) report.accuracy = metric_sum_.item<double>() / samples;
+  if (by_class_.defined()) {
+    const at::Tensor counts = by_class_.cpu();
+    const auto* const first = counts.const_data_ptr<std::int64_t>();
+    report.class_names = names;
+    report.class_samples.assign(first, first + names.size());
+    report.class_correct.assign(first + names.size(), first + 2 * names.size());
+  }
   report.seconds = watch.seconds();
   return report;
 }

@@ -61,6 +61,8 @@ class Evaluator {
   MetricFunction metric_;  // empty: share of right classes
   at::Tensor metric_sum_;  // over samples, F64
   at::Tensor score_;
+  at::Tensor
+      by_class_;    // int64 [2, classes]: samples and right ones; undefined without class names
   at::Tensor ids_;  // int64 [samples of the largest pass so far]: where captured passes read them
 };
 

@@ -3,12 +3,16 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/data_files.h"
 #include "triaccel/data/image_data.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/formats/file_bytes.h"
 #include "triaccel/formats/idx.h"
+#include "triaccel/formats/image_file.h"
+#include "triaccel/formats/image_folder.h"
 #include "triaccel/formats/safetensors.h"
 #include "triaccel/trainer/config/options.h"
 #include "triaccel/trainer/loop/torch_engine.h"
@@ -29,6 +33,8 @@ bool is_idx(const fs::path& file) {
 
 bool is_read(const fs::path& file) { return is_idx(file) || file.extension() == ".safetensors"; }
 
+bool is_picture(const fs::path& file) { return is_image_name(file.filename().string()); }
+
 std::vector<fs::path> files_of(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
@@ -38,9 +44,11 @@ std::vector<fs::path> files_of(const fs::path& path) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error))
     if (entry.is_regular_file(error) && is_read(entry.path())) files.push_back(entry.path());
-  require(!files.empty(), "predict", "'", path.string(),
-          "' contains no readable file; pass IDX images or safetensors");
   std::ranges::sort(files);
+  DefectLog log(BadData::Report);  // links in a circle are passed over
+  std::ranges::move(images_below(path, log), std::back_inserter(files));
+  require(!files.empty(), "predict", "'", path.string(),
+          "' holds no file that can be read; give PNG, JPEG, IDX images or safetensors");
   return files;
 }
 
@@ -84,38 +92,67 @@ ImageSet read_tensors(const fs::path& file) {
   return set;
 }
 
-ImageSet read_image_file(const fs::path& file) {
-  ImageSet set = is_idx(file) ? read_idx(file) : read_tensors(file);
+/// A PNG or JPEG, resized as the run's images are; grey where the run's are.
+ImageSet read_picture(const fs::path& file, const LoadedData& like) {
+  if (!can_decode_images()) throw DataError(text("[predict] ", no_image_decoder()));
+  if (like.stored_height != like.stored_width || like.shape.input_channels % 2 == 0 ||
+      like.shape.input_channels > 3)
+    throw DataError(text("[predict] ", file.string(), ": the run takes images of ",
+                         like.shape.input_channels, "x", like.stored_height, "x", like.stored_width,
+                         ", which a PNG or JPEG cannot give; use safetensors"));
+  const std::int64_t size = like.stored_width, plane = size * size;
+  ImageSet set{.count = 1, .channels = like.shape.input_channels, .height = size, .width = size};
+  set.pixels.resize(static_cast<std::size_t>(3 * plane));
+  read_image_planes(file, size, set.pixels);
+  if (set.channels == 1) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(plane); ++i) {
+      const auto at = [&](std::size_t c) -> std::uint32_t {
+        return set.pixels[c * static_cast<std::size_t>(plane) + i];
+      };
+      set.pixels[i] =
+          static_cast<std::uint8_t>((299 * at(0) + 587 * at(1) + 114 * at(2) + 500) / 1000);
+    }
+    set.pixels.resize(static_cast<std::size_t>(plane));
+  }
+  return set;
+}
+
+ImageSet read_image_file(const fs::path& file, const LoadedData& like) {
+  ImageSet set = is_idx(file)       ? read_idx(file)
+                 : is_picture(file) ? read_picture(file, like)
+                                    : read_tensors(file);
+  if (set.count > 0 && (set.channels != like.shape.input_channels ||
+                        set.height != like.stored_height || set.width != like.stored_width))
+    throw DataError(text("[predict] ", file.string(), ": images of ", set.channels, "x", set.height,
+                         "x", set.width, ", but the run was trained on images of ",
+                         like.shape.input_channels, "x", like.stored_height, "x",
+                         like.stored_width));
   set.name = file.string();
   set.labels.resize(static_cast<std::size_t>(set.count));
   return set;
 }
 
-/// Images are prepared as those of the run's test set.
-struct Preparation {
-  explicit Preparation(const RunConfig& config, bool channels_last)
-      : like(read_images({.name = config.data.name,
-                          .root = config.data.root,
-                          .rotation = config.data.rotation,
-                          .bad_data = BadData(config.data.bad_data),
-                          .seed = static_cast<std::uint64_t>(config.train.seed)})
-                 .train),
-        statistics(pixel_statistics(like)),
-        options{.image_size = config.data.image_size, .channels_last = channels_last} {
-    like.pixels.clear();
-  }
-
-  void check(const ImageSet& set) const {
-    if (set.channels != like.channels || set.height != like.height || set.width != like.width)
-      throw DataError(text("[predict] ", set.name, ": images of ", set.channels, "x", set.height,
-                           "x", set.width, ", but the run was trained on images of ", like.channels,
-                           "x", like.height, "x", like.width));
-  }
-
-  ImageSet like;
-  PixelStatistics statistics;
-  ImageDataOptions options;
+/// Images of one file, or as many pictures in a row as a pass takes.
+struct Group {
+  ImageSet images = {};
+  std::vector<fs::path> files = {};  // one, or one per image
 };
+
+/// Reads `files` from `next` on.
+Group read_group(const std::vector<fs::path>& files, std::size_t& next, std::int64_t most,
+                 const LoadedData& like) {
+  Group group{.images = read_image_file(files[next], like), .files = {files[next]}};
+  ++next;
+  if (!is_picture(group.files.front())) return group;
+  while (next < files.size() && is_picture(files[next]) && group.images.count < most) {
+    const ImageSet one = read_image_file(files[next], like);
+    append(group.images, std::as_bytes(std::span(one.pixels)));
+    ++group.images.count;
+    group.files.push_back(files[next++]);
+  }
+  group.images.labels.resize(static_cast<std::size_t>(group.images.count));
+  return group;
+}
 
 }  // namespace
 
@@ -129,17 +166,17 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
   RunParts parts(config);
   TorchEngine engine(config, parts);
   const StepPlan plan = restore_trained(engine, run, warn).plan;
-  const Preparation prepared(config, parts.channels_last);
   const EvaluationMode mode(*parts.network.module);
   const at::NoGradGuard no_grad;
   std::optional<ScopedAverage> averaged;
   if (WeightAverage* average = parts.runner->weight_average()) averaged.emplace(*average);
   std::vector<Prediction> predictions;
-  for (const fs::path& file : files) {
-    ImageSet set = read_image_file(file);
+  const std::vector<std::string>& names = parts.data.image_options.class_names;
+  for (std::size_t next = 0; next < files.size();) {
+    const Group group = read_group(files, next, plan.micro_batch_size, parts.data);
+    const ImageSet& set = group.images;
     if (set.count == 0) continue;
-    prepared.check(set);
-    const ImageData data(set, prepared.statistics, prepared.options, parts.on.device);
+    const ImageData data(set, parts.data.statistics, parts.data.image_options, parts.on.device);
     for (std::int64_t first = 0; first < set.count; first += plan.micro_batch_size) {
       const std::int64_t last = std::min(set.count, first + plan.micro_batch_size);
       const at::Tensor ids = at::arange(first, last).to(parts.on.device);
@@ -148,11 +185,16 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
                                              parts.runner->forward_rules());
       const auto [probability, label] = logits.to(at::kFloat).softmax(1).max(1);
       const at::Tensor found = probability.cpu(), classes = label.cpu();
-      for (std::int64_t i = 0; i < last - first; ++i)
-        predictions.push_back({.file = file.string(),
-                               .image = first + i,
-                               .label = classes[i].item<std::int64_t>(),
-                               .probability = found[i].item<double>()});
+      for (std::int64_t i = 0; i < last - first; ++i) {
+        const bool pictures = group.files.size() > 1;
+        const auto number = classes[i].item<std::int64_t>();
+        predictions.push_back(
+            {.file = group.files[pictures ? static_cast<std::size_t>(first + i) : 0].string(),
+             .image = pictures ? 0 : first + i,
+             .label = number,
+             .probability = found[i].item<double>(),
+             .name = names.empty() ? "" : names[static_cast<std::size_t>(number)]});
+      }
     }
   }
   return predictions;

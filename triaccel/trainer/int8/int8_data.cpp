@@ -28,13 +28,16 @@ std::int8_t mantissa_of_coordinate(std::uint16_t q) {
 }
 
 Int8Data from_images(const DataOptions& options) {
-  const ImageSplits splits = read_images(options);
+  std::vector<std::string> notices;
+  const ImageSplits splits = read_images(options, &notices);
+  for (std::string& dropped : finding_notices(splits.findings))
+    notices.push_back(std::move(dropped));
   require(options.image_size == 0 || options.image_size == splits.train.width, "--image-size",
           "integer training cannot resize images; these have ", splits.train.width,
           " pixels per side");
   return {.train = int8_images(splits.train),
           .test = int8_images(splits.test),
-          .notices = finding_notices(splits.findings),
+          .notices = std::move(notices),
           .channels = splits.train.channels,
           .image_size = splits.train.width,
           .classes = splits.train.classes};

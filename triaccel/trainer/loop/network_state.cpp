@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "triaccel/base/error.h"
 #include "triaccel/formats/safetensors.h"
 #include "triaccel/ops/tensors/tensor_state.h"
@@ -14,6 +16,25 @@ template <typename Visit>
 void visit_tensors(const Network& network, Visit&& visit) {
   for (const auto& item : network.module->named_parameters()) visit(item.key(), item.value());
   for (const auto& item : network.module->named_buffers()) visit(item.key(), item.value());
+}
+
+std::string shape_of(const std::vector<std::int64_t>& shape) {
+  std::string all = "[";
+  for (const std::int64_t size : shape) all += text(all.size() > 1 ? ", " : "", size);
+  return all + "]";
+}
+
+/// The weight of the last layer, where `saved` has one for another number of classes: as many
+/// inputs, other outputs. Null where the head fits or does not match in other ways.
+const StateView* other_head(const Network& network, const StateMap& saved) {
+  const std::string& name = network.layers.layers().back().parameters.front();
+  const auto found = saved.find(name);
+  if (found == saved.end()) return nullptr;
+  const at::IntArrayRef here = network.module->named_parameters()[name].sizes();
+  const std::vector<std::int64_t>& there = found->second.shape;
+  const bool inputs_match = here.size() == there.size() && here.size() >= 2 &&
+                            std::equal(here.begin() + 1, here.end(), there.begin() + 1);
+  return inputs_match && here[0] != there[0] ? &found->second : nullptr;
 }
 
 }  // namespace
@@ -36,9 +57,24 @@ void restore_network(Network& network, const StateMap& saved) {
   });
 }
 
-void load_weights(Network& network, const std::filesystem::path& file) {
+std::string load_weights(Network& network, const std::filesystem::path& file, bool new_head) {
   StateMap saved;
   for (const StateView& view : read_safetensors(file).tensors) saved.emplace(view.name, view);
+  std::string notice;
+  if (const StateView* const head = other_head(network, saved)) {
+    const LayerInfo& layer = network.layers.layers().back();
+    const auto parameters = network.module->named_parameters();
+    const std::vector<std::int64_t> here = parameters[layer.parameters.front()].sizes().vec();
+    const std::string difference =
+        text("the head '", layer.name, "' has the shape ", shape_of(head->shape), " in ",
+             file.string(), " and ", shape_of(here), " for this data");
+    if (!new_head)
+      throw DataError(text("[--init-from] ", difference,
+                           "; --new-head replaces it with a new one, to be trained"));
+    notice = text("--new-head: ", difference, "; it starts with new weights");
+    for (const std::string& name : layer.parameters)  // its own values stand in for what is saved
+      saved.insert_or_assign(name, tensor_state(name, parameters[name].detach()));
+  }
   try {
     restore_network(network, saved);
   } catch (const StorageError& error) {
@@ -50,6 +86,7 @@ void load_weights(Network& network, const std::filesystem::path& file) {
       throw DataError(text("[--init-from] ", file.string(), ": tensor '", name,
                            "' holds values that are not finite; choose an earlier checkpoint"));
   });
+  return notice;
 }
 
 std::vector<ParameterRef> parameters_of(const Network& network) {

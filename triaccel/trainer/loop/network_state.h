@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
@@ -17,8 +18,10 @@ void restore_network(Network& network, const StateMap& saved);
 
 /// Starts from the weights in a safetensors file, such as a checkpoint's or an exported
 /// state_dict. Throws DataError naming the first tensor that is missing, has another shape or holds
-/// a value that is not finite.
-void load_weights(Network& network, const std::filesystem::path& file);
+/// a value that is not finite. With `new_head`, a last layer for another number of classes keeps
+/// its fresh weights; returns what to tell the user about it, or "".
+std::string load_weights(Network& network, const std::filesystem::path& file,
+                         bool new_head = false);
 
 /// The parameters in registration order, each with its layer.
 std::vector<ParameterRef> parameters_of(const Network& network);

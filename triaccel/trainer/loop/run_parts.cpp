@@ -3,12 +3,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
+#include "triaccel/data/own_data.h"
+#include "triaccel/data/sampler.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
@@ -81,7 +84,7 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
     return {.layers = std::vector<LayerKernels>(static_cast<std::size_t>(layers))};
   const EvaluationMode mode(*parts.network.module);
   const std::int64_t few = std::min<std::int64_t>(2, parts.data.train->size());
-  const Batch batch = parts.data.train->gather(at::arange(few).to(parts.on.device), {});
+  const Batch batch = gather_unprepared(*parts.data.train, at::arange(few));
   const std::vector<LayerShape> shapes = record_layer_shapes(
       parts.network.forward, layer_weights(parts.network), batch.inputs, config.train.batch);
   const bool fixed = wanted == "gemm" || config.train.deterministic;
@@ -163,7 +166,10 @@ void fit_boundary(RunParts& parts, const RunConfig& config) {
   const KeptWeights kept(parts.network);
   const std::int64_t batch =
       std::min(parts.plan.batch_size, static_cast<std::int64_t>(parts.data.training_ids.size()));
-  const at::Tensor ids = at::arange(batch).to(parts.on.device);
+  std::vector<std::int64_t> first(static_cast<std::size_t>(batch));
+  std::iota(first.begin(), first.end(), std::int64_t{0});
+  parts.data.train->prepare(first);
+  const at::Tensor ids = ids_on_device(first, parts.on.device);
   const GatherOptions gather{.augment = augments(config),
                              .seed = static_cast<std::uint64_t>(config.train.seed)};
   const auto planned = [&](const BoundaryFit& fit) {
@@ -233,6 +239,17 @@ ZerothOrderOptions zeroth_order_options(const RunConfig& config) {
           .seed = static_cast<std::uint64_t>(config.train.seed)};
 }
 
+namespace {
+
+/// What own images may take of the device and of the host, which holds them while they are read.
+std::int64_t resident_bytes(const RunConfig& config, const RunDevice& on) {
+  const Budget& share = config.data.memory;
+  const std::int64_t budget = on.budget_bytes > 0 ? on.budget_bytes : device_total_bytes(on.device);
+  return std::min(share.bytes_on(budget), share.bytes_on(device_total_bytes(at::kCPU)));
+}
+
+}  // namespace
+
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {
   return load_data({.name = config.data.name,
                     .root = config.data.root,
@@ -242,13 +259,14 @@ LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool chan
                     .rotation = config.data.rotation,
                     .context_length = config.data.context_length,
                     .channels_last = channels_last,
-                    .bad_data = BadData(config.data.bad_data),
+                    .bad_data = bad_data_rule(config),
+                    .resident_bytes = resident_bytes(config, on),
                     .seed = static_cast<std::uint64_t>(config.train.seed)},
                    on.device);
 }
 
 Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
-                         bool channels_last) {
+                         bool channels_last, std::vector<std::string>* notices) {
   const MemoryPurposeScope purpose(MemoryPurpose::Weights);
   ModelOptions options{.name = config.model.name,
                        .stem = config.model.stem,
@@ -262,7 +280,10 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
   Network network = make_model(options);
   if (config.model.init == WeightInit::Kaiming) initialise_without_norms(*network.module);
   place(network, on, channels_last);
-  if (!config.model.init_from.empty()) load_weights(network, config.model.init_from);
+  if (!config.model.init_from.empty()) {
+    const std::string said = load_weights(network, config.model.init_from, config.model.new_head);
+    if (!said.empty() && notices != nullptr) notices->push_back(said);
+  }
   return network;
 }
 
@@ -286,7 +307,7 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
         take_into_account(network);
         place(network, on, channels_last);
       } else {
-        network = make_network_for(config, data.shape, on, channels_last);
+        network = make_network_for(config, data.shape, on, channels_last, &data.notices);
       }
       const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
       on.gauge.note(MemoryPurpose::Data, data_bytes);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/memory_gauge.h"
@@ -83,9 +84,10 @@ ZerothOrderOptions zeroth_order_options(const RunConfig& config);
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last);
 
 /// The network a configuration names, for data of that shape, on the device, with its initial
-/// weights: fresh from the seed, or from config.model.init_from.
+/// weights: fresh from the seed, or from config.model.init_from. A replaced head is told in
+/// `notices`.
 Network make_network_for(const RunConfig& config, const DataShape& shape, const RunDevice& on,
-                         bool channels_last);
+                         bool channels_last, std::vector<std::string>* notices = nullptr);
 
 /// Whether images and weights are best kept channels-last: what `memory_format` says, or for
 /// "auto" what is fastest on this kind of device.

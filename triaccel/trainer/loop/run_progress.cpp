@@ -100,6 +100,11 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .layers_fp32 = layers_in(Precision::Fp32),
       .layers_bf16 = layers_in(Precision::Bf16),
       .layers_fp16 = layers_in(Precision::Fp16)};
+  if (last) {
+    summary.class_names = last->class_names;
+    for (std::size_t i = 0; i < last->class_names.size(); ++i)
+      summary.class_accuracies.push_back(100 * class_accuracy(*last, i));
+  }
   if (activations != nullptr) {
     const CompressionNoise& noise = activations->noise();
     if (!noise.layers.empty())

@@ -46,7 +46,7 @@ std::vector<Stateful*> optimizer_parts(const RunParts& parts) {
 TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
     : config_(config),
       parts_(parts),
-      order_(parts.on.device),
+      order_(parts.on.device, parts.data.train.get()),
       evaluator_(parts.network, parts.on.device, parts.runner->graphs(), parts.task.loss,
                  parts.task.metric),
       schedule_(schedule_of(config, std::ssize(parts.data.training_ids))),
@@ -86,6 +86,8 @@ std::vector<std::string> TorchEngine::take_notices() {
 
 void TorchEngine::record_choices(RunConfig& config) const {
   if (parts_.method.per_layer) config.control.kernels = parts_.kernels;
+  if (!parts_.data.image_options.class_names.empty())
+    config.data.image_size = parts_.data.shape.image_size;
 }
 
 std::unique_ptr<Sink> TorchEngine::files_in(const std::filesystem::path& directory) {

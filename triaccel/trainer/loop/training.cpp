@@ -7,6 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/run_lock.h"
 #include "triaccel/core/step_plan.h"
+#include "triaccel/data/own_data.h"
 #include "triaccel/telemetry/records/metrics_files.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/telemetry/report/html_report.h"
@@ -160,6 +161,7 @@ RunSummary start_run(const RunConfig& config, const fs::path& directory,
   require_no_files_in_the_way(directory, complete);
   if (is_run_locked(directory)) const RunLock taken(directory);  // throws
   complete.data.root = from_anywhere(complete.data.root);
+  if (is_own_data(complete.data.name)) complete.data.name = from_anywhere(complete.data.name);
   complete.model.init_from = from_anywhere(weights_of(complete, [&](const std::string& warning) {
     for (Sink* sink : hooks.sinks) sink->warning(warning);
   }));

@@ -46,7 +46,7 @@ at::Tensor finite_losses(const Network& network, const Batch& batch, const Forwa
 /// Adds those among `ids` that give no finite loss.
 void find_bad_samples(const Network& network, const Dataset& data, const at::Tensor& ids,
                       const ForwardRules& rules, Diagnosis& found) {
-  const Batch batch = data.gather(ids, {});
+  const Batch batch = gather_unprepared(data, ids);
   const at::Tensor sound = sound_inputs(batch);
   const at::Tensor fine = sound.logical_and(finite_losses(network, batch, rules));
   const at::Tensor bad = ids.masked_select(fine.logical_not()).cpu();

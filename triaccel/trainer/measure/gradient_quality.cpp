@@ -47,7 +47,8 @@ GradientJudge::GradientJudge(const RunConfig& config)
           all.size(), " samples of the set");
   parts_.network.module->train();
   survey_ = survey_saved(parts_);
-  batch_ = parts_.data.train->gather(ids_on_device(all.first(wanted), parts_.on.device), {});
+  batch_ =
+      gather_unprepared(*parts_.data.train, ids_on_device(all.first(wanted), parts_.on.device));
   exact_ = gradient(nullptr);
   require(squared(exact_) > 0, "gradient quality", "the gradient of this batch is zero");
 }

@@ -20,7 +20,7 @@ constexpr int kSteps = 2;                // the second finds what the first has 
 
 void take_steps(const RunConfig& config, RunParts& parts) {
   Sampler sampler(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed));
-  EpochOrder order(parts.on.device);
+  EpochOrder order(parts.on.device, parts.data.train.get());
   parts.network.module->train();
   if (parts.runner->saved() != nullptr)
     plan_activations(config, parts, order.upcoming(sampler, kProfileSamples));

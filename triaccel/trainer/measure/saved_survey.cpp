@@ -19,6 +19,7 @@ namespace {
 at::Tensor surveyed_ids(const RunParts& parts) {
   const std::span<const std::int64_t> all(parts.data.training_ids);
   const auto few = std::min(all.size(), static_cast<std::size_t>(kProfileSamples));
+  parts.data.train->prepare(all.first(few));
   return ids_on_device(all.first(few), parts.on.device);
 }
 

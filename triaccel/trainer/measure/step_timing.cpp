@@ -79,7 +79,7 @@ void require_whole_batch(std::int64_t batch, std::int64_t samples) {
 StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options) {
   RunParts parts(config);
   Sampler sampler(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed));
-  EpochOrder order(parts.on.device);
+  EpochOrder order(parts.on.device, parts.data.train.get());
   require_whole_batch(parts.plan.batch_size, sampler.samples_per_epoch());
   parts.network.module->train();
   if (parts.runner->saved() != nullptr)
@@ -113,8 +113,9 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
   const at::NoGradGuard no_grad;
   const MemoryPurposeScope purpose(MemoryPurpose::Activations);
   const std::span<const std::int64_t> first(data.training_ids);
-  const Batch batch = data.train->gather(
-      ids_on_device(first.first(static_cast<std::size_t>(config.train.batch)), on.device), {});
+  const Batch batch = gather_unprepared(
+      *data.train,
+      ids_on_device(first.first(static_cast<std::size_t>(config.train.batch)), on.device));
   const auto forward = [&] {
     for (int i = 0; i < passes; ++i) network.forward(batch.inputs);
   };
