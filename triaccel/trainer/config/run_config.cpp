@@ -25,8 +25,7 @@ void check_options_one_by_one(const RunConfig& config) {
                         control.curvature == CurvatureSource::Off &&
                         control.batch == BatchMode::Off;
   for (const Option& option : all_options()) {
-    const bool own_network = (option.flag == "--model" && config.model.name == "own") ||
-                             (option.flag == "--data" && config.data.name == "own");
+    const bool own_network = option.flag == "--model" && config.model.name == "own";
     const std::string problem = own_network ? "" : option.problem_with(option.get(config));
     require(problem.empty(), option.flag, problem);
     if (!compares || option.table != "control") option.require_effect(config, option.strict);

@@ -142,10 +142,7 @@ RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) 
 
 RunSummary train(Network network, OwnTask task, RunConfig config, const TrainingHooks& hooks) {
   config.model.name = "own";
-  if (task.train) {
-    config.data.name = "own";
-    if (!task.test) task.test = task.train;
-  }
+  if (!task.test) task.test = task.train;
   if (task.loss) config.control.curvature = CurvatureSource::Off;
   config = resolved(std::move(config));
   RunParts parts(config, std::move(network), {}, std::move(task));
