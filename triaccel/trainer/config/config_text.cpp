@@ -111,6 +111,9 @@ std::uint64_t config_hash(const RunConfig& config) {
     if (!option.former_key.empty()) entries[i].key = option.former_key;
     if (!name.empty() && entries[i].value == TomlValue(std::string(name)))
       entries[i].value = std::string(former);
+    // What earlier versions always did with built-in sets.
+    if (option.key == "bad_data" && config.data.bad_data == BadDataMode::Auto)
+      entries[i].value = std::string("fail");
   }
   std::erase_if(entries, [](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
