@@ -43,7 +43,7 @@ TEST(BlockPrediction, IsWrittenForTensorsWhereTestsSayThatItPays) {
             HeldBytes(tensors[0], kSamples).under(kBands));
   EXPECT_EQ(plans[1], kBands) << "too few blocks";
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_TRUE(events[0].starts_with("blocks of 1 saved tensors are predicted")) << events[0];
+  EXPECT_TRUE(events[0].starts_with("block prediction is on for 1 saved tensors")) << events[0];
 
   std::vector<SavedPlan> others = {{.codec = SavedCodec::Groups, .eighths = 20}, kBands};
   prediction.write(tensors, kSamples, others, events);

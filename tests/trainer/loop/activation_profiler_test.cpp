@@ -292,7 +292,7 @@ TEST(ActivationPrediction, IsOffUnlessAskedForAndThenOnWhereBlocksRepeat) {
     PolicyEvents events;
     plan_activations(compression, parts, at::arange(kProfileSamples), plan, events);
     const bool told = std::ranges::any_of(events, [](const std::string& event) {
-      return event.starts_with("blocks of 1 saved tensors are predicted");
+      return event.starts_with("block prediction is on for 1 saved tensors");
     });
     parts.runner->run(plan, *parts.data.train, at::arange(32), {}, 0.01);
     const StepReport report = parts.runner->collect();
