@@ -126,12 +126,14 @@ class Run:
         for waits in range(1 << 30):
             if (summary := self.summary()) is not None:
                 return summary
+            begun = (self.folder / "config.toml").exists()
             try:
-                if (self.folder / "config.toml").exists():
+                if begun:
                     return program.call("resume", self.folder, "--json", "--quiet")
                 return program.call("train", *as_arguments(self.options), "--out", self.folder, "--json", "--quiet")
             except RowFailed as failure:
-                if failure.code != LOCKED:
+                begun_meanwhile = not begun and failure.code == USAGE and (self.folder / "config.toml").exists()
+                if failure.code != LOCKED and not begun_meanwhile:
                     raise
             if waits == 0:
                 say(f"{self.folder}: another process trains this run; waiting for it")
