@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 # One compiler of torch's headers needs about 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 2000000); print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo)
-FUZZ_SECONDS ?= 7
+FUZZ_SECONDS ?= 5
 
 STAGE := tools/stage
 # What tools/bootstrap found, for CMake. TRIACCEL_CUDA, TRIACCEL_CUDA_ARCHS and TRIACCEL_UNITY are taken from the command line.

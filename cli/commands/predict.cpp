@@ -42,7 +42,8 @@ void add_predict(CLI::App& program) {
       "files with tensors of type U8 and shape [N, C, H, W], [N, H, W] or [H, W]. Of a folder, "
       "all\n"
       "such files. The files of the run's data set must be present: pixels are normalized as in\n"
-      "training. Prints CSV: file,image,class,probability and, for your own data, the class name.\n\n"
+      "training. Prints CSV: file,image,class,probability and, for your own data, the class "
+      "name.\n\n"
       "Example:\n  triaccel predict runs/mnist t10k-images-idx3-ubyte.gz");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("run", arguments->run, "folder of the run")->required();

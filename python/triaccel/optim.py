@@ -3,8 +3,7 @@
 Both are ``torch.optim.Optimizer``s: schedulers, parameter groups, closures, hooks, ``state_dict``, ``deepcopy`` and
 pickling work, and state dictionaries are exchanged with ``torch.optim.SGD`` and ``torch.optim.AdamW`` in both
 directions. Parameters are dense ``float32`` tensors on one device; gradients may be ``float32``, ``bfloat16`` or
-``float16``. As in torch, a gradient that is not finite reaches the weights; under ``triaccel.attach`` such a step is
-skipped.
+``float16``. As in torch, a gradient that is not finite reaches the weights.
 """
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, run, scratch_folder, train, ugly_part
+from program import SMALL_RUN, TRIACCEL, run, scratch_folder, some_of, train, ugly_part
 
 TINY = [*SMALL_RUN, "--data", "synthetic", "--train-samples", "64", "--steps", "1"]
 
@@ -110,17 +110,15 @@ class EveryCommand(unittest.TestCase):
                     "quote'\"", "é" * 60):
             place = self.folder / f"odd-{time.monotonic_ns()}" / odd
             shutil.copytree(self.folder / "runs/run", place)
-            for name in Commands.of_a_run:
-                for more in ([], ["--json"]):
-                    done = subprocess.run(self.arguments(name, place) + more, capture_output=True,
-                                          timeout=60)
-                    shown = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
-                    # The path of the weights becomes part of a configuration, which is UTF-8.
-                    refused = name == "inspect --gradients" and "\udcff" in odd
-                    self.assertEqual(done.returncode, 2 if refused else 0, (name, odd, shown))
-                    self.check_text(shown, name)
-                    if more:
-                        json.loads(done.stdout.decode())
+            for name, more in some_of((name, more) for name in Commands.of_a_run for more in ([], ["--json"])):
+                done = subprocess.run(self.arguments(name, place) + more, capture_output=True, timeout=60)
+                shown = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
+                # The path of the weights becomes part of a configuration, which is UTF-8.
+                refused = name == "inspect --gradients" and "\udcff" in odd
+                self.assertEqual(done.returncode, 2 if refused else 0, (name, odd, shown))
+                self.check_text(shown, name)
+                if more:
+                    json.loads(done.stdout.decode())
 
     def test_one_json_document(self):
         for name in Commands.with_json:
@@ -152,7 +150,7 @@ class EveryCommand(unittest.TestCase):
         os.symlink(self.folder / "loop", self.folder / "loop")
         os.mkfifo(self.folder / "fifo")
         for place in ("loop", "fifo", "n" * 300, "image.safetensors", ""):
-            for name in Commands.of_a_run:
+            for name in some_of(Commands.of_a_run):
                 if (name, place) in (("inspect", "image.safetensors"), ("eval", "")):
                     continue
                 words = [TRIACCEL if i == 0 else str(word) for i, word in

@@ -15,6 +15,12 @@ SMALL_RUN = ["--model", "lenet5", "--train-samples", "512", "--batch", "32", "--
              "--device", "cpu"]
 
 
+def some_of(cases):
+    """A fifth of many like cases; all of them where TRIACCEL_TEST_THOROUGH is set. Starting the program takes a second."""
+    cases = list(cases)
+    return cases if "TRIACCEL_TEST_THOROUGH" in os.environ else cases[::5]
+
+
 # Control characters, C1 ones included, and bytes that are not UTF-8; TRACES betray an exception.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
 TRACES = ("frame #", "terminate called", "what():", "Traceback", "filesystem error", "std::",

@@ -122,7 +122,7 @@ struct WatchedRun : Recorder {
     data->asked_for.clear();
   }
   void notice(const std::string& message) override {
-    if (message.starts_with("out of memory: the same")) data->asked_for.clear();
+    if (message.starts_with("out of memory: repeating the step")) data->asked_for.clear();
     Recorder::notice(message);
   }
 

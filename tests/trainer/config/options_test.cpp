@@ -198,11 +198,11 @@ TEST(Resolved, RefusesNamesThatLeaveTheFolderOfRuns) {
 }
 
 TEST(Choice, IsParsedWhereItIsAssigned) {
-  EXPECT_EQ(Choice<BadData>("fail"), BadData::Fail);
-  EXPECT_EQ(Choice<BadData>("skip"), BadData::Skip);
-  EXPECT_EQ(Choice<BadData>("report"), BadData::Report);
+  EXPECT_EQ(Choice<BadDataMode>("fail"), BadDataMode::Fail);
+  EXPECT_EQ(Choice<BadDataMode>("skip"), BadDataMode::Skip);
+  EXPECT_EQ(Choice<BadDataMode>("report"), BadDataMode::Report);
   try {
-    Choice<BadData>("repot");
+    Choice<BadDataMode>("repot");
     FAIL() << "a typo was taken";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'report'"), std::string::npos);

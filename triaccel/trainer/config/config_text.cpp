@@ -130,6 +130,9 @@ std::uint64_t config_hash(const RunConfig& config) {
     if (!option.former_key.empty()) entries[i].key = option.former_key;
     if (!name.empty() && entries[i].value == TomlValue(std::string(name)))
       entries[i].value = std::string(former);
+    // What earlier versions always did with built-in sets.
+    if (option.key == "bad_data" && config.data.bad_data == BadDataMode::Auto)
+      entries[i].value = std::string("fail");
   }
   const auto next = std::ranges::find_if(entries, [](const TomlEntry& entry) {
     return entry.table == kRemoved.table && entry.key == kRemoved.before;

@@ -47,8 +47,8 @@ void check_paths(const RunConfig& config) {
   require_file("--replay", config.control.replay);
   if (is_own_data(config.data.name)) {
     std::error_code error;
-    require(fs::exists(config.data.name, error), "--data",
-            not_one_of(config.data.name, all_data_names()), "; no file or folder has this name");
+    require(fs::exists(config.data.name, error), "--data", "no file or folder has this name; ",
+            not_one_of(config.data.name, all_data_names()));
     require(config.data.root.empty(), "--data-root",
             "is for built-in data sets; --data names the path of your own");
   }
