@@ -61,8 +61,7 @@ void inspect_tensors(const fs::path& path, bool json) {
   }
 }
 
-/// Prints the gradient noise of compressed activations and the savings of block prediction, if
-/// measured.
+/// Prints the gradient noise of compressed activations, if measured.
 void print_compression(const RunRecord& record, const RunSummary& outcome) {
   const std::vector<double>& layers = outcome.compression_noise_by_layer;
   if (!layers.empty()) {
@@ -77,13 +76,6 @@ void print_compression(const RunRecord& record, const RunSummary& outcome) {
         place < names.size() ? printable(names[place]) : fmt::format("layer {}", place),
         100 * *worst);
   }
-  const PredictionCounts& blocks = outcome.predictions;
-  if (blocks.blocks > 0)
-    fmt::print("{:.1f} % of {} blocks predicted, {} less per pass, {:.2f} ms {}\n",
-               100 * static_cast<double>(blocks.predicted) / static_cast<double>(blocks.blocks),
-               blocks.blocks, byte_text(outcome.prediction_saved_bytes),
-               1e3 * std::abs(outcome.prediction_seconds),
-               outcome.prediction_seconds > 0 ? "less" : "more");
 }
 
 /// Verifies every byte of a checkpoint; returns the error, or "" if it is intact.

@@ -22,10 +22,7 @@ const StepPlan kPlan{
     .saved = {{},
               {.codec = SavedCodec::Groups, .eighths = 20},
               {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {64, 40, 16, 9, 0}},
-              {.codec = SavedCodec::Frequency,
-               .block = 4,
-               .band_eighths = {64, 40, 16, 9, 8},
-               .predicted = 21},
+              {.codec = SavedCodec::Frequency, .block = 4, .band_eighths = {64, 40, 16, 9, 8}},
               {.codec = SavedCodec::Registered, .registered = 3}}};
 
 TEST(PlanState, ReadsBackThePlanItWrote) { EXPECT_EQ(plan_from(as_map(kPlan), 2), kPlan); }
@@ -49,17 +46,14 @@ TEST(PlanState, ReadsAPlanFromBeforeTensorsHadCodecs) {
   EXPECT_EQ(plan_from(map, 2), without);
 }
 
-TEST(PlanState, ReadsAPlanFromBeforeBlocksWerePredicted) {
+TEST(PlanState, IgnoresThePredictedBlocksOfEarlierVersions) {
   StateMap map = as_map(kPlan);
-  map.erase("plan/predicted");
-  StepPlan without = kPlan;
-  without.saved[3].predicted = 0;
-  EXPECT_EQ(plan_from(map, 2), without);
+  map["plan/predicted"] = number_state<std::uint8_t>("plan/predicted", {0, 0, 0, 21, 0});
+  EXPECT_EQ(plan_from(map, 2), kPlan);
 }
 
 TEST(PlanState, RefusesACodecItDoesNotKnowAndHalfATensor) {
   StateMap map = as_map(kPlan);
-  map.erase("plan/predicted");
   map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {200, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_THROW(plan_from(map, 2), StorageError);
   map["plan/saved"] = number_state<std::uint8_t>("plan/saved", {0, 0, 0, 0});

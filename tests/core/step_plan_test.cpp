@@ -46,7 +46,6 @@ TEST(ShapeHash, SeesEveryFieldOfASavedTensor) {
   EXPECT_NE(hash_of({.codec = SavedCodec::Mask}), raw);
   EXPECT_NE(hash_of({.block = 8}), raw);
   EXPECT_NE(hash_of({.eighths = 8}), raw);
-  EXPECT_NE(hash_of({.predicted = 8}), raw);
   EXPECT_NE(hash_of({.registered = 8}), raw);
   for (std::size_t band = 0; band < kFrequencyBands; ++band) {
     SavedPlan saved;

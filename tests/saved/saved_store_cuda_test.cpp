@@ -162,8 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, CapturedPass,
                                          SavedPlan{.codec = SavedCodec::Levelled, .eighths = 24},
                                          SavedPlan{.codec = SavedCodec::Frequency,
                                                    .block = 4,
-                                                   .band_eighths = {56, 48, 40, 40, 40},
-                                                   .predicted = 20}));
+                                                   .band_eighths = {56, 48, 40, 40, 40}}));
 
 }  // namespace
 }  // namespace triaccel

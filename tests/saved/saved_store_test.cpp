@@ -13,7 +13,6 @@
 #include "tests/saved/saved_pass.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/saved_bytes.h"
-#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
@@ -323,70 +322,6 @@ TEST(SavedStore, KeepsValuesByEveryCodecInTheBytesThatItsPlanForetells) {
     EXPECT_GT(cosine(run.gradients(logits), wanted), each.least_cosine)
         << name_of(each.plan.codec) << " " << int{each.plan.eighths};
   }
-}
-
-/// A convolution of maps whose blocks repeat, or of noise, with blocks of its input predicted.
-struct PredictedConvolution {
-  explicit PredictedConvolution(bool repeats)
-      : weight(torch::randn({4, 8, 1, 1}).requires_grad_()),
-        input(repeats ? torch::randn({1, 8, 8, 8}).repeat({2, 1, 4, 4})
-                      : torch::randn({2, 8, 32, 32})),
-        census(census_of([&] { return forward(); }, {weight}, 2)),
-        tensors(tensors_of(census)),
-        plans(plans_by_tensor(tensors, {.codec = SavedCodec::Frequency,
-                                        .block = 8,
-                                        .band_eighths = {64, 64, 56, 48, 40},
-                                        .predicted = 64})) {
-    store.follow(census, plans_by_entry(census, tensors, plans));
-  }
-
-  at::Tensor forward() const { return torch::conv2d(input, weight); }
-  at::Tensor gradient(const at::Tensor& result) const {
-    return torch::autograd::grad({result.square().sum()}, {weight}).front();
-  }
-
-  at::Tensor weight, input;
-  SavedCensus census;
-  std::vector<SavedStatistics> tensors;
-  std::vector<SavedPlan> plans;
-  SavedStore store{SavedStoreOptions{.seed = 5}, {weight}, at::kCPU};
-};
-
-TEST(SavedStore, PredictsBlocksAsThePlanSays) {
-  for (const bool repeats : {true, false}) {
-    PredictedConvolution run(repeats);
-    const at::Tensor found = run.gradient(kept(run.store, [&] { return run.forward(); }));
-    const PredictionCounts counts = counted_predictions(run.store.predictions());
-    EXPECT_EQ(counts.blocks, 2 * 8 * 16);
-    if (repeats)
-      EXPECT_GT(counts.predicted, counts.blocks / 2);
-    else
-      EXPECT_LT(counts.predicted, counts.blocks / 20);
-    const SavedCounts saved = run.store.counts();
-    EXPECT_EQ(saved.all_held_bytes(), held_bytes(run.tensors, run.plans, 2));
-    std::vector<SavedPlan> alone = run.plans;
-    for (SavedPlan& plan : alone) plan.predicted = 0;
-    EXPECT_EQ(saved.all_held_bytes() + saved.prediction_saved_bytes,
-              held_bytes(run.tensors, alone, 2));
-    EXPECT_GT(saved.prediction_saved_bytes, 0);
-    EXPECT_GT(cosine({found}, {run.gradient(run.forward())}), 0.9999);
-  }
-}
-
-TEST(SavedStore, GivesUnbiasedGradientsFromPredictedBlocks) {
-  constexpr int passes = 256;
-  PredictedConvolution run(true);
-  const at::Tensor wanted = run.gradient(run.forward()).to(at::kDouble);
-  at::Tensor sum = torch::zeros_like(wanted), squares = torch::zeros_like(wanted);
-  for (int i = 0; i < passes; ++i) {
-    const at::Tensor error =
-        run.gradient(kept(run.store, [&] { return run.forward(); })).to(at::kDouble) - wanted;
-    sum += error;
-    squares += error.square();
-  }
-  const at::Tensor deviations = sum / squares.sqrt();  // of a mean without bias: 1
-  EXPECT_LT(deviations.abs().max().item<double>(), 5);
-  EXPECT_NEAR(deviations.square().mean().item<double>(), 1, 0.7);
 }
 
 TEST(SavedStore, KeepsWhatIsSavedTwiceTwiceWhereNothingIsShared) {

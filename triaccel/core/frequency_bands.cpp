@@ -5,7 +5,6 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/core/predicted_blocks.h"
 
 namespace triaccel {
 namespace {
@@ -184,8 +183,6 @@ std::int64_t frequency_bytes(const SavedPlan& plan, std::span<const std::int64_t
   require(!maps.empty(), "frequency_bytes", "a tensor of ", sizes.size(),
           " dimensions has no maps; check block_maps() first");
   const CoefficientBits bits = coefficient_bits(plan.block, plan.band_eighths);
-  if (plan.predicted > 0 && maps.size() == 1)
-    return predicted_layout(maps.front(), plan.block, bits, plan.predicted).bytes();
   std::int64_t bytes = 0;
   for (const BlockMap& map : maps) bytes += frequency_layout(map, plan.block, bits).bytes();
   return bytes;

@@ -39,9 +39,7 @@ struct SavedPlan {
   std::uint8_t eighths = 0;  // Groups, Levelled: per element. NonZeros: of the space for
                              // quantized values, spread over all elements, zeros too
   std::array<std::uint8_t, kFrequencyBands> band_eighths = {};  // Frequency; 0: the band is dropped
-  std::uint8_t predicted = 0;   // Frequency: 256ths of its codes that it does without, since blocks
-                                // are predicted from similar ones; 0: none is
-  std::uint8_t registered = 0;  // Registered: the codec's number
+  std::uint8_t registered = 0;                                  // Registered: the codec's number
   bool operator==(const SavedPlan&) const = default;
 };
 

@@ -8,8 +8,7 @@
 namespace triaccel {
 namespace {
 
-/// All fields but `predicted` and `registered` in one number, whatever the machine's order of
-/// bytes.
+/// All fields but `registered` in one number, whatever the machine's order of bytes.
 std::uint64_t packed(const SavedPlan& saved) {
   std::uint64_t bits = static_cast<std::uint64_t>(saved.codec);
   bits = bits << 8 | saved.block;
@@ -23,9 +22,7 @@ constexpr const char* kChoices = "plan/choices";  // three numbers per layer
 constexpr const char* kRates = "plan/learning_rate_scales";
 constexpr const char* kSaved = "plan/saved";  // eight numbers per saved tensor
 constexpr std::size_t kPerSaved = 3 + kFrequencyBands;
-// One number per saved tensor, where any is not 0:
-constexpr const char* kPredicted = "plan/predicted";
-constexpr const char* kRegistered = "plan/registered";
+constexpr const char* kRegistered = "plan/registered";  // one per saved tensor, where any is not 0
 
 /// A stored number as an enumerator, when it is one.
 template <typename Enum>
@@ -45,23 +42,18 @@ StateView saved_state(const std::vector<SavedPlan>& plans) {
   return number_state(kSaved, numbers);
 }
 
-using SavedNumber = std::uint8_t SavedPlan::*;
-
-/// Adds one number of each plan under `key`, where any is not 0.
-void add_numbers(std::vector<StateView>& state, const char* key,
-                 const std::vector<SavedPlan>& plans, SavedNumber number) {
+void add_registered(std::vector<StateView>& state, const std::vector<SavedPlan>& plans) {
   std::vector<std::uint8_t> numbers;
-  for (const SavedPlan& saved : plans) numbers.push_back(saved.*number);
+  for (const SavedPlan& saved : plans) numbers.push_back(saved.registered);
   if (std::ranges::any_of(numbers, [](std::uint8_t each) { return each > 0; }))
-    state.push_back(number_state(key, numbers));
+    state.push_back(number_state(kRegistered, numbers));
 }
 
-void read_numbers(const StateMap& map, const char* key, std::vector<SavedPlan>& plans,
-                  SavedNumber number) {
-  if (!map.contains(key)) return;
+void read_registered(const StateMap& map, std::vector<SavedPlan>& plans) {
+  if (!map.contains(kRegistered)) return;
   const auto numbers =
-      numbers_from<std::uint8_t>(map, key, static_cast<std::int64_t>(plans.size()));
-  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].*number = numbers[i];
+      numbers_from<std::uint8_t>(map, kRegistered, static_cast<std::int64_t>(plans.size()));
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].registered = numbers[i];
 }
 
 std::vector<SavedPlan> saved_from(const StateMap& map) {
@@ -77,8 +69,7 @@ std::vector<SavedPlan> saved_from(const StateMap& map) {
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i) + 3, kFrequencyBands,
                 saved.band_eighths.begin());
   }
-  read_numbers(map, kPredicted, plans, &SavedPlan::predicted);
-  read_numbers(map, kRegistered, plans, &SavedPlan::registered);
+  read_registered(map, plans);
   return plans;
 }
 
@@ -95,7 +86,6 @@ std::uint64_t shape_hash(const StepPlan& plan) {
   }
   for (const SavedPlan& saved : plan.saved) {
     hash = mixed_hash(hash, packed(saved));
-    if (saved.predicted > 0) hash = mixed_hash(hash, saved.predicted);
     if (saved.registered > 0) hash = mixed_hash(hash, saved.registered);
   }
   return hash;
@@ -125,8 +115,7 @@ std::vector<StateView> plan_state(const StepPlan& plan) {
       number_state<std::int64_t>(kSizes, {plan.batch_size, plan.micro_batch_size}),
       number_state<std::int64_t>(kChoices, choices), number_state<float>(kRates, rates)};
   if (!plan.saved.empty()) state.push_back(saved_state(plan.saved));
-  add_numbers(state, kPredicted, plan.saved, &SavedPlan::predicted);
-  add_numbers(state, kRegistered, plan.saved, &SavedPlan::registered);
+  add_registered(state, plan.saved);
   return state;
 }
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "triaccel/core/predicted_blocks.h"
 #include "triaccel/core/saved_plan.h"
 
 namespace triaccel {
@@ -21,7 +20,6 @@ struct SavedCounts {
   std::int64_t unique_bytes = 0;  // each tensor once
   std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
   std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask
-  std::int64_t prediction_saved_bytes = 0;                 // saved by prediction
   std::int64_t allocations = 0;      // of memory for encoded tensors, one or many in each
   std::int64_t allocated_bytes = 0;  // by those, with what lies unused between
   std::int64_t shared = 0;      // times that a tensor was there already, and nothing was encoded
@@ -174,11 +172,8 @@ struct StepReport {
   std::vector<ZerothOrderStep> zeroth_order = {};  // of the interval, where layers train that way
   std::optional<SavedCounts> saved = {};  // of the last forward pass, where a plan compresses
   std::optional<CompressionNoise> compression_noise =
-      {};                             // when profiling measured it since the last report
-  std::int64_t saved_nonfinite = 0;   // encoded ranges of the interval that were not finite
-  PredictionCounts predictions = {};  // of the interval, where plans predict blocks
-  // What these predictions save of a pass, as last measured; negative: it takes that much longer.
-  double prediction_seconds = 0;
+      {};                            // when profiling measured it since the last report
+  std::int64_t saved_nonfinite = 0;  // encoded ranges of the interval that were not finite
 };
 
 }  // namespace triaccel

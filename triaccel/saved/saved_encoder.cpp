@@ -13,7 +13,6 @@
 #include "triaccel/ops/compression/group_codec.h"
 #include "triaccel/ops/compression/mask_codecs.h"
 #include "triaccel/ops/compression/nonzero_codec.h"
-#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/saved/activation_codec.h"
 
 namespace triaccel {
@@ -52,17 +51,6 @@ SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding&
   return {.bytes = static_cast<std::int64_t>(encoded.nbytes() + 2 * levelled.lowest.nbytes()),
           .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); },
           .decode_mapped = mapped};
-}
-
-SavedRecord predicted_record(const at::Tensor& dense, const FrequencyCoding& coding, int saved,
-                             const at::Tensor& step, const at::Tensor& counts,
-                             const at::Tensor& not_finite, const EncodeBuffer& room) {
-  const at::Tensor encoded = encode_predicted(dense, coding, saved, counts, not_finite, room);
-  return {.bytes = encoded.numel(),
-          .decode = [encoded, layout = TensorLayout(dense), coding, saved, step] {
-            return decode_predicted(encoded, layout.sizes, layout.strides, layout.type(), coding,
-                                    saved);
-          }};
 }
 
 SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& codec,
@@ -131,15 +119,9 @@ SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows
           }};
 }
 
-bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding) {
-  return plan.codec == SavedCodec::Frequency && plan.predicted > 0 &&
-         rounding == kernels::Rounding::Dither && can_encode_predicted(dense);
-}
-
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite, const at::Tensor& predictions,
-                                const EncodeBuffer& room) {
+                                const at::Tensor& not_finite, const EncodeBuffer& room) {
   const kernels::DitherKey key{.seed = offsets.seed,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
@@ -177,9 +159,6 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                    .band_eighths = plan.band_eighths,
                                    .rounding = offsets.rounding,
                                    .key = key};
-      if (predicts_blocks(dense, plan, offsets.rounding))
-        return predicted_record(dense, coding, plan.predicted, offsets.step, predictions,
-                                not_finite, room);
       const at::Tensor encoded = encode_frequency(dense, coding, not_finite, room);
       return record_of(encoded, dense, coding, offsets.step, &decode_frequency);
     }

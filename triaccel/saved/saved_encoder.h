@@ -39,16 +39,10 @@ at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, 
 SavedRecord encode_saved_windows(const at::Tensor& indices, const PoolingWindows& windows,
                                  std::int64_t rows, std::int64_t columns, const EncodeBuffer& room);
 
-/// Whether a dense tensor's blocks are predicted: the plan wants it, it is one map and its bits
-/// are dithered.
-bool predicts_blocks(const at::Tensor& dense, const SavedPlan& plan, kernels::Rounding rounding);
-
 /// A dense tensor by one of the codecs that keep values. NonZeros encodes what `mask` has bits for,
 /// and makes it where it is null. No decode function: the tensor has no maps to transform or level.
-/// Where blocks are predicted, what is found is added to `predictions`, see encode_predicted.
 SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                 const SavedOffsets& offsets, SharedMask& mask,
-                                const at::Tensor& not_finite, const at::Tensor& predictions,
-                                const EncodeBuffer& room);
+                                const at::Tensor& not_finite, const EncodeBuffer& room);
 
 }  // namespace triaccel

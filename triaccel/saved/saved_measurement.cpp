@@ -8,7 +8,6 @@
 
 #include "triaccel/core/frequency_bands.h"
 #include "triaccel/kernels/compression/frequency/frequency_codec.h"
-#include "triaccel/kernels/compression/frequency/predicted_codec.h"
 
 namespace triaccel {
 namespace {
@@ -134,19 +133,6 @@ void measure_saved(std::span<SavedStatistics> tensors, const std::vector<SavedSa
   for (SavedStatistics& tensor : tensors)
     if (const auto found = by_entry.find(tensor.entry); found != by_entry.end())
       measure(tensor, *found->second);
-}
-
-PredictionCounts measure_prediction(const SavedSample& sample, const SavedPlan& plan) {
-  const std::vector<BlockMap> maps = block_maps(sample.sizes);
-  PredictionCounts found;
-  if (maps.size() != 1) return found;
-  const kernels::PredictedCoding coding{.map = maps.front(),
-                                        .block = plan.block,
-                                        .bits = coefficient_bits(plan.block, plan.band_eighths)};
-  const PredictedLayout layout = predicted_layout(coding.map, coding.block, coding.bits, 0);
-  std::vector<std::uint8_t> encoded(static_cast<std::size_t>(layout.bytes()));
-  kernels::cpu::encode_predicted(coding, sample.values.data(), encoded.data(), &found, nullptr);
-  return found;
 }
 
 void measure_gains(std::span<SavedStatistics> tensors, const SavedCensus& census,

@@ -41,27 +41,10 @@ at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most) {
   return part.slice(0, 0, images * apart, apart);
 }
 
-at::Tensor channel_sample_of(const at::Tensor& tensor, std::int64_t most) {
-  if (tensor.dim() < 2 || tensor.numel() <= most) return tensor;
-  const std::int64_t dimension = tensor.dim() == 4 ? 1 : tensor.dim() - 1;
-  const std::int64_t channels = tensor.size(dimension);
-  const std::int64_t count =
-      std::clamp<std::int64_t>(most * channels / tensor.numel(), 1, channels);
-  const std::int64_t apart = channels / count;
-  return tensor.slice(dimension, 0, count * apart, apart);
-}
-
-SavedSampler::SavedSampler(SavedTensorKeeper& keeper, std::vector<std::int64_t> entries,
-                           Sample sample)
-    : keeper_(keeper), sample_(sample), entries_(std::move(entries)) {
-  std::ranges::sort(entries_);
-}
-
 std::function<at::Tensor()> SavedSampler::keep(const at::Tensor& tensor) {
   const std::int64_t entry = next_++;
-  const bool wanted = entries_.empty() || std::ranges::binary_search(entries_, entry);
-  if (wanted && tensor.is_floating_point() && tensor.numel() > 0) {
-    const at::Tensor part = sample_(tensor, kMostSampled).to(at::kCPU, at::kFloat).contiguous();
+  if (tensor.is_floating_point() && tensor.numel() > 0) {
+    const at::Tensor part = sample_of(tensor).to(at::kCPU, at::kFloat).contiguous();
     const auto* values = part.const_data_ptr<float>();
     samples_.push_back(
         {.entry = entry, .sizes = part.sizes().vec(), .values = {values, values + part.numel()}});

@@ -24,19 +24,11 @@ inline constexpr std::int64_t kMostSampled = 1 << 16;  // elements
 /// together; maps are cut to whole blocks of 8 x 8 and 7 x 7.
 at::Tensor sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
 
-/// All images and positions of a tensor's channels, of as many channels, evenly spread, as `most`
-/// elements have room for, one at least: what shows how blocks of a channel resemble each other.
-at::Tensor channel_sample_of(const at::Tensor& tensor, std::int64_t most = kMostSampled);
-
-/// Hands every tensor on to `keeper` and takes samples of some: what the planner measures. Waits
-/// for the device, so not in a pass that is captured.
+/// Hands every tensor on to `keeper` and takes samples of those of floating-point numbers: what the
+/// planner measures. Waits for the device, so not in a pass that is captured.
 class SavedSampler final : public SavedTensorKeeper {
  public:
-  using Sample = at::Tensor (*)(const at::Tensor& tensor, std::int64_t most);
-
-  /// `entries`: those of the census to sample; empty: all tensors of floating-point numbers.
-  SavedSampler(SavedTensorKeeper& keeper, std::vector<std::int64_t> entries,
-               Sample sample = &sample_of);
+  explicit SavedSampler(SavedTensorKeeper& keeper) : keeper_(keeper) {}
 
   std::function<at::Tensor()> keep(const at::Tensor& tensor) override;
 
@@ -44,8 +36,6 @@ class SavedSampler final : public SavedTensorKeeper {
 
  private:
   SavedTensorKeeper& keeper_;
-  Sample sample_;
-  std::vector<std::int64_t> entries_;  // sorted
   std::int64_t next_ = 0;
   std::vector<SavedSample> samples_;
 };

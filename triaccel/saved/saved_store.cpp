@@ -9,7 +9,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
-#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_record.h"
 
@@ -70,7 +69,6 @@ SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor>
       constants_(std::move(constants)),
       passes_(at::zeros({1}, at::TensorOptions(at::kLong).device(device))),
       not_finite_(at::zeros({1}, at::TensorOptions(at::kInt).device(device))),
-      predictions_(prediction_counts(device)),
       decoded_(std::make_shared<DecodedTensor>()),
       sources_(decoded_),
       arena_(device) {}
@@ -289,13 +287,7 @@ SavedRecord SavedStore::encoded(const at::Tensor& dense, const SavedPlan& plan, 
                              .tensor = static_cast<std::uint32_t>(next_ - 1),
                              .step = pass_};
   const bool had_mask = mask != nullptr;
-  SavedRecord record =
-      encode_saved_values(dense, plan, offsets, mask, not_finite_, predictions_, room());
-  if (predicts_blocks(dense, plan, options_.rounding)) {
-    SavedPlan alone = plan;
-    alone.predicted = 0;
-    counts_.prediction_saved_bytes += frequency_bytes(alone, dense.sizes()) - record.bytes;
-  }
+  SavedRecord record = encode_saved_values(dense, plan, offsets, mask, not_finite_, room());
   if (!had_mask) note_mask(mask, held);
   return record;
 }

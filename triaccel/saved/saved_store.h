@@ -74,9 +74,6 @@ class SavedStore final : public SavedTensorKeeper {
   /// caller may zero it.
   const at::Tensor& not_finite() const { return not_finite_; }
 
-  /// prediction_counts on the device: blocks so far, where plans predict them. Likewise.
-  const at::Tensor& predictions() const { return predictions_; }
-
  private:
   struct Held;
   using GiveBack = std::function<at::Tensor()>;
@@ -98,7 +95,7 @@ class SavedStore final : public SavedTensorKeeper {
 
   SavedStoreOptions options_;
   ConstantTensors constants_;
-  at::Tensor passes_, not_finite_, predictions_;
+  at::Tensor passes_, not_finite_;
   SavedCensus census_;
   std::vector<SavedPlan> plans_;
   bool derives_ = false;  // a plan says so

@@ -7,7 +7,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/ops/compression/predicted_codec.h"
 #include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
@@ -61,9 +60,6 @@ void CompressedActivations::report(StepReport& report) {
   report.saved = counts_[shape_];
   report.saved_nonfinite = store_->not_finite().item<std::int32_t>();
   store_->not_finite().zero_();
-  if (std::ranges::none_of(followed_, [](const SavedPlan& p) { return p.predicted > 0; })) return;
-  report.predictions = counted_predictions(store_->predictions());
-  store_->predictions().zero_();
 }
 
 }  // namespace triaccel

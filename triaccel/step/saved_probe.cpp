@@ -168,7 +168,7 @@ SavedProbe::Gradients SavedProbe::take_gradients() const {
 
 SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
   SavedProfile profile(constants_of(network_));
-  SavedSampler sampler(profile, {});
+  SavedSampler sampler(profile);
   SavedReaders readers(sampler, network_.parameters);
   SavedCensus census;
   pass(&readers, batch_.samples(), [&](const PassResult& result) {
@@ -177,13 +177,6 @@ SavedCensus SavedProbe::census(std::vector<SavedSample>& samples) const {
   });
   samples = sampler.take_samples();
   return census;
-}
-
-std::vector<SavedSample> SavedProbe::channel_samples(std::vector<std::int64_t> entries) const {
-  SavedProfile profile(constants_of(network_));
-  SavedSampler sampler(profile, std::move(entries), &channel_sample_of);
-  pass(&sampler, batch_.samples(), [](const PassResult&) {});
-  return sampler.take_samples();
 }
 
 std::vector<ErrorGain> SavedProbe::error_gains(const SavedCensus& census) const {

@@ -33,9 +33,6 @@ class SavedProbe {
   /// Which operations save what in a forward pass, and some of the values.
   SavedCensus census(std::vector<SavedSample>& samples) const;
 
-  /// channel_sample_of the tensors that entries of a census tell of.
-  std::vector<SavedSample> channel_samples(std::vector<std::int64_t> entries) const;
-
   /// What errors of the census's tensors would do to the gradients of weights.
   std::vector<ErrorGain> error_gains(const SavedCensus& census) const;
 

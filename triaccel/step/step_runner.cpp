@@ -132,15 +132,6 @@ std::vector<SavedSample> StepRunner::take_census(const StepPlan& plan, StepBatch
   return samples;
 }
 
-std::vector<SavedSample> StepRunner::channel_samples(const StepPlan& plan, StepBatch& batch,
-                                                     std::vector<std::int64_t> entries) {
-  std::vector<SavedSample> samples;
-  probe_saved(plan, batch, [&](const SavedProbe& probe) {
-    samples = probe.channel_samples(std::move(entries));
-  });
-  return samples;
-}
-
 std::vector<ErrorGain> StepRunner::error_gains(const StepPlan& plan, StepBatch& batch) {
   std::vector<ErrorGain> gains;
   probe_saved(plan, batch, [&](const SavedProbe& probe) { gains = probe.error_gains(census()); });

@@ -89,11 +89,6 @@ class StepRunner {
   /// saved tensors are for the last census. Waits for the device.
   std::vector<SavedSample> take_census(const StepPlan& plan, StepBatch& batch);
 
-  /// Of another such pass, what shows how blocks of some of the last census's entries resemble each
-  /// other.
-  std::vector<SavedSample> channel_samples(const StepPlan& plan, StepBatch& batch,
-                                           std::vector<std::int64_t> entries);
-
   /// The same for a forward and a backward pass: what errors of the last census's tensors would do
   /// to the gradients of weights, and what compression by plan.saved does to the whole gradient.
   std::vector<ErrorGain> error_gains(const StepPlan& plan, StepBatch& batch);
@@ -104,12 +99,6 @@ class StepRunner {
                                        const at::Tensor& ids) {
     DatasetBatch batch = samples_of(data, ids);
     return take_census(plan, batch);
-  }
-  std::vector<SavedSample> channel_samples(const StepPlan& plan, const Dataset& data,
-                                           const at::Tensor& ids,
-                                           std::vector<std::int64_t> entries) {
-    DatasetBatch batch = samples_of(data, ids);
-    return channel_samples(plan, batch, std::move(entries));
   }
   std::vector<ErrorGain> error_gains(const StepPlan& plan, const Dataset& data,
                                      const at::Tensor& ids) {

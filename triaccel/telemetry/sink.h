@@ -91,9 +91,6 @@ struct RunSummary {
   double compression_noise =
       0;  // gradient variance due to compression over that due to the mini-batch
   std::vector<double> compression_noise_by_layer = {};  // per layer, over the squared gradient
-  PredictionCounts predictions = {};                    // of blocks, over the whole run
-  std::int64_t prediction_saved_bytes = 0;  // bytes saved by block prediction in the last pass
-  double prediction_seconds = 0;  // time saved likewise, as last measured; negative: time lost
   // Part of `seconds`: reading measurements once per control interval (not counting the
   // synchronization with pending steps), curvature probes, and policy decisions. Statistics
   // gathered on the device count as part of the step.

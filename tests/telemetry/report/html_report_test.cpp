@@ -87,19 +87,6 @@ TEST(HtmlReport, DrawsCompressionNoiseWhereItWasMeasured) {
   EXPECT_NE(page.find("first 0.25, last 0.0625"), std::string::npos);
 }
 
-TEST(HtmlReport, TellsWhatPredictedBlocksSave) {
-  RunRecord run = sample_record(4);
-  EXPECT_EQ(report_of(run).find("predicted blocks"), std::string::npos);
-  StepReport& report = run.metrics.intervals.back().report;
-  report.saved = SavedCounts{.fp32_bytes = 102 << 20, .prediction_saved_bytes = 3 << 20};
-  report.predictions = {.blocks = 1000, .candidates = 400, .predicted = 312, .saved_bits = 9000};
-  report.prediction_seconds = -0.0025;
-  const std::string page = report_of(run);
-  EXPECT_EQ(first_fault(page), "");
-  EXPECT_NE(page.find("31.2 % of blocks, " + byte_text(3 << 20) + " less per pass, 2.50 ms more"),
-            std::string::npos);
-}
-
 TEST(HtmlReport, IsWellFormedForAnyNumberOfIntervals) {
   for (const std::int64_t intervals : {0, 1, 2, 50, 3000})
     EXPECT_EQ(first_fault(report_of(sample_record(intervals))), "") << intervals;
@@ -283,15 +270,9 @@ TEST(OutcomeOf, KnowsWhatCompressionDidInARunWithoutSummary) {
   run.summary.reset();
   run.metrics.intervals[0].report.compression_noise = CompressionNoise{
       .compression_variance = 1, .batch_variance = 8, .layers = {{0.5, 2}, {0.5, 1}}};
-  for (std::size_t i : {0, 2}) {
-    run.metrics.intervals[i].report.saved = SavedCounts{.prediction_saved_bytes = 30};
-    run.metrics.intervals[i].report.predictions = {.blocks = 10, .predicted = 3};
-  }
   const RunSummary outcome = outcome_of(run);
   EXPECT_EQ(outcome.compression_noise, 0.125);
   EXPECT_EQ(outcome.compression_noise_by_layer, (std::vector<double>{0.25, 0.5}));
-  EXPECT_EQ(outcome.predictions, (PredictionCounts{.blocks = 20, .predicted = 6}));
-  EXPECT_EQ(outcome.prediction_saved_bytes, 30);
 }
 
 TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {

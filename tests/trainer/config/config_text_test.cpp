@@ -85,6 +85,20 @@ TEST(ApplyToml, TakesNamesOfEarlierVersions) {
   EXPECT_EQ(to_toml(config).find("look_every"), std::string::npos);
 }
 
+TEST(ApplyToml, IgnoresARemovedOptionThatWasOffAndRefusesItElse) {
+  RunConfig config;
+  EXPECT_TRUE(apply_toml(config, "[activations]\nprediction = \"off\"\n", "run.toml").empty());
+  EXPECT_EQ(to_toml(config).find("prediction"), std::string::npos);
+  try {
+    apply_toml(config, "[activations]\nprediction = \"auto\"\n", "run.toml");
+    ADD_FAILURE() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(),
+                 "run.toml:2:1: 'prediction' was removed: predicting blocks from similar ones "
+                 "saved no memory; delete this line");
+  }
+}
+
 // A change here refuses the checkpoints of earlier versions.
 TEST(ConfigHash, IsThatOfEarlierVersions) {
   RunConfig config;

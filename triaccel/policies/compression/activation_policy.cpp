@@ -15,7 +15,6 @@ namespace {
 constexpr const char* kPendingState =
     "saved.pending";                                // highest learning rate, whom the noise is for
 constexpr const char* kNoiseState = "saved.noise";  // as noise_numbers() has it
-constexpr const char* kPredictionState = "saved.predictions";
 
 constexpr int kMostCorrections = 8;  // of plans whose error is not what was predicted
 
@@ -48,9 +47,7 @@ bool is_finite(const CompressionNoise& noise) {
 }  // namespace
 
 ActivationPolicy::ActivationPolicy(const ActivationOptions& options)
-    : options_(options), policy_(options.compression) {
-  if (options.predict_blocks && policy_.lossy()) prediction_.emplace();
-}
+    : options_(options), policy_(options.compression) {}
 
 bool ActivationPolicy::profile_due(std::int64_t step) const {
   return policy_.lossy() &&
@@ -72,14 +69,8 @@ std::optional<ProfileRequest> ActivationPolicy::take(const ActivationProfile& fo
     case ProfileKind::Values:
       next = take_values(found, plan);
       break;
-    case ProfileKind::BlockPrediction:
-      next = take_blocks(found, plan);
-      break;
     case ProfileKind::Noise:
       next = session_.trial ? end_trial(found, plan) : take_noise(found, plan);
-      break;
-    case ProfileKind::PredictionTime:
-      take_time(found.prediction_seconds);
       break;
   }
   if (!next) std::ranges::move(std::exchange(session_.events, {}), std::back_inserter(events));
@@ -98,26 +89,12 @@ std::optional<ProfileRequest> ActivationPolicy::take_values(const ActivationProf
     return {};
   }
   put(plan, session_.events);
-  if (prediction_) session_.tested = prediction_->due(tensors_, plans_);
-  if (!session_.tested.empty())
-    return ProfileRequest{
-        .kind = ProfileKind::BlockPrediction, .tensors = session_.tested, .plans = plans_};
-  return take_blocks({}, plan);
-}
-
-/// Without tests, what was found before stays.
-std::optional<ProfileRequest> ActivationPolicy::take_blocks(const ActivationProfile& found,
-                                                            StepPlan& plan) {
-  if (prediction_) {
-    if (!found.blocks.empty()) prediction_->take(session_.tested, found.blocks, plans_);
-    put_predictions(plan, session_.events);
-  }
   if (policy_.lossy() && (session_.asks_noise || policy_.error_bound() > 0)) return ask_noise();
-  return finish();
+  return {};
 }
 
-std::optional<ProfileRequest> ActivationPolicy::ask_noise() {
-  if (!are_lossy(plans_)) return finish();
+std::optional<ProfileRequest> ActivationPolicy::ask_noise() const {
+  if (!are_lossy(plans_)) return {};
   return ProfileRequest{.kind = ProfileKind::Noise};
 }
 
@@ -125,7 +102,7 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
                                                            StepPlan& plan) {
   if (!found.failure.empty()) {
     session_.events.push_back("could not measure compression noise: " + found.failure);
-    return finish();
+    return {};
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
@@ -133,9 +110,9 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
   if (session_.corrections == kMostCorrections) {
     session_.events.push_back(text("the relative squared error of the gradient is ", noise_.error,
                                    ", above its bound of ", policy_.error_bound()));
-    return finish();
+    return {};
   }
-  if (!policy_.correct(noise_.error, session_.corrections == 0)) return finish();
+  if (!policy_.correct(noise_.error, session_.corrections == 0)) return {};
   session_.events.clear();
   put(plan, session_.events);
   ++session_.corrections;
@@ -143,9 +120,9 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
 }
 
 std::optional<ProfileRequest> ActivationPolicy::start_trial(StepPlan& plan) {
-  if (!is_finite(noise_)) return finish();
+  if (!is_finite(noise_)) return {};
   policy_.learn(noise_, tensors_, plans_);
-  session_.trial = Trial{policy_, prediction_, plans_, plan, {}};
+  session_.trial = Trial{policy_, plans_, plan, {}};
   policy_.calibrate();
   put(plan, session_.trial->events);
   if (plans_ == session_.trial->plans) return end_trial({}, plan);
@@ -167,24 +144,10 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
     noise_ = found.noise;
   } else {
     policy_ = std::move(trial.policy);
-    prediction_ = std::move(trial.prediction);
     plans_ = std::move(trial.plans);
     plan = std::move(trial.step);
   }
-  return finish();
-}
-
-std::optional<ProfileRequest> ActivationPolicy::finish() {
-  if (!prediction_ || plans_ == timed_plans_) return {};
-  timed_plans_ = plans_;
-  return ProfileRequest{.kind = ProfileKind::PredictionTime, .plans = plans_};
-}
-
-void ActivationPolicy::take_time(double seconds) {
-  prediction_seconds_ = seconds;
-  if (std::isfinite(seconds) && seconds != 0)
-    session_.events.push_back(text("block prediction makes a pass ", 1e3 * std::abs(seconds),
-                                   " ms ", seconds < 0 ? "slower" : "faster"));
+  return {};
 }
 
 void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
@@ -193,21 +156,12 @@ void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
     plans_ = uniform_plans(tensors_, options_.fixed, samples);
   } else {
     const bool same_tensors = plans_.size() == tensors_.size();
-    for (SavedPlan& kept : plans_) kept.predicted = 0;  // decided behind the rest
     SavedDecision decision = policy_.plan(
         tensors_, samples,
         same_tensors ? std::span<const SavedPlan>(plans_) : std::span<const SavedPlan>());
     std::ranges::move(decision.events, std::back_inserter(events));
     plans_ = std::move(decision.plans);
   }
-  if (prediction_)
-    put_predictions(plan, events);
-  else
-    put_saved_plans(plan, census_, tensors_, plans_);
-}
-
-void ActivationPolicy::put_predictions(StepPlan& plan, PolicyEvents& events) {
-  prediction_->write(tensors_, plan.micro_batch_size, plans_, events);
   put_saved_plans(plan, census_, tensors_, plans_);
 }
 
@@ -242,34 +196,23 @@ void ActivationPolicy::after_epoch(double accuracy, PolicyEvents& events) {
 }
 
 void ActivationPolicy::complete(StepReport& report) {
-  report.prediction_seconds = prediction_seconds_;
   if (std::exchange(noise_pending_, false)) report.compression_noise = noise_;
-  predictions_ += report.predictions;
-  if (report.saved) prediction_saved_bytes_ = report.saved->prediction_saved_bytes;
 }
 
 std::vector<StateView> ActivationPolicy::state() const {
   std::vector<StateView> all = policy_.state();
-  if (prediction_) std::ranges::move(prediction_->state(), std::back_inserter(all));
   all.push_back(number_state<double>(
       kPendingState, {highest_rate_, noise_unreported_ ? 1.0 : 0.0, noise_pending_ ? 1.0 : 0.0}));
   all.push_back(number_state(kNoiseState, noise_numbers(noise_)));
-  all.push_back(number_state<std::int64_t>(
-      kPredictionState, {predictions_.blocks, predictions_.candidates, predictions_.predicted,
-                         predictions_.saved_bits, prediction_saved_bytes_}));
   return all;
 }
 
 void ActivationPolicy::restore(const StateMap& saved) {
   const auto pending = numbers_from<double>(saved, kPendingState, 3);
   const CompressionNoise noise = noise_from(numbers_from<double>(saved, kNoiseState));
-  const auto predictions = numbers_from<std::int64_t>(saved, kPredictionState, 5);
   policy_.restore(saved);
-  if (prediction_) prediction_->restore(saved);
   assign_numbers(pending, highest_rate_, noise_unreported_, noise_pending_);
   noise_ = noise;
-  assign_numbers(predictions, predictions_.blocks, predictions_.candidates, predictions_.predicted,
-                 predictions_.saved_bits, prediction_saved_bytes_);
 }
 
 }  // namespace triaccel

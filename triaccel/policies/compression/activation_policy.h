@@ -11,7 +11,6 @@
 #include "triaccel/core/state_view.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/policies/compression/block_prediction.h"
 #include "triaccel/policies/compression/compression_policy.h"
 
 namespace triaccel {
@@ -21,18 +20,14 @@ namespace triaccel {
 inline constexpr std::int64_t kProfileSamples = 11;
 
 enum class ProfileKind {
-  Values,           // statistics of every tensor that a pass saves, on fresh samples
-  BlockPrediction,  // on the same samples: whether blocks of some tensors predict each other
-  Noise,            // on the same samples: what compression by the plan adds to the gradient
-  PredictionTime,   // what predicting blocks costs
+  Values,  // statistics of every tensor that a pass saves, on fresh samples
+  Noise,   // on the same samples: what compression by the plan adds to the gradient
 };
 
 /// What is to be measured next under a plan that may be tentative.
 struct ProfileRequest {
   ProfileKind kind = ProfileKind::Values;
-  bool error_gains = false;               // Values: also what errors do to gradients of weights
-  std::vector<std::size_t> tensors = {};  // BlockPrediction: indices of those to test
-  std::vector<SavedPlan> plans = {};      // both about prediction: how each tensor is kept
+  bool error_gains = false;  // Values: also what errors do to gradients of weights
 };
 
 /// What was measured.
@@ -40,16 +35,13 @@ struct ActivationProfile {
   ProfileKind kind = ProfileKind::Values;
   SavedCensus census = {};                    // Values
   std::vector<SavedStatistics> tensors = {};  // Values: index as tensors_of(census)
-  std::vector<BlockTest> blocks = {};         // BlockPrediction: of the tensors asked for
   CompressionNoise noise = {};                // Noise
-  double prediction_seconds = 0;              // PredictionTime: saved per pass; negative: added
   std::string failure = {};                   // why nothing was measured: memory is short
 };
 
 struct ActivationOptions {
   CompressionOptions compression = {};
   SavedPlan fixed = {};              // of every tensor; Raw: the policy chooses
-  bool predict_blocks = false;       // where it pays
   std::int64_t profile_every = 500;  // steps
 };
 
@@ -82,16 +74,11 @@ class ActivationPolicy final : public Stateful {
   /// After a rollback to this step: compression may have caused it.
   void after_rollback(std::int64_t step, StepPlan& plan, PolicyEvents& events);
 
-  /// Adds to an interval's report what profiles have found since the last one, and counts what the
-  /// report says of predicted blocks.
+  /// Adds to an interval's report what profiles have found since the last one.
   void complete(StepReport& report);
 
   /// The compression noise as last measured; without layers: never.
   const CompressionNoise& noise() const { return noise_; }
-  /// Over the whole run, and what they save per pass, as last measured; negative seconds: the cost.
-  const PredictionCounts& predictions() const { return predictions_; }
-  std::int64_t prediction_saved_bytes() const { return prediction_saved_bytes_; }
-  double prediction_seconds() const { return prediction_seconds_; }
 
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
@@ -100,7 +87,6 @@ class ActivationPolicy final : public Stateful {
   /// What to restore when plans calibrated by the noise per layer are no better.
   struct Trial {
     CompressionPolicy policy;
-    std::optional<BlockPrediction> prediction;
     std::vector<SavedPlan> plans;
     StepPlan step;
     PolicyEvents events;  // of the plans on trial
@@ -109,34 +95,24 @@ class ActivationPolicy final : public Stateful {
   struct Session {
     bool restored = false;
     bool asks_noise = false;
-    std::vector<std::size_t> tested = {};  // tensors, for prediction of their blocks
-    int corrections = 0;                   // of plans that broke their bound
-    PolicyEvents events = {};              // reported once the plan is final
+    int corrections = 0;       // of plans that broke their bound
+    PolicyEvents events = {};  // reported once the plan is final
     std::optional<Trial> trial = {};
   };
 
   std::optional<ProfileRequest> take_values(const ActivationProfile& found, StepPlan& plan);
-  std::optional<ProfileRequest> take_blocks(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> take_noise(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> start_trial(StepPlan& plan);
   std::optional<ProfileRequest> end_trial(const ActivationProfile& found, StepPlan& plan);
-  std::optional<ProfileRequest> ask_noise();
-  std::optional<ProfileRequest> finish();
-  void take_time(double seconds);
+  std::optional<ProfileRequest> ask_noise() const;
   void put(StepPlan& plan, PolicyEvents& events);
-  void put_predictions(StepPlan& plan, PolicyEvents& events);
 
   ActivationOptions options_;
   CompressionPolicy policy_;
-  std::optional<BlockPrediction> prediction_;
-  std::vector<SavedPlan> timed_plans_;  // those that prediction_seconds_ is for
-  double prediction_seconds_ = 0;
   double highest_rate_ = 0;
   CompressionNoise noise_;         // of the last profile that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report
-  PredictionCounts predictions_;
-  std::int64_t prediction_saved_bytes_ = 0;
   SavedCensus census_;
   std::vector<SavedStatistics> tensors_;
   std::vector<SavedPlan> plans_;  // by tensor

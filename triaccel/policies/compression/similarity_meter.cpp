@@ -6,14 +6,9 @@
 namespace triaccel {
 namespace {
 
-constexpr double kNoise = 1e-3;     // relative to the largest value of a sketch
-constexpr double kKeptTests = 0.7;  // weight of the previous average, per test
+constexpr double kNoise = 1e-3;  // relative to the largest value of a sketch
 
 float root(double square) { return static_cast<float>(std::sqrt(std::max(0.0, square))); }
-
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
 
 }  // namespace
 
@@ -53,26 +48,6 @@ std::vector<bool> unchanged_tensors(std::span<const SavedSketch> before,
   for (std::size_t i = 0; before.size() == tensors.size() && i < tensors.size(); ++i)
     unchanged[i] = !has_changed(before[i], sketch_of(tensors[i]), limit);
   return unchanged;
-}
-
-BlockMeter after_test(BlockMeter meter, const BlockTest& test, const BlockMeterOptions& options) {
-  if (meter.reuse == BlockReuse::Off || test.blocks == 0) return meter;
-  ++meter.tests;
-  const double share = std::max(1 - kKeptTests, 1 / static_cast<double>(meter.tests));
-  meter.hits += share * (share_of(test.verified, test.blocks) - meter.hits);
-  meter.saved +=
-      share * (share_of(test.plain_bytes - test.predicted_bytes, test.plain_bytes) - meter.saved);
-  if (meter.hits > options.least_hits && meter.saved > options.least_saved) {
-    meter.failures = 0;
-    meter.reuse = BlockReuse::On;
-  } else if (++meter.failures >= options.most_failures) {
-    meter.reuse = BlockReuse::Off;
-  }
-  return meter;
-}
-
-BlockMeter after_change(BlockMeter meter) {
-  return meter.reuse == BlockReuse::Off ? BlockMeter{} : meter;
 }
 
 }  // namespace triaccel

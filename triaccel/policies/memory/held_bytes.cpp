@@ -50,7 +50,6 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
     case SavedCodec::Frequency:
       require(has_maps_, "held_bytes", "a tensor of ", sizes_.size(),
               " dimensions has no maps for the frequency codec");
-      if (plan.predicted > 0) return mask + frequency_bytes(plan, sizes_);
       return mask + frequency_[transform_index(plan.block)].headers +
              frequency_[transform_index(plan.block)].per_bit * stored_bits(plan);
     case SavedCodec::Derived:

@@ -65,16 +65,6 @@ void for_each_saved_field(Record& saved, Field&& field) {
 }
 
 template <typename Record, typename Field>
-void for_each_prediction_field(Record& report, Field&& field) {
-  field("blocks", report.predictions.blocks);
-  field("candidates", report.predictions.candidates);
-  field("predicted", report.predictions.predicted);
-  field("saved_bits", report.predictions.saved_bits);
-  field("saved_bytes", report.saved->prediction_saved_bytes);
-  field("saved_seconds", report.prediction_seconds);
-}
-
-template <typename Record, typename Field>
 void for_each_noise_field(Record& noise, Field&& field) {
   field("compression_variance", noise.compression_variance);
   field("batch_variance", noise.batch_variance);
@@ -127,8 +117,6 @@ Json saved_json(const StepReport& report) {
   Json json = {{"held_bytes", report.saved->all_held_bytes()}};
   for_each_saved_field(*report.saved, write_to(json));
   json["nonfinite"] = report.saved_nonfinite;
-  if (report.predictions.blocks > 0)
-    for_each_prediction_field(report, write_to(json["prediction"]));
   Json& by_codec = json["held_by_codec"] = Json::object();
   for (std::size_t i = 0; i < report.saved->held_bytes.size(); ++i)
     if (report.saved->held_bytes[i] > 0)
@@ -140,8 +128,6 @@ void saved_from(const JsonFields& fields, StepReport& report) {
   SavedCounts& saved = report.saved.emplace();
   for_each_saved_field(saved, read_from(fields));
   fields.read("nonfinite", report.saved_nonfinite);
-  if (fields.has("prediction"))
-    for_each_prediction_field(report, read_from(fields.object("prediction")));
   const JsonFields by_codec = fields.object("held_by_codec");
   for (std::size_t i = 0; i < saved.held_bytes.size(); ++i)
     by_codec.read(key_of<SavedCodec>(i).c_str(), saved.held_bytes[i]);

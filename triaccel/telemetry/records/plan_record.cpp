@@ -40,7 +40,9 @@ std::optional<std::uint8_t> eighths_from(std::string_view word) {
   return valid ? std::optional(static_cast<std::uint8_t>(eighths)) : std::nullopt;
 }
 
-constexpr std::string_view kPredicted = "predicted";  // and 256ths
+/// Plans of earlier versions may end in this and a number, which is ignored: bits that prediction
+/// from similar blocks saved.
+constexpr std::string_view kPredicted = "predicted";
 
 bool has_one_width(SavedCodec codec) {
   return codec == SavedCodec::Groups || codec == SavedCodec::Levelled ||
@@ -133,7 +135,6 @@ std::string saved_plan_text(const SavedPlan& plan) {
   if (plan.codec != SavedCodec::Frequency) return out;
   out += fmt::format("{}", plan.block);
   for (const std::uint8_t eighths : plan.band_eighths) out += ' ' + bits_text(eighths);
-  if (plan.predicted > 0) out += fmt::format(" {} {}", kPredicted, plan.predicted);
   return out;
 }
 
@@ -155,16 +156,9 @@ std::optional<SavedPlan> saved_plan_from(std::string_view line) {
   const std::size_t widths = *codec == SavedCodec::Frequency ? kFrequencyBands
                              : has_one_width(*codec)         ? 1
                                                              : 0;
-  if (words.size() == 3 + widths && *codec == SavedCodec::Frequency &&
-      words[1 + widths] == kPredicted) {
-    const std::string_view share = words[2 + widths];
-    const auto [end, failure] =
-        std::from_chars(share.data(), share.data() + share.size(), plan.predicted);
-    if (failure != std::errc{} || end != share.data() + share.size() || plan.predicted == 0)
-      return std::nullopt;
-  } else if (words.size() != 1 + widths) {
-    return std::nullopt;
-  }
+  const bool was_predicted = words.size() == 3 + widths && *codec == SavedCodec::Frequency &&
+                             words[1 + widths] == kPredicted;
+  if (words.size() != 1 + widths && !was_predicted) return std::nullopt;
   for (std::size_t i = 0; i < widths; ++i) {
     const auto eighths = eighths_from(words[1 + i]);
     if (!eighths) return std::nullopt;

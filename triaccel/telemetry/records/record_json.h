@@ -54,12 +54,6 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("control_seconds", summary.control_seconds);
   field("compression_noise", summary.compression_noise);
   field("compression_noise_by_layer", summary.compression_noise_by_layer);
-  field("prediction_blocks", summary.predictions.blocks);
-  field("prediction_candidates", summary.predictions.candidates);
-  field("prediction_hits", summary.predictions.predicted);
-  field("prediction_saved_bits", summary.predictions.saved_bits);
-  field("prediction_saved_bytes", summary.prediction_saved_bytes);
-  field("prediction_saved_seconds", summary.prediction_seconds);
   field("layers_fp32", summary.layers_fp32);
   field("layers_bf16", summary.layers_bf16);
   field("layers_fp16", summary.layers_fp16);

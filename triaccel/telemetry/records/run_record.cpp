@@ -70,9 +70,6 @@ RunSummary outcome_of(const RunRecord& run) {
           report.compression_noise->compression_variance / report.compression_noise->batch_variance;
       outcome.compression_noise_by_layer = report.compression_noise->shares();
     }
-    outcome.predictions += report.predictions;
-    if (report.saved) outcome.prediction_saved_bytes = report.saved->prediction_saved_bytes;
-    outcome.prediction_seconds = report.prediction_seconds;
     outcome.layers_fp32 = interval.layers_by_precision[0];
     outcome.layers_bf16 = interval.layers_by_precision[1];
     outcome.layers_fp16 = interval.layers_by_precision[2];

@@ -142,21 +142,6 @@ std::string last_precisions(const ReportedRun& run) {
   return out.empty() ? "–" : out;
 }
 
-/// Block prediction in the last interval; empty if unused.
-std::string prediction_text(const ReportedRun& run) {
-  if (run.record.metrics.intervals.empty()) return "";
-  const StepReport& report = run.record.metrics.intervals.back().report;
-  if (!report.saved || report.predictions.blocks == 0) return "";
-  const double hits = static_cast<double>(report.predictions.predicted) /
-                      static_cast<double>(report.predictions.blocks);
-  std::string out = fmt::format("{:.1f} % of blocks, {} less per pass", 100 * hits,
-                                byte_text(report.saved->prediction_saved_bytes));
-  if (std::isfinite(report.prediction_seconds) && report.prediction_seconds != 0)
-    out += fmt::format(", {:.2f} ms {}", 1e3 * std::abs(report.prediction_seconds),
-                       report.prediction_seconds > 0 ? "less" : "more");
-  return out;
-}
-
 std::string facts_table(const ReportedRun& run) {
   const RunSummary& o = run.outcome;
   const auto count = [](std::int64_t value) { return grouped(static_cast<double>(value)); };
@@ -181,8 +166,6 @@ std::string facts_table(const ReportedRun& run) {
   if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));
   if (o.plan_changes > 0) rows.emplace_back("plan changes", count(o.plan_changes));
   if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));
-  if (const std::string predicted = prediction_text(run); !predicted.empty())
-    rows.emplace_back("predicted blocks", predicted);
   if (o.graph_replays > 0)
     rows.emplace_back("CUDA graphs",
                       fmt::format("{} replays, {} captures, {:.2f} % cache hits",

@@ -98,7 +98,7 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   if (!raw) runner.saved = saved_store_options(config_of(options));
   try {
     runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
-    if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_, device);
+    if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_);
   } catch (...) {
     gauge_.set_limit(0);
     throw;

@@ -82,7 +82,6 @@ enum class CurvatureBlock { Weight, Layer };
 enum class BatchGrowth { Schedule, Free };
 enum class BatchRate { Auto, None, Linear, Sqrt, AdaScale };
 enum class Int8Conventions { Sample, Paper };
-enum class BlockPredictionMode { Off, Auto };
 enum class ActivationRounding { Dither, Stochastic, Nearest };
 enum class Stem { ImageNet, Cifar };
 enum class WeightInit { Auto, Torch, Kaiming };
@@ -120,8 +119,6 @@ template <>
 inline constexpr Names5 kChoiceNames<BatchRate> = {"auto", "none", "linear", "sqrt", "adascale"};
 template <>
 inline constexpr Names2 kChoiceNames<Int8Conventions> = {"sample", "paper"};
-template <>
-inline constexpr Names2 kChoiceNames<BlockPredictionMode> = {"off", "auto"};
 template <>
 inline constexpr Names3 kChoiceNames<ActivationRounding> = {"dither", "stochastic", "nearest"};
 template <>

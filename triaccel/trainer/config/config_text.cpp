@@ -13,6 +13,24 @@ bool is_called(const Option& option, std::string_view key) {
   return key == option.key || (!option.former_key.empty() && key == option.former_key);
 }
 
+/// An option of earlier versions, which wrote it into every config.toml. Runs now do what
+/// `value` meant.
+struct RemovedOption {
+  std::string_view table, key, before;  // `before`: the key it stood in front of
+  std::string_view value, reason;
+};
+constexpr RemovedOption kRemoved = {"activations", "prediction", "rounding", "off",
+                                    "predicting blocks from similar ones saved no memory"};
+
+/// Whether it is the removed option, which must have the value that still holds.
+bool is_removed(const TomlEntry& entry, std::string_view place) {
+  if (entry.table != kRemoved.table || entry.key != kRemoved.key) return false;
+  if (entry.value != TomlValue(std::string(kRemoved.value)))
+    throw UsageError(
+        text(place, "'", entry.key, "' was removed: ", kRemoved.reason, "; delete this line"));
+  return true;
+}
+
 template <typename Name>
 std::vector<std::string> names_of_options(Name name) {
   std::vector<std::string> names;
@@ -59,6 +77,7 @@ SetOptions apply_toml(RunConfig& config, std::string_view toml, std::string_view
   SetOptions set;
   for (const TomlEntry& entry : parse_toml(toml, file_name)) {
     const std::string place = text(file_name, ":", entry.line, ":", entry.column, ": ");
+    if (is_removed(entry, place)) continue;
     const Option& option = option_of(entry, place);
     option.set(config, entry.value, text(place, "'", entry.key, "' "));
     set.push_back(&option);
@@ -115,6 +134,12 @@ std::uint64_t config_hash(const RunConfig& config) {
     if (option.key == "bad_data" && config.data.bad_data == BadDataMode::Auto)
       entries[i].value = std::string("fail");
   }
+  const auto next = std::ranges::find_if(entries, [](const TomlEntry& entry) {
+    return entry.table == kRemoved.table && entry.key == kRemoved.before;
+  });
+  entries.insert(next, {.table = std::string(kRemoved.table),
+                        .key = std::string(kRemoved.key),
+                        .value = std::string(kRemoved.value)});
   std::erase_if(entries, [](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget" || entry.key == "new_head" ||

@@ -144,9 +144,6 @@ void add_activation_options(std::vector<Option>& all) {
       .formerly("look_every")
       .at_least(1)
       .only_with(kPlannedBits);
-  a.add("--activation-prediction", "prediction", &A::prediction,
-        "auto: store only differences to similar blocks, where profiles show a gain; or off")
-      .only_with(kPlannedBits);
   a.add("--activation-rounding", "rounding", &A::rounding,
         "rounding of compressed values: dither, stochastic or nearest")
       .only_with(kRounded);

@@ -80,10 +80,6 @@ void check_pairs(const RunConfig& config) {
   require(activations.least_ratio <= activations.ratio, "--activation-least-ratio",
           "must not lie above --activation-ratio, got ", activations.least_ratio, " and ",
           activations.ratio);
-  require(activations.prediction == BlockPredictionMode::Off ||
-              activations.rounding == ActivationRounding::Dither,
-          "--activation-prediction", "needs --activation-rounding dither, got ",
-          activations.rounding);
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
           " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");

@@ -93,7 +93,6 @@ struct RunConfig {
     double error_bound = 0.01;  // bounded: relative variance that encoding may add to a gradient
     bool adapt = true;
     std::int64_t profile_every = 500;  // steps
-    Choice<BlockPredictionMode> prediction = BlockPredictionMode::Off;
     Choice<ActivationRounding> rounding = ActivationRounding::Dither;
     bool recompute_norms = false;  // outputs of batch norms, for backward, instead of keeping them
   } activations;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/core/saved_statistics.h"
 #include "triaccel/policies/compression/activation_policy.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
@@ -24,8 +23,7 @@ using ProfiledBatch = std::function<std::unique_ptr<StepBatch>(std::int64_t coun
 /// Measures the activations that a network saves for backward, and leaves everything as it was.
 class ActivationProfiler {
  public:
-  ActivationProfiler(StepRunner& runner, MemoryGauge& gauge, c10::Device device)
-      : runner_(runner), gauge_(gauge), device_(device) {}
+  ActivationProfiler(StepRunner& runner, MemoryGauge& gauge) : runner_(runner), gauge_(gauge) {}
 
   /// On `samples` of a batch, or fewer where memory is short. Values come first; throws OutOfMemory
   /// where not even the fewest samples suffice for them.
@@ -35,14 +33,10 @@ class ActivationProfiler {
  private:
   ActivationProfile values(const ProfileRequest& request, const StepPlan& plan,
                            const ProfiledBatch& batch, std::int64_t samples);
-  std::vector<BlockTest> block_tests(const ProfileRequest& request, const StepPlan& plan,
-                                     StepBatch& batch) const;
 
   StepRunner& runner_;
   MemoryGauge& gauge_;
-  c10::Device device_;
-  std::int64_t samples_ = 0;              // that the values were measured on
-  std::vector<SavedStatistics> tensors_;  // likewise
+  std::int64_t samples_ = 0;  // that the values were measured on
 };
 
 /// The samples `ids` of a run's training set, to profile.

@@ -85,7 +85,6 @@ std::vector<LayerKind> kinds_of(const Network& network) {
 ActivationOptions activation_options(const RunConfig& config) {
   const RunConfig::Activations& wanted = config.activations;
   ActivationOptions options{.fixed = registered_plan(wanted.keep),
-                            .predict_blocks = wanted.prediction == BlockPredictionMode::Auto,
                             .profile_every = wanted.profile_every};
   CompressionOptions& compression = options.compression;
   compression.mode = wanted.keep == "compressed" ? CompressionMode::Ratio

@@ -110,9 +110,6 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
     if (!noise.layers.empty())
       summary.compression_noise = noise.compression_variance / noise.batch_variance;
     summary.compression_noise_by_layer = noise.shares();
-    summary.predictions = activations->predictions();
-    summary.prediction_saved_bytes = activations->prediction_saved_bytes();
-    summary.prediction_seconds = activations->prediction_seconds();
   }
   return summary;
 }

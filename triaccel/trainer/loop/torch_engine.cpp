@@ -51,7 +51,7 @@ TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
                  parts.task.metric),
       schedule_(schedule_of(config, std::ssize(parts.data.training_ids))),
       curvature_(config, parts),
-      profiler_(*parts.runner, parts.on.gauge, parts.on.device),
+      profiler_(*parts.runner, parts.on.gauge),
       notices_(parts.data.notices) {}
 
 TorchEngine::TorchEngine(const RunConfig& config, std::unique_ptr<RunParts> owned)
