@@ -5,10 +5,9 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, run, scratch_folder, start, train, ugly_part
+from program import SMALL_RUN, run, scratch_folder, start, train, ugly_part
 
 
 class Train(unittest.TestCase):
@@ -219,8 +218,8 @@ class ReadCommands(unittest.TestCase):
     def test_prints_one_closing_line(self):
         with scratch_folder() as folder:
             with open(folder / "log", "w") as log:
-                subprocess.run([TRIACCEL, "train", *SMALL_RUN, "--steps", "2", "--out",
-                                str(folder / "run")], stdout=log, stderr=log, check=True)
+                done = run("train", *SMALL_RUN, "--steps", 2, "--out", folder / "run", stdout=log, stderr=log)
+            self.assertEqual(done.returncode, 0)
             self.assertEqual((folder / "log").read_text().count("finished"), 1)
 
     def test_inspect(self):

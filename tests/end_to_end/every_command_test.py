@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, run, scratch_folder, some_of, train, ugly_part
+from program import SMALL_RUN, call, run, scratch_folder, start, train, ugly_part
 
 TINY = [*SMALL_RUN, "--data", "synthetic", "--train-samples", "64", "--steps", "1"]
 
@@ -66,7 +66,7 @@ class EveryCommand(unittest.TestCase):
         new = self.folder / f"new-{time.monotonic_ns()}"
         places = {"{run}": run_folder, "{runs}": run_folder.parent, "{new}": new,
                   "{image}": self.folder / "image.safetensors"}
-        return [TRIACCEL, *(str(places.get(word, word)) for word in Commands.all[name])]
+        return [*(str(places.get(word, word)) for word in Commands.all[name])]
 
     def check_text(self, text, name):
         self.assertEqual(ugly_part(text.encode("utf-8", "surrogateescape")), "", name)
@@ -74,23 +74,21 @@ class EveryCommand(unittest.TestCase):
     def test_full_disk_is_a_storage_error(self):
         for name in Commands.all:
             with open("/dev/full", "w") as full:
-                done = subprocess.run(self.arguments(name), stdout=full, stderr=subprocess.PIPE,
-                                      text=True, timeout=60)
+                done = call(self.arguments(name), stdout=full, text=True, timeout=60)
             self.assertEqual(done.returncode, 5, (name, done.stderr))
             self.assertIn("standard output", done.stderr, name)
 
     def test_a_closed_standard_output_is_a_storage_error(self):
         for name in ("train", "eval", "ls", "version"):
-            done = subprocess.run(self.arguments(name), stderr=subprocess.PIPE, text=True,
-                                  timeout=60, preexec_fn=lambda: os.close(1))
+            done = call(self.arguments(name), stdout=None, text=True, timeout=60,
+                        preexec_fn=lambda: os.close(1))
             self.assertEqual(done.returncode, 5, (name, done.stderr))
 
     def test_a_reader_that_goes_away_is_no_failure(self):
         for name in Commands.all:
             if name == "demo":  # as train, three times
                 continue
-            process = subprocess.Popen(self.arguments(name), stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True)
+            process = start(*self.arguments(name))
             process.stdout.close()
             error = process.stderr.read()
             process.stderr.close()
@@ -100,8 +98,7 @@ class EveryCommand(unittest.TestCase):
     def test_plain_text_without_a_terminal(self):
         for changes in ({"TERM": "dumb", "LC_ALL": "C"}, {"NO_COLOR": "1", "COLUMNS": "1"}):
             for name in ("train", "eval", "ls", "doctor", "inspect", "help"):
-                done = subprocess.run(self.arguments(name), capture_output=True, text=True,
-                                      timeout=60, env={**os.environ, **changes})
+                done = run(*self.arguments(name), timeout=60, env={**os.environ, **changes})
                 self.assertEqual(done.returncode, 0, (name, done.stderr))
                 self.check_text(done.stdout + done.stderr, name)
 
@@ -110,8 +107,8 @@ class EveryCommand(unittest.TestCase):
                     "quote'\"", "é" * 60):
             place = self.folder / f"odd-{time.monotonic_ns()}" / odd
             shutil.copytree(self.folder / "runs/run", place)
-            for name, more in some_of((name, more) for name in Commands.of_a_run for more in ([], ["--json"])):
-                done = subprocess.run(self.arguments(name, place) + more, capture_output=True, timeout=60)
+            for name, more in ((name, more) for name in Commands.of_a_run for more in ([], ["--json"])):
+                done = call(self.arguments(name, place) + more, timeout=60)
                 shown = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
                 # The path of the weights becomes part of a configuration, which is UTF-8.
                 refused = name == "inspect --gradients" and "\udcff" in odd
@@ -122,13 +119,12 @@ class EveryCommand(unittest.TestCase):
 
     def test_one_json_document(self):
         for name in Commands.with_json:
-            done = subprocess.run(self.arguments(name) + ["--json"], capture_output=True, text=True,
-                                  timeout=60)
+            done = run(*self.arguments(name), "--json", timeout=60)
             self.assertEqual(done.returncode, 0, (name, done.stderr))
             json.loads(done.stdout)
 
     def failure(self, arguments, exit_code, kind):
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        done = run(*arguments, timeout=60)
         self.assertEqual(done.returncode, exit_code, (arguments, done.stderr))
         document = json.loads(done.stdout)
         self.assertEqual(document["exit"], exit_code)
@@ -141,7 +137,7 @@ class EveryCommand(unittest.TestCase):
             if name in Commands.of_a_run:
                 self.failure(self.arguments(name, self.folder / "none/none") + ["--json"], 2, "usage")
         for words in ([], ["bench"], ["bogus"], ["bench", "bogus"]):
-            self.failure([TRIACCEL, *words, "--json"], 2, "usage")
+            self.failure([*words, "--json"], 2, "usage")
         weights = self.folder / "image.safetensors"  # of no network
         for name in ("train", "find-lr", "demo", "bench step"):
             self.failure(self.arguments(name) + ["--json", "--init-from", weights], 3, "data")
@@ -150,14 +146,13 @@ class EveryCommand(unittest.TestCase):
         os.symlink(self.folder / "loop", self.folder / "loop")
         os.mkfifo(self.folder / "fifo")
         for place in ("loop", "fifo", "n" * 300, "image.safetensors", ""):
-            for name in some_of(Commands.of_a_run):
+            for name in Commands.of_a_run:
                 if (name, place) in (("inspect", "image.safetensors"), ("eval", "")):
                     continue
-                words = [TRIACCEL if i == 0 else str(word) for i, word in
-                         enumerate(self.arguments(name, pathlib.Path("/placeholder/run")))]
+                words = self.arguments(name, pathlib.Path("/placeholder/run"))
                 target = str(self.folder / place) if place else ""
                 words = [target if word.startswith("/placeholder") else word for word in words]
-                done = subprocess.run(words, capture_output=True, text=True, timeout=10)
+                done = run(*words, timeout=10)
                 self.assertIn(done.returncode, (2, 3, 5), (words, done.stderr))
                 self.check_text(done.stderr, name)
 
@@ -166,8 +161,7 @@ class EveryCommand(unittest.TestCase):
             for number in (signal.SIGINT, signal.SIGTERM):
                 words = self.arguments(name)
                 words[words.index(flag) + 1] = "1000000"
-                process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                           text=True)
+                process = start(*words)
                 time.sleep(2)
                 process.send_signal(number)
                 process.communicate(timeout=10)

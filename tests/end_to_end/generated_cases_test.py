@@ -13,7 +13,7 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL_RUN, TRIACCEL, checkpoints, run, scratch_folder, some_of, start, ugly_part
+from program import SMALL_RUN, call, checkpoints, run, scratch_folder, start, ugly_part
 
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 8}
 FEW_SAMPLES = [*SMALL_RUN, "--train-samples", "64"]
@@ -24,8 +24,7 @@ VALUES = ["", "nan", "inf", "-1", "-0", "1e999", "9223372036854775808", "0x10", 
 def problem_of(arguments, expected=DOCUMENTED, **options):
     """What is wrong with how a case ended; empty: nothing."""
     try:
-        done = subprocess.run([TRIACCEL, *map(str, arguments)], capture_output=True, timeout=10,
-                              **options)
+        done = call(arguments, timeout=10, **options)
     except subprocess.TimeoutExpired:
         return f"{arguments}: hangs"
     shown = done.stdout + done.stderr
@@ -61,7 +60,7 @@ class Options(unittest.TestCase):
                 return problem_of(["train", f"{case[0]}={case[1]}", "--print-config"],
                                   expected={0, 2}, cwd=folder)
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                problems = [problem for problem in pool.map(one, some_of(cases)) if problem]
+                problems = [problem for problem in pool.map(one, cases) if problem]
             self.assertEqual(problems, [])
             self.assertEqual(list(folder.iterdir()), [])
         self.assertGreater(len(cases), 120)
@@ -135,7 +134,7 @@ class DamagedRuns(unittest.TestCase):
                 return f"{name} {how}: {problem}" if problem else ""
 
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                problems = [problem for problem in pool.map(one, some_of(enumerate(cases))) if problem]
+                problems = [problem for problem in pool.map(one, enumerate(cases)) if problem]
             self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
 

@@ -1,4 +1,4 @@
-"""Starts the program under test the way a user does."""
+"""Starts the program under test. Where TRIACCEL_LIBRARY names a library of it, most calls run from there (loaded_program.py)."""
 import contextlib
 import json
 import os
@@ -8,17 +8,14 @@ import shutil
 import subprocess
 import tempfile
 
+from loaded_program import LoadedProgram
+
 TRIACCEL = os.environ.get("TRIACCEL", "build/release/triaccel")
+LIBRARY = os.environ.get("TRIACCEL_LIBRARY", "")
 
 # A run of a second or so: LeNet-5 on part of the built-in set, one thread.
 SMALL_RUN = ["--model", "lenet5", "--train-samples", "512", "--batch", "32", "--threads", "1",
              "--device", "cpu"]
-
-
-def some_of(cases):
-    """A fifth of many like cases; all of them where TRIACCEL_TEST_THOROUGH is set. Starting the program takes a second."""
-    cases = list(cases)
-    return cases if "TRIACCEL_TEST_THOROUGH" in os.environ else cases[::5]
 
 
 # Control characters, C1 ones included, and bytes that are not UTF-8; TRACES betray an exception.
@@ -36,14 +33,30 @@ def ugly_part(output):
     return next((f"{trace} in {shown[-500:]!r}" for trace in TRACES if trace in shown), "")
 
 
+def popen(arguments, **options):
+    """subprocess.Popen with these arguments of the program."""
+    words = [TRIACCEL, *map(str, arguments)]
+    return LoadedProgram(words, executable=LIBRARY, **options) if LIBRARY else subprocess.Popen(words, **options)
+
+
+def call(arguments, timeout=120, **options):
+    """subprocess.run with these arguments of the program; output that goes nowhere else is captured."""
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    with popen(arguments, **piped) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
 def start(*arguments, **options):
-    return subprocess.Popen([TRIACCEL, *map(str, arguments)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, **options)
+    return popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-def run(*arguments, timeout=120, **options):
-    return subprocess.run([TRIACCEL, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=timeout, **options)
+def run(*arguments, **options):
+    return call(arguments, text=True, **options)
 
 
 def train(*arguments, **options):

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from data_sets_test import write_mnist
-from program import (SMALL_RUN, TRIACCEL, checkpoints, final_weights, run, scratch_folder, start,
+from program import (SMALL_RUN, checkpoints, final_weights, run, scratch_folder, start,
                      train)
 
 

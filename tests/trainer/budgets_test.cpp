@@ -118,7 +118,7 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchConverges) {
   config.train.batch = 8;
   config.data.train_samples = 240;
   std::int64_t changes = 0;
-  for (std::uint64_t trace = 0; trace < 20; ++trace) {
+  for (std::uint64_t trace = 0; trace < 8; ++trace) {
     config.device.budget = std::to_string(read_cpu_memory().used + (15 << 19));
     CrowdedRun run(config, trace);
     const RunSummary summary = run.run();
@@ -131,7 +131,7 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchConverges) {
     EXPECT_EQ(steady.front(), steady.back())
         << "trace " << trace << testing::PrintToString(run.batches);
   }
-  EXPECT_GT(changes, 60) << "the traces made it move";
+  EXPECT_GT(changes, 24) << "the traces made it move";
 }
 
 }  // namespace
