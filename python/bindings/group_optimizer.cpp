@@ -65,7 +65,7 @@ GroupOptimizer::GroupOptimizer(std::vector<ParameterGroup> groups, std::int64_t 
     group.rates = at::zeros({layer_count}, on_device);
   }
   counts_ = at::zeros({static_cast<std::int64_t>(slots_.size())}, at::kFloat);
-  no_factors_ = at::ones({layer_count}, on_device);
+  factors_ = at::ones({layer_count}, on_device);
   const kernels::StepControl control = {};
   at::Tensor bytes = at::empty({std::int64_t{sizeof(control)}}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), &control, sizeof(control));
@@ -119,10 +119,16 @@ void GroupOptimizer::step() {
     }
 }
 
+void GroupOptimizer::set_factors(const std::vector<float>& factors) {
+  require(std::ssize(factors) == factors_.numel(), "set_factors", "there are ", factors_.numel(),
+          " layers, got ", factors.size(), " factors");
+  factors_.copy_(at::tensor(factors));
+}
+
 void GroupOptimizer::step_at(std::int64_t number) {
   constexpr std::int64_t where = offsetof(kernels::StepControl, applied_steps);
   step_control_.narrow(0, where, sizeof(number)).view(at::kLong).fill_(number);
-  update({.learning_rates = no_factors_,
+  update({.learning_rates = factors_,
           .step_control = step_control_,
           .layer_scales = {},
           .moments = {}});

@@ -34,6 +34,8 @@ class GroupOptimizer final : public Optimizer {
   /// One step as torch.optim takes it: no gradient is scaled, clipped or skipped, and every
   /// parameter with a gradient counts its own steps, in counts().
   void step();
+  /// Learning rates of the layers in the next such steps, as factors.
+  void set_factors(const std::vector<float>& factors);
 
   /// Applied steps of every parameter: F32 [parameters] on the CPU.
   const at::Tensor& counts() const { return counts_; }
@@ -69,7 +71,7 @@ class GroupOptimizer final : public Optimizer {
   std::vector<Group> groups_;
   std::vector<Slot> slots_;
   at::Tensor counts_;
-  at::Tensor no_factors_;    // F32 [layers]: ones
+  at::Tensor factors_;       // F32 [layers]: of step()
   at::Tensor step_control_;  // of step(): nothing scaled or skipped
 };
 

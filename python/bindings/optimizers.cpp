@@ -61,6 +61,7 @@ void bind_optimizers(py::module_& module) {
       .def("set_group", &GroupOptimizer::set_group, py::arg("group"), py::arg("options"),
            py::arg("learning_rate"))
       .def("step", &GroupOptimizer::step, Released())
+      .def("set_factors", &GroupOptimizer::set_factors, py::arg("factors"))
       .def("counts", &GroupOptimizer::counts)
       .def("moments", &GroupOptimizer::moments, py::arg("parameter"))
       .def("moment_values", &GroupOptimizer::moment_values, py::arg("parameter"))

@@ -1,7 +1,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -117,7 +117,9 @@ class Session {
   Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
           const std::vector<PythonLayer>& layers, const std::string& budget,
           const std::string& precision, const std::string& policy, std::int64_t control_interval,
-          std::int64_t smallest_pass, const std::string& activations, double activation_ratio) {
+          std::int64_t smallest_pass, const std::string& activations, double activation_ratio,
+          const std::string& curvature, std::int64_t curvature_every, double momentum, bool traced,
+          bool elastic, bool reports) {
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
     LayerRegistry registry;
@@ -137,33 +139,49 @@ class Session {
                       .policy = policy,
                       .control_interval = control_interval,
                       .smallest_pass = smallest_pass,
-                      .activations = kept},
+                      .activations = kept,
+                      .curvature = curvature,
+                      .curvature_every = curvature_every,
+                      .momentum = momentum,
+                      .traced = traced,
+                      .elastic = elastic,
+                      .reports = reports},
         device);
   }
 
-  at::Tensor backward(std::int64_t samples, const py::function& closure) {
+  at::Tensor backward(const std::vector<std::int64_t>& parts, const py::function& closure) {
     const py::gil_scoped_release release;
-    return training_->backward(samples, closure_from(closure));
+    return training_->backward(parts, closure_from(closure));
   }
 
-  void finish_step() {
+  void finish_step(double learning_rate) {
     const py::gil_scoped_release release;
-    training_->finish_step();
+    training_->finish_step(learning_rate);
   }
   bool take_back() {
     const py::gil_scoped_release release;
     return training_->take_back();
   }
+  void undo() {
+    const py::gil_scoped_release release;
+    training_->undo();
+  }
+  void hold_precision() { training_->hold_precision(); }
   std::vector<std::string> take_notices() { return training_->take_notices(); }
   std::vector<std::string> take_events() { return training_->take_events(); }
 
   py::dict plan() const {
     const StepPlan& plan = training_->plan();
-    py::dict layers, all;
-    for (std::size_t i = 0; i < plan.layers.size(); ++i)
-      layers[py::str(training_->layer_names()[i])] = std::string(name_of(plan.layers[i].compute));
+    py::dict layers, scales, all;
+    for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+      const py::str name(training_->layer_names()[i]);
+      layers[name] = std::string(name_of(plan.layers[i].compute));
+      scales[name] = plan.layers[i].learning_rate_scale;
+    }
     all["batch_size"] = plan.batch_size;
     all["pass_size"] = plan.micro_batch_size;
+    all["learning_rate_scale"] = plan.learning_rate_scale;
+    all["learning_rate_scales"] = scales;
     all["precision"] = layers;
     return all;
   }
@@ -173,11 +191,11 @@ class Session {
       const py::gil_scoped_release release;
       return training_->report();
     }();
-    return as_dict(report);
+    return with_plan(as_dict(report));
   }
   std::optional<py::dict> take_decided() {
     const std::optional<StepReport> report = training_->take_decided();
-    return report ? std::optional(as_dict(*report)) : std::nullopt;
+    return report ? std::optional(with_plan(as_dict(*report))) : std::nullopt;
   }
 
   /// name -> (element type, shape, bytes)
@@ -206,10 +224,30 @@ class Session {
     training_->restore(map);
   }
 
+  void profile(std::int64_t samples, const py::function& closure) {
+    const py::gil_scoped_release release;
+    training_->profile(samples, closure_from(closure));
+  }
+  void finish_own_step(std::int64_t samples, const at::Tensor& mean_loss) {
+    const py::gil_scoped_release release;
+    training_->finish_own_step(samples, mean_loss);
+  }
+  void enter_activations() { training_->enter_activations(); }
+  void leave_activations() { training_->leave_activations(); }
   void enter_precision() { training_->enter_precision(); }
   void leave_precision() { training_->leave_precision(); }
 
  private:
+  /// Adds what the next step does, in short.
+  py::dict with_plan(py::dict report) const {
+    std::map<std::string, std::int64_t> layers;
+    for (const LayerPlan& layer : training_->plan().layers)
+      ++layers[std::string(name_of(layer.compute))];
+    report["pass_size"] = training_->plan().micro_batch_size;
+    report["layers"] = layers;
+    return report;
+  }
+
   std::unique_ptr<AttachedTraining> training_;
 };
 
@@ -244,13 +282,18 @@ void bind_session(py::module_& module) {
       .def(
           py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
                    const std::vector<Session::PythonLayer>&, const std::string&, const std::string&,
-                   const std::string&, std::int64_t, std::int64_t, const std::string&, double>(),
+                   const std::string&, std::int64_t, std::int64_t, const std::string&, double,
+                   const std::string&, std::int64_t, double, bool, bool, bool>(),
           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
           py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
-          py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"))
+          py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"),
+          py::arg("curvature"), py::arg("curvature_every"), py::arg("momentum"), py::arg("traced"),
+          py::arg("elastic"), py::arg("reports"))
       .def("backward", &Session::backward)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)
+      .def("undo", &Session::undo)
+      .def("hold_precision", &Session::hold_precision)
       .def("take_notices", &Session::take_notices)
       .def("take_events", &Session::take_events)
       .def("plan", &Session::plan)
@@ -258,6 +301,10 @@ void bind_session(py::module_& module) {
       .def("take_decided", &Session::take_decided)
       .def("state", &Session::state)
       .def("restore", &Session::restore)
+      .def("profile", &Session::profile)
+      .def("finish_own_step", &Session::finish_own_step)
+      .def("enter_activations", &Session::enter_activations)
+      .def("leave_activations", &Session::leave_activations)
       .def("enter_precision", &Session::enter_precision)
       .def("leave_precision", &Session::leave_precision);
   py::class_<ZerothOrderSession>(module, "ZerothOrderSession")

@@ -9,6 +9,7 @@ _C = _load.load()
 
 from triaccel import optim  # noqa: E402 - needs the extension
 from triaccel.attach import Attached, attach  # noqa: E402
+from triaccel.progress import Progress  # noqa: E402
 from triaccel.zeroth_order import ZerothOrder, zeroth_order  # noqa: E402
 
-__all__ = ["Attached", "ZerothOrder", "__version__", "attach", "optim", "zeroth_order"]
+__all__ = ["Attached", "Progress", "ZerothOrder", "__version__", "attach", "optim", "zeroth_order"]

@@ -7,17 +7,20 @@
 """
 from __future__ import annotations
 
+import bisect
 import contextlib
+import itertools
 import logging
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
 
 import torch
 from torch.utils import _pytree as pytree
 
 from triaccel import _C, optim
+from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
@@ -26,6 +29,8 @@ _C.install_cpu_memory()  # counts what is allocated from here on
 
 _log = logging.getLogger("triaccel")  # decisions, at level INFO
 _attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+
+_CURVATURE = {"fisher": "fisher_gram"}  # by the names of the command line
 
 _KINDS = ((torch.nn.modules.conv._ConvNd, "convolution"), (torch.nn.Embedding, "embedding"))
 
@@ -116,16 +121,48 @@ def _step_counts(optimizer: torch.optim.Optimizer) -> dict[Any, float | None]:
     return counts
 
 
+def _rate_of(optimizer: torch.optim.Optimizer | None) -> float:
+    """Its learning rate, where the host knows it."""
+    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else 0.0
+    return 0.0 if isinstance(rate, torch.Tensor) else float(rate)
+
+
+@contextlib.contextmanager
+def _scaled_rates(optimizer: torch.optim.Optimizer, scale: float) -> Iterator[None]:
+    """Learning rates times a factor, and then again what the schedule has set."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    if scale != 1:
+        for group, rate in zip(optimizer.param_groups, rates):
+            group["lr"] = rate * scale
+    try:
+        yield
+    finally:
+        for group, rate in zip(optimizer.param_groups, rates):
+            group["lr"] = rate
+
+
+class Batches(list):
+    """Some batches of a loader that one step trains; made by :meth:`Attached.batches`."""
+
+
 class Attached:
     """A model under control: made by :func:`attach`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, session: Any,
-                 parameters: list[torch.Tensor], callbacks: list[Callable[[dict[str, Any]], None]]) -> None:
+                 parameters: list[torch.Tensor], callbacks: list[Callable[[dict[str, Any]], None]],
+                 elastic: bool, scales_layers: bool, compiled: CompiledPrecision | None, rehearse: bool) -> None:
         self._model = model
         self._optimizer = optimizer
         self._session = session
         self._parameters = parameters
         self._callbacks = callbacks
+        self._elastic = elastic
+        self._scales_layers = scales_layers
+        self._compiled = compiled  # None: the engine computes layers as planned
+        self._rehearse = rehearse  # before the first step: compile, and compare with what was not compiled
+        if compiled is not None:
+            compiled.follow(session.plan()["precision"])
+        self._loader_batch = 0  # samples of the first batch
 
     # -- one step ---------------------------------------------------------------------------------------------------
 
@@ -140,9 +177,9 @@ class Attached:
         if self._optimizer is None:
             raise ValueError("attach() was given no optimizer; use backward(), or attach(model, optimizer)")
         session = self._open()
-        samples = _samples_in(batch)
+        parts = self._parts(batch)
         self._drop_gradients()
-        loss = self._run(session, batch, closure, samples)
+        loss = self._first_run(session, parts, closure) if self._rehearse else self._run(session, parts, closure)
         try:
             self._update(session)
             self._finish(session)
@@ -156,11 +193,11 @@ class Attached:
         For loops that clip, log or step themselves, for several optimizers, and for adversarial training.
         """
         session = self._open()
-        samples = _samples_in(batch)
+        parts = self._parts(batch)
         held = [(parameter, parameter.grad) for parameter in self._parameters]
         self._drop_gradients()
         try:
-            loss = self._run(session, batch, closure, samples)
+            loss = self._first_run(session, parts, closure) if self._rehearse else self._run(session, parts, closure)
         except BaseException:
             for parameter, gradient in held:
                 parameter.grad = gradient
@@ -172,15 +209,66 @@ class Attached:
         self._finish(session)
         return loss
 
-    def _run(self, session: Any, batch: Any, closure: Closure, samples: int) -> torch.Tensor:
-        return session.backward(samples, lambda first, count: closure(_part_of(batch, first, count, samples)))
+    def batches(self, loader: Iterable[Any]) -> Iterator[Batches]:
+        """The batches of a loader, as many at a time as a step of ``batch="elastic"`` wants; give them to :meth:`step`."""
+        iterator = iter(loader)
+        while group := Batches(itertools.islice(iterator, self._batches_per_step())):
+            yield group
+
+    def _batches_per_step(self) -> int:
+        return max(1, self._open().plan()["batch_size"] // self._loader_batch) if self._loader_batch else 1
+
+    def _parts(self, batch: Any) -> list[tuple[Any, int]]:
+        """Batches that no pass joins, with their numbers of samples."""
+        parts = [(part, _samples_in(part)) for part in (batch if isinstance(batch, Batches) else [batch])]
+        self._loader_batch = self._loader_batch or parts[0][1]
+        return parts
+
+    def _run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        starts = list(itertools.accumulate((samples for _, samples in parts), initial=0))
+
+        def loss_of(first: int, count: int) -> Loss:
+            number = bisect.bisect_right(starts, first) - 1
+            batch, samples = parts[number]
+            part = _part_of(batch, first - starts[number], count, samples)
+            if self._compiled is None:
+                return closure(part)
+            with self._compiled.passes():
+                return closure(part)
+
+        return session.backward([samples for _, samples in parts], loss_of)
+
+    def _first_run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        """The same step without torch.compile and with it, which must agree; then goes on with the better one."""
+        self._rehearse = False
+        assert self._compiled is not None
+        loss = self._run(session, parts, closure)
+        gradients = [None if p.grad is None else p.grad.cpu() for p in self._parameters]
+        session.undo()
+        self._compiled.compile()
+        try:
+            compiled_loss = self._run(session, parts, closure)
+            difference = difference_of(loss, gradients, compiled_loss, [p.grad for p in self._parameters])
+            if not difference:
+                return compiled_loss
+            session.undo()
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception as error:  # torch.compile raises whatever its backends do
+            difference = str(error).strip().partition("\n")[0] or type(error).__name__
+        warnings.warn(f"the model trains without torch.compile: {difference}", RuntimeWarning, stacklevel=4)
+        self._compiled.give_up()
+        return self._run(session, parts, closure)
 
     def _update(self, session: Any) -> None:
         optimizer = self._optimizer
         assert optimizer is not None
         counts = _step_counts(optimizer)
+        if self._scales_layers:
+            optimizer.scale_layers(list(session.plan()["learning_rate_scales"].values()))
         try:
-            optimizer.step()
+            with _scaled_rates(optimizer, session.plan()["learning_rate_scale"] if self._elastic else 1.0):
+                optimizer.step()
         except torch.OutOfMemoryError:
             for parameter in [parameter for parameter in optimizer.state if parameter not in counts]:
                 del optimizer.state[parameter]
@@ -191,9 +279,14 @@ class Attached:
             raise
 
     def _finish(self, session: Any) -> None:
-        session.finish_step()
+        session.finish_step(_rate_of(self._optimizer))
+        self._tell(session)
+
+    def _tell(self, session: Any) -> None:
+        if self._compiled is not None and not self._compiled.follow(session.plan()["precision"]):
+            session.hold_precision()
         for notice in session.take_notices():
-            warnings.warn(notice, RuntimeWarning, stacklevel=4)
+            warnings.warn(notice, RuntimeWarning, stacklevel=5)
         for event in session.take_events():
             _log.info(event)
         report = session.take_decided() if self._callbacks else None
@@ -218,13 +311,42 @@ class Attached:
 
     @contextlib.contextmanager
     def precision(self) -> Iterator[None]:
-        """Forward passes inside compute as the plan says, for instance in an evaluation."""
+        """Forward passes inside compute as the plan says, in an evaluation or in training passes of your own."""
         session = self._open()
+        if self._compiled is not None:
+            with self._compiled.passes():
+                yield
+            return
         session.enter_precision()
         try:
             yield
         finally:
             session.leave_precision()
+
+    @contextlib.contextmanager
+    def activations(self) -> Iterator[None]:
+        """One forward pass inside keeps its activations as :meth:`profile` has planned; backward may run inside or later."""
+        session = self._open()
+        session.enter_activations()
+        try:
+            yield
+        finally:
+            session.leave_activations()
+
+    def profile(self, batch: Any, closure: Closure) -> None:
+        """Measures what a forward pass over a few samples saves for backward, and plans how to keep it, where that is due.
+
+        For loops that use :meth:`activations`; :meth:`step` and :meth:`backward` do it themselves. Trains nothing.
+        """
+        samples = _samples_in(batch)
+        self._open().profile(samples, lambda first, count: closure(_part_of(batch, first, count, samples)))
+
+    def end_step(self, loss: torch.Tensor, samples: int) -> None:
+        """Ends a step whose passes you have run yourself, with its mean loss, before its gradients are dropped: the control
+        loop measures them and decides."""
+        session = self._open()
+        session.finish_own_step(samples, loss)
+        self._tell(session)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the control loop, for checkpoints; the model's and the optimizer's are their own."""
@@ -235,6 +357,10 @@ class Attached:
 
     def detach(self) -> None:
         """Ends the control and lifts the budget. Model and optimizer stay as they are."""
+        if self._compiled is not None:
+            self._compiled.end()
+        if self._scales_layers:
+            self._optimizer.place(None)
         self._session = None
         _attached.discard(self._model)
 
@@ -251,8 +377,14 @@ def _device_of(parameters: list[torch.Tensor]) -> torch.device:
     return parameters[0].device
 
 
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+
+
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
-           precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2, policy: str = "robust",
+           precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2, batch: str = "micro",
+           curvature: str = "off", curvature_every: int = 200, compile: str = "off", policy: str = "robust",
            control_interval: int = 10,
            callbacks: list[Callable[[dict[str, Any]], None]] | None = None) -> Attached:
     """Puts a model's training under control of Tri-Accel, without changing the model, the loader or the scheduler.
@@ -262,32 +394,58 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     operators to torch.
     activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
     ``"compressed"`` to ``activation_ratio`` (FP32 bytes over bytes kept), which adds noise to the gradients.
+    batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
+    several batches of a loader at a time where that trains as well, with learning rates to match: see
+    :meth:`Attached.batches`. It needs a budget and an optimizer.
+    curvature: ``"fisher"`` or ``"hessian"`` measures it on a few samples every ``curvature_every`` steps and lowers the learning rates of layers
+    that it is too large for; needs an optimizer of :mod:`triaccel.optim`.
+    compile: ``"auto"`` compiles the model with ``torch.compile`` once the first step without it and with it agree. A model
+    that is compiled already is trained as it is.
     policy: ``"robust"``, or ``"paper"`` for the rules of the Tri-Accel paper.
     control_interval: steps between two decisions.
-    callbacks: each is called with a report after every decision.
+    callbacks: each is called with a report every ``control_interval`` steps; :class:`triaccel.Progress` shows it as a line.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"attach() needs a torch.nn.Module, got {type(model).__name__}")
     if model in _attached:
         raise ValueError("this model is attached already; call detach() on its handle first")
+    _check_choice("batch", batch, ("micro", "elastic"))
+    _check_choice("curvature", curvature, ("off", "fisher", "hessian"))
+    _check_choice("compile", compile, ("off", "auto"))
+    elastic = batch == "elastic"
+    if elastic and (budget is None or optimizer is None):
+        raise ValueError("batch='elastic' needs a budget to grow in and an optimizer whose learning rates follow")
     found = _Layers(model)
     parameters = [parameter for _, parameter, _ in found.parameters]
     if not any(parameter.requires_grad for parameter in parameters):
         raise ValueError("the model has no parameters that require gradients")
-    _device_of(parameters)
+    device = _device_of(parameters)
     if optimizer is not None:
         own = {id(parameter) for parameter in parameters}
         foreign = sum(id(p) not in own for group in optimizer.param_groups for p in group["params"])
         if foreign:
             raise ValueError(f"the optimizer holds {foreign} parameters that are not the model's")
+    scales_layers = curvature != "off"
+    if scales_layers and not isinstance(optimizer, (optim.SGD, optim.AdamW)):
+        raise ValueError("curvature needs triaccel.optim.SGD or AdamW: other optimizers have no learning rates by layer")
+    traced = compile == "auto" or is_compiled(model)
+    if scales_layers and traced:
+        raise ValueError("curvature is measured operator by operator, which compiled models do not have")
     norms = any(isinstance(module, torch.nn.modules.batchnorm._NormBase) for module in model.modules())
     measured = [entry for entry in found.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
+    momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
     session = _C.Session(measured, [b for b in model.buffers()], found.layers,
                          "none" if budget is None else str(budget), precision, policy, control_interval, 2 if norms else 1,
-                         activations, activation_ratio)
+                         activations, activation_ratio, _CURVATURE.get(curvature, curvature),
+                         curvature_every, momentum, traced, elastic, bool(callbacks))
     if optimizer is not None and budget is not None and not _updates_at_once(optimizer):
         warnings.warn(
             f"{type(optimizer).__name__} allocates memory while it updates weights: where that fails, a step may be applied"
             " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=2)
+    if scales_layers:
+        places = {parameter: (name, layer) for name, parameter, layer in found.parameters}
+        optimizer.place(places, len(found.layers))
     _attached.add(model)
-    return Attached(model, optimizer, session, parameters, list(callbacks or []))
+    return Attached(model, optimizer, session, parameters, list(callbacks or []), elastic, scales_layers,
+                    CompiledPrecision(model, [name for name, *_ in found.layers], device.type) if traced else None,
+                    rehearse=compile == "auto" and not is_compiled(model))

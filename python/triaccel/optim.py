@@ -53,6 +53,7 @@ class _FusedOptimizer(torch.optim.Optimizer):
     _bound: _Bound | None = None
     _placement: _Placement | None = None  # see place()
     _layer_count: int = 1
+    _factors: list[float] | None = None  # see scale_layers()
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         super().__init__(params, {**defaults, **self._fixed, "foreach": None, "fused": None})
@@ -65,7 +66,10 @@ class _FusedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if any(p.grad is not None for p in self._params()):
-            self._current(lambda p: p.grad is not None).core.step()
+            core = self._current(lambda p: p.grad is not None).core
+            if self._factors is not None:
+                core.set_factors(self._factors)
+            core.step()
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -106,7 +110,11 @@ class _FusedOptimizer(torch.optim.Optimizer):
 
     def place(self, placement: _Placement | None, layer_count: int = 1) -> None:
         """Names the parameters and the layers whose learning-rate factors and gradient scales they follow."""
-        self._placement, self._layer_count, self._bound = placement, layer_count, None
+        self._placement, self._layer_count, self._bound, self._factors = placement, layer_count, None, None
+
+    def scale_layers(self, factors: list[float]) -> None:
+        """Learning rates of the layers from the next step on, as factors."""
+        self._factors = factors
 
     @torch.no_grad()
     def engine(self) -> Any:

@@ -133,7 +133,7 @@ def test_gradients_of_parts_add_up():
     expected = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     ta = triaccel.attach(model, precision="off")
-    ta._session.backward(24, lambda first, n: weighted(batch))  # a plan with one pass
+    ta._session.backward([24], lambda first, n: weighted(batch))  # a plan with one pass
     model.zero_grad()
     calls = []
 

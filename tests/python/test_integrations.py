@@ -98,3 +98,78 @@ def test_low_rank_adapters():
     assert losses[-1] < losses[0]
     assert all(torch.equal(a, b) for a, b in zip((p for p in model.parameters() if not p.requires_grad), frozen))
     ta.detach()
+
+
+def lightning_module(lightning, manual=False):
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                                           torch.nn.Linear(8 * 36, 4))
+            self.automatic_optimization = not manual
+            self.losses = []
+
+        def training_step(self, batch, batch_idx):
+            loss = torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("loss", loss)
+            if manual:
+                optimizer = self.optimizers()
+                for _ in range(2):  # two updates by one batch
+                    optimizer.zero_grad()
+                    self.manual_backward(torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+                    optimizer.step()
+            self.losses.append(loss.detach())
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.05)
+
+    return Module()
+
+
+def fit_lightning(lightning, folder, callbacks=(), manual=False, **options):
+    g = torch.Generator().manual_seed(1)
+    y = torch.randint(4, (96,), generator=g)
+    x = torch.randn(96, 1, 8, 8, generator=g) + y.float().view(-1, 1, 1, 1)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=12)
+    module = lightning_module(lightning, manual)
+    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False, callbacks=list(callbacks),
+                                default_root_dir=str(folder), **options)
+    trainer.fit(module, loader)
+    return module
+
+
+@pytest.mark.parametrize("options", [{}, {"accumulate_grad_batches": 2}])
+def test_lightning(tmp_path, options):
+    lightning = library("lightning")
+    from triaccel.integrations.lightning import TriaccelCallback
+
+    plain = fit_lightning(lightning, tmp_path, **options)
+    ours = fit_lightning(lightning, tmp_path, [TriaccelCallback(precision="off", activations="lossless")], **options)
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), plain.parameters()))
+    assert torch.equal(torch.stack(ours.losses[-16:]), torch.stack(plain.losses))  # one more: to measure activations
+
+
+def test_lightning_in_bf16(tmp_path):
+    lightning = library("lightning")
+    from triaccel.integrations.lightning import TriaccelCallback
+
+    class Watch(lightning.Callback):
+        def on_train_batch_end(self, trainer, module, *rest):
+            self.plan = ours.attached.plan
+            self.report = ours.attached.report()
+
+    ours, watch = TriaccelCallback(precision="bf16", activations="compressed", control_interval=3), Watch()
+    plain = fit_lightning(lightning, tmp_path)
+    module = fit_lightning(lightning, tmp_path, [ours, watch])
+    assert set(watch.plan["precision"].values()) == {"bf16"}
+    assert watch.report["step"] == 16 and watch.report["samples"] == 192
+    assert not torch.equal(module.losses[-1], plain.losses[-1])
+    assert module.losses[-1] < 1.1 * plain.losses[-1] < plain.losses[0]
+    assert ours.attached is None  # detached at the end
+    manual = fit_lightning(lightning, tmp_path, [TriaccelCallback(precision="bf16")], manual=True)
+    assert manual.losses[-1] < module.losses[0]
+    with pytest.raises(ValueError, match="precision at 32 bits"):
+        fit_lightning(lightning, tmp_path, [TriaccelCallback()], precision="bf16-mixed")

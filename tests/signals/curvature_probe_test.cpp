@@ -171,6 +171,28 @@ TEST(CurvatureProbe, LooksAtAsManySamplesAsAskedFor) {
                                .layers);
 }
 
+TEST(CurvatureProbe, MeasuresALossThatTheCallerComputes) {
+  const ProbeCase<Small> each = small_case();
+  for (const CurvatureMode mode : {CurvatureMode::FisherGram, CurvatureMode::Hessian}) {
+    std::vector<std::int64_t> asked;
+    const auto loss = [&](std::int64_t samples) {
+      asked.push_back(samples);
+      return torch::cross_entropy_loss(each.network.forward(each.inputs.narrow(0, 0, samples)),
+                                       each.targets.narrow(0, 0, samples));
+    };
+    const CurvatureOptions options{.mode = mode, .batch = 12};
+    const Witness witness(each.network);
+    const CurvatureReport found =
+        CurvatureProbe(each.network, options, at::kCPU).run(16, loss, /*step=*/3);
+    witness.expect_untouched(std::string(name_of(mode)));
+    EXPECT_EQ(asked, std::vector<std::int64_t>{12});
+    EXPECT_EQ(found.step, 3);
+    EXPECT_EQ(found.layers, CurvatureProbe(each.network, options, at::kCPU)
+                                .run(each.inputs, each.targets, /*label_smoothing=*/0, 3)
+                                .layers);
+  }
+}
+
 TEST(CurvatureProbe, RunsWhereGradientsAreOff) {
   const ProbeCase<Small> each = small_case();
   const CurvatureReport with_gradients = each.run({});

@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
@@ -112,6 +114,30 @@ TEST(ClosureBatch, DividesSumsByWhatIsCountedInAllPasses) {
     EXPECT_NEAR(caller.step(pass, weighted).item<double>(), whole.item<double>(), 1e-5);
     expect_close(caller.take_gradients(), expected);
   }
+}
+
+TEST(ClosureBatch, HasPassesThatReachAcrossNoPart) {
+  Caller caller;
+  std::vector<std::pair<std::int64_t, std::int64_t>> passes;
+  const auto mean = [&](auto first, auto count) {
+    passes.emplace_back(first, count);
+    return caller.mean(first, count);
+  };
+  caller.step(kSamples, mean);
+  const auto expected = caller.take_gradients();
+  passes.clear();
+  caller.plan.micro_batch_size = 3;
+  ClosureBatch parts(std::vector<std::int64_t>{2, 5, kSamples - 7}, mean, kCpu);
+  caller.runner->run(caller.plan, parts, 0);
+  expect_close(caller.take_gradients(), expected);
+  std::int64_t next = 0;
+  for (const auto& [first, count] : passes) {
+    EXPECT_EQ(first, std::exchange(next, next + count));
+    EXPECT_LE(count, 3);
+    EXPECT_TRUE(first >= 2 || first + count <= 2) << first;
+    EXPECT_TRUE(first >= 7 || first + count <= 7) << first;
+  }
+  EXPECT_EQ(next, kSamples);
 }
 
 TEST(ClosureBatch, ReportsItsLoss) {

@@ -53,19 +53,35 @@ CurvatureReport CurvatureProbe::run(const at::Tensor& inputs, const at::Tensor& 
   require(inputs.dim() > 0 && inputs.size(0) > 0 && inputs.size(0) == targets.size(0),
           "CurvatureProbe::run", "inputs ", inputs.sizes(), " and targets ", targets.sizes(),
           " must have the samples in the first dimension, and at least one");
+  const auto first = [&](std::int64_t samples) {
+    return ProbeBatch{.inputs = inputs.narrow(0, 0, samples),
+                      .targets = targets.narrow(0, 0, samples),
+                      .label_smoothing = label_smoothing};
+  };
+  return run_on(inputs.size(0), first, step);
+}
+
+CurvatureReport CurvatureProbe::run(std::int64_t samples,
+                                    const std::function<at::Tensor(std::int64_t samples)>& loss,
+                                    std::int64_t step) {
+  const auto first = [&](std::int64_t count) {
+    return ProbeBatch{.own_loss = [&loss, count] { return loss(count); }, .own_samples = count};
+  };
+  return run_on(samples, first, step);
+}
+
+CurvatureReport CurvatureProbe::run_on(std::int64_t available,
+                                       const std::function<ProbeBatch(std::int64_t samples)>& batch,
+                                       std::int64_t step) {
   synchronize(device_);  // exclude earlier work from the probe's time
   const Stopwatch watch;
   const MemoryPurposeScope purpose(MemoryPurpose::Workspace);
-  std::int64_t samples = std::min(options_.batch, inputs.size(0));
+  std::int64_t samples = std::min(options_.batch, available);
   const std::int64_t fewest = std::min(samples, kSmallestBatch);
   CurvatureReport report;
   for (;; samples = std::max(fewest, samples / 2)) {
     try {
-      report = catching_out_of_memory([&] {
-        return measure({.inputs = inputs.narrow(0, 0, samples),
-                        .targets = targets.narrow(0, 0, samples),
-                        .label_smoothing = label_smoothing});
-      });
+      report = catching_out_of_memory([&] { return measure(batch(samples)); });
       break;
     } catch (const OutOfMemory& error) {
       report.skipped = text("out of memory with ", samples, " samples: ", error.what());

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
@@ -23,6 +24,10 @@ class CurvatureProbe final : public Stateful {
   /// a report marked as skipped. Synchronizes with the device.
   CurvatureReport run(const at::Tensor& inputs, const at::Tensor& targets, double label_smoothing,
                       std::int64_t step);
+  /// The same for `samples` whose loss the caller computes: the mean over the first of them.
+  CurvatureReport run(std::int64_t samples,
+                      const std::function<at::Tensor(std::int64_t samples)>& loss,
+                      std::int64_t step);
 
   const ProbeNetwork& network() const { return network_; }
 
@@ -37,6 +42,9 @@ class CurvatureProbe final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
+  CurvatureReport run_on(std::int64_t available,
+                         const std::function<ProbeBatch(std::int64_t samples)>& batch,
+                         std::int64_t step);
   CurvatureReport measure(const ProbeBatch& batch);
 
   ProbeNetwork network_;

@@ -38,7 +38,7 @@ LayerCurvature curvature_of(const double* products, const double* eigenvalues, s
 
 std::vector<at::Tensor> fisher_products(const ProbeNetwork& network, const ProbeBatch& batch,
                                         const CurvatureOptions& options) {
-  const std::int64_t samples = batch.inputs.size(0);
+  const std::int64_t samples = batch.samples();
   TappedLayers taps(network.weights, options.whole_layer,
                     {.samples = samples,
                      .workspace_bytes = options.workspace_bytes,

@@ -41,6 +41,10 @@ at::Tensor& FrozenHooks::bernoulli(at::Tensor& mask, double probability,
 
 at::Tensor probe_loss(const ProbeNetwork& network, const ProbeBatch& batch, FrozenHooks& hooks) {
   const at::AutoGradMode with_graph(true);
+  if (batch.own_loss) {
+    const OperatorScope scope(hooks);
+    return batch.own_loss().to(at::kFloat);
+  }
   at::Tensor logits;
   {
     const OperatorScope scope(hooks);

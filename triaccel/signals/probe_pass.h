@@ -22,10 +22,15 @@ struct ProbeNetwork {
   std::vector<at::Tensor> buffers = {};
 };
 
+/// Samples of a data set, or a loss that only the caller can compute.
 struct ProbeBatch {
   at::Tensor inputs = {};   // samples first
   at::Tensor targets = {};  // class of each sample, or of each of its tokens
   double label_smoothing = 0;
+  std::function<at::Tensor()> own_loss = {};  // in place of these: the mean over the samples
+  std::int64_t own_samples = 0;
+
+  std::int64_t samples() const { return own_loss ? own_samples : inputs.size(0); }
 };
 
 /// Makes the loss a smooth function of the weights without interaction between samples: batch norm

@@ -7,7 +7,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
 
@@ -37,10 +36,14 @@ void CompressedActivations::follow(const StepPlan& plan, std::int64_t samples) {
 }
 
 at::Tensor CompressedActivations::forward(const std::function<at::Tensor()>& forward) {
-  if (!compresses_) return forward();
-  store_->begin_pass();
-  const SavedTensorScope scope(*store_);
+  const std::unique_ptr<SavedTensorScope> scope = begin_pass();
   return forward();
+}
+
+std::unique_ptr<SavedTensorScope> CompressedActivations::begin_pass() {
+  if (!compresses_) return nullptr;
+  store_->begin_pass();
+  return std::make_unique<SavedTensorScope>(*store_);
 }
 
 void CompressedActivations::end_pass() {

@@ -13,6 +13,7 @@
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/saved/saved_store.h"
+#include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
 
@@ -36,6 +37,9 @@ class CompressedActivations {
   /// Around each pass: `forward` with what it saves kept as planned, then backward, then
   /// end_pass(), or abandon_pass() where the pass failed.
   at::Tensor forward(const std::function<at::Tensor()>& forward);
+  /// The same for a forward pass of the caller's own, which ends with the scope. Null: as autograd
+  /// does it.
+  std::unique_ptr<SavedTensorScope> begin_pass();
   void end_pass();
   void abandon_pass();
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <numeric>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -70,8 +71,9 @@ PassResult DatasetBatch::cross_entropy(const PassRequest& request, const Batch& 
                                              share_of(request), request.loss_scale, losses)};
 }
 
-ClosureBatch::ClosureBatch(std::int64_t samples, Closure closure, c10::Device device)
-    : samples_(samples),
+ClosureBatch::ClosureBatch(std::vector<std::int64_t> parts, Closure closure, c10::Device device)
+    : parts_(std::move(parts)),
+      samples_(std::accumulate(parts_.begin(), parts_.end(), std::int64_t{0})),
       closure_(std::move(closure)),
       no_ids_(at::empty({0}, at::TensorOptions(at::kLong).device(device))) {}
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "triaccel/data/dataset.h"
 
@@ -37,6 +39,9 @@ class StepBatch {
  public:
   virtual ~StepBatch() = default;
   virtual std::int64_t samples() const = 0;
+
+  /// Their numbers in parts that no pass reaches across.
+  virtual std::vector<std::int64_t> parts() const { return {samples()}; }
 
   /// Of the samples, int64 on the device: captured steps read new ones in each replay. Empty where
   /// samples have no numbers.
@@ -102,9 +107,13 @@ class ClosureBatch final : public StepBatch {
  public:
   using Closure = std::function<ClosureLoss(std::int64_t first, std::int64_t count)>;
 
-  ClosureBatch(std::int64_t samples, Closure closure, c10::Device device);
+  /// `closure` gets samples counted through all parts.
+  ClosureBatch(std::vector<std::int64_t> parts, Closure closure, c10::Device device);
+  ClosureBatch(std::int64_t samples, Closure closure, c10::Device device)
+      : ClosureBatch(std::vector{samples}, std::move(closure), device) {}
 
   std::int64_t samples() const override { return samples_; }
+  std::vector<std::int64_t> parts() const override { return parts_; }
   at::Tensor ids() const override { return no_ids_; }
   PassResult pass(const PassRequest& request) override;
   at::Tensor correction() override;
@@ -113,6 +122,7 @@ class ClosureBatch final : public StepBatch {
   at::Tensor mean_loss() const;
 
  private:
+  std::vector<std::int64_t> parts_;
   std::int64_t samples_;
   Closure closure_;
   at::Tensor no_ids_;

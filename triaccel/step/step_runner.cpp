@@ -25,11 +25,18 @@ std::vector<ParameterRef> with_float_buffers(const StepNetwork& network) {
   return all;
 }
 
-/// How many forward passes a step takes. They are of equal size, give or take one, and never of a
-/// single sample unless asked for: batch norm has no variance to offer there.
-std::int64_t pass_count(std::int64_t samples, std::int64_t micro_batch) {
-  const std::int64_t passes = divide_up(samples, micro_batch);
-  return micro_batch == 1 ? passes : std::min(passes, std::max<std::int64_t>(1, samples / 2));
+/// The samples of every forward pass of a step. Those of a part are of equal size, give or take
+/// one, and never of a single sample unless asked for: batch norm has no variance to offer there.
+std::vector<std::int64_t> pass_sizes(const std::vector<std::int64_t>& parts,
+                                     std::int64_t micro_batch) {
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t samples : parts) {
+    std::int64_t passes = divide_up(samples, micro_batch);
+    if (micro_batch > 1) passes = std::min(passes, std::max<std::int64_t>(1, samples / 2));
+    for (std::int64_t pass = 0; pass < passes; ++pass)
+      sizes.push_back(samples / passes + (pass < samples % passes ? 1 : 0));
+  }
+  return sizes;
 }
 
 /// Of all that shapes a step except what lies in device memory.
@@ -166,7 +173,7 @@ void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::T
     divide_layers(plan);
     set_inputs(plan, ids, /*learning_rate=*/0, /*zeroth_order_rate=*/0);
   });
-  const std::int64_t passes = pass_count(ids.numel(), plan.micro_batch_size);
+  const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
   execution_->run_once([&] { step(batch, passes, Enqueued::Rehearsed); });
 }
 
@@ -183,9 +190,10 @@ void StepRunner::run(const StepPlan& plan, StepBatch& batch, double learning_rat
           plan.micro_batch_size);
   require_all_layers(plan);
   const std::int64_t samples = batch.samples();
-  const std::int64_t passes = pass_count(samples, plan.micro_batch_size);
+  const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
   // Gradients of several passes are summed in FP32, which is also how a caller wants them.
-  if (layers_) layers_->follow(plan.layers, options_.leave_gradients ? passes + 1 : passes);
+  const bool summed = passes.size() > 1 || options_.leave_gradients;
+  if (layers_) layers_->follow(plan.layers, summed ? 2 : 1);
   activations_.follow(plan, samples);
   catching_out_of_memory([&] {  // what fails here has changed nothing yet
     batch.prepare();
@@ -198,7 +206,7 @@ void StepRunner::run(const StepPlan& plan, StepBatch& batch, double learning_rat
   };
   const std::optional<std::uint64_t> key = batch.key();
   if (key && strategy_->can_capture())
-    execution_->run(step_key(plan, *key, samples), divide_up(samples, passes), work, inputs_);
+    execution_->run(step_key(plan, *key, samples), passes.front(), work, inputs_);
   else
     execution_->run_once([&] { work(Enqueued::Eagerly); });
   strategy_->end_step(zeroth_order_rate * static_cast<double>(plan.learning_rate_scale));
@@ -212,7 +220,8 @@ void StepRunner::set_inputs(const StepPlan& plan, const at::Tensor& ids, double 
               strategy_->estimates() ? scale * zeroth_order_rate : 0);
 }
 
-void StepRunner::step(StepBatch& batch, std::int64_t passes, Enqueued enqueued) {
+void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
+                      Enqueued enqueued) {
   const bool captured = enqueued == Enqueued::Captured;
   SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : execution_->side_streams();
   catching_out_of_memory([&] {
@@ -234,7 +243,7 @@ void StepRunner::step(StepBatch& batch, std::int64_t passes, Enqueued enqueued) 
   };
   try {
     catching_out_of_memory([&] {
-      GradientListener* const listener = strategy_->begin_step(passes, enqueued);
+      GradientListener* const listener = strategy_->begin_step(std::ssize(passes), enqueued);
       if (layers_) layers_->begin_step(side, listener);
       strategy_->compute(snapshot_, captured,
                          [&](const PassRules& rules) { run_passes(batch, passes, rules); });
@@ -258,13 +267,18 @@ void StepRunner::measure_gradients() {
   gradients_.finish_step();
 }
 
+void StepRunner::add_loss(const at::Tensor& mean_loss, std::int64_t samples) {
+  add_measured_loss(score_, mean_loss.detach().to(device_, at::kFloat).reshape({}), samples);
+}
+
 void StepRunner::take_back() {
   drop_gradients();
   snapshot_.put_back();
   score_.copy_(score_before_);
 }
 
-void StepRunner::run_passes(StepBatch& batch, std::int64_t passes, const PassRules& rules) {
+void StepRunner::run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,
+                            const PassRules& rules) {
   const at::Tensor ids = inputs_.ids();
   const c10::AutoGradMode grad_mode(rules.backward);
   const auto compute = [&](const std::function<at::Tensor()>& forward) {
@@ -276,8 +290,8 @@ void StepRunner::run_passes(StepBatch& batch, std::int64_t passes, const PassRul
                       .score = rules.score.defined() ? rules.score : score_,
                       .loss_scale = loss_scale(),
                       .compute = compute};
-  for (std::int64_t pass = 0; pass < passes; ++pass, request.first += request.count) {
-    request.count = request.samples / passes + (pass < request.samples % passes ? 1 : 0);
+  for (std::int64_t pass = 0; pass < std::ssize(passes); ++pass, request.first += request.count) {
+    request.count = passes[static_cast<std::size_t>(pass)];
     if (ids.numel() > 0) request.ids = ids.narrow(0, request.first, request.count);
     if (rules.losses)
       request.losses = [&](std::int64_t rows, std::int64_t classes) {

@@ -80,6 +80,11 @@ class StepRunner {
   /// Takes statistics of the gradients that such a step left, for the next collect().
   void measure_gradients();
 
+  /// For passes that the caller runs itself: how what they save is kept, and their mean loss, for
+  /// the next collect().
+  CompressedActivations& activations() { return activations_; }
+  void add_loss(const at::Tensor& mean_loss, std::int64_t samples);
+
   /// Runs such a step and undoes all of it: to measure the memory it needs.
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                 const GatherOptions& gather);
@@ -150,8 +155,9 @@ class StepRunner {
   /// For the next step().
   void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                   double zeroth_order_rate);
-  void step(StepBatch& batch, std::int64_t passes, Enqueued enqueued);
-  void run_passes(StepBatch& batch, std::int64_t passes, const PassRules& rules);
+  void step(StepBatch& batch, const std::vector<std::int64_t>& passes, Enqueued enqueued);
+  void run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,
+                  const PassRules& rules);
   void update();
   void drop_gradients();
   void scale_gradients(const at::Tensor& factor);

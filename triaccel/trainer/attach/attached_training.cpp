@@ -1,6 +1,7 @@
 #include "triaccel/trainer/attach/attached_training.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -45,6 +46,7 @@ Precision first_precision(LayerPrecision wanted) {
 RunConfig config_of(const AttachOptions& options) {
   RunConfig config;
   config.activations = options.activations;
+  config.control.curvature = options.curvature;
   return config;
 }
 
@@ -55,17 +57,24 @@ ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
   options.precision_on = wanted.precision == LayerPrecision::Auto;
   options.precision.has_bf16 = formats_on(device).bf16;
   options.precision.has_fp16 = false;  // only an optimizer that skips steps can go with it
-  options.curvature_on = false;
-  options.batch.mode = wanted.budget_bytes > 0 ? BatchMode::Micro : BatchMode::Off;
+  options.curvature_on = wanted.curvature != CurvatureSource::Off;
+  options.curvature.cap = curvature_cap(curvature_options(config_of(wanted)).mode);
+  options.curvature.momentum = wanted.momentum;
+  options.batch.mode = wanted.elastic            ? BatchMode::Elastic
+                       : wanted.budget_bytes > 0 ? BatchMode::Micro
+                                                 : BatchMode::Off;
   options.batch.smallest = std::min(wanted.smallest_pass, samples);
-  options.batch.rate = RateRule::None;
+  if (wanted.elastic)
+    options.batch.bucket = samples;  // whole batches of the caller's loader
+  else
+    options.batch.rate = RateRule::None;
   if (device.is_cpu()) options.batch.measurement_noise = 0.002;
   return options;
 }
 
 }  // namespace
 
-/// Forward passes by the last plan, which train nothing.
+/// Forward passes by the last plan, whose gradients others apply.
 struct AttachedTraining::PlannedPass {
   explicit PlannedPass(LayerExecution& planned) : layers(planned), reading(&layers), scope(layers) {
     layers.begin_pass();
@@ -92,8 +101,13 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   gauge_.set_limit(options.budget_bytes);
   gauge_.reset_peak();
   StepRunnerOptions runner{.leave_gradients = true};
-  if (options.precision != LayerPrecision::Off)
+  if (options.precision != LayerPrecision::Off && !options.traced)
     runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = false};
+  if (options.curvature != CurvatureSource::Off)
+    probe_ = std::make_unique<CurvatureProbe>(ProbeNetwork{.parameters = network.parameters,
+                                                           .weights = network.weights,
+                                                           .buffers = network.buffers},
+                                              curvature_options(config_of(options)), device);
   const bool raw = options.activations.keep == "raw";
   if (!raw) runner.saved = saved_store_options(config_of(options));
   try {
@@ -108,8 +122,8 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
 AttachedTraining::~AttachedTraining() { gauge_.set_limit(0); }
 
 bool AttachedTraining::decides() const {
-  return options_.precision == LayerPrecision::Auto || options_.budget_bytes > 0 || profiler_ ||
-         plan_.micro_batch_size < plan_.batch_size;
+  return options_.reports || probe_ || options_.precision == LayerPrecision::Auto ||
+         options_.budget_bytes > 0 || profiler_ || plan_.micro_batch_size < plan_.batch_size;
 }
 
 void AttachedTraining::start(std::int64_t samples) {
@@ -117,6 +131,7 @@ void AttachedTraining::start(std::int64_t samples) {
   ControlSetup setup{.plan = plan_,
                      .kinds = kinds_,
                      .options = control_options(options_, device_, samples),
+                     .probe_every = probe_ ? options_.curvature_every : 0,
                      .smallest_pass = std::min(options_.smallest_pass, samples)};
   if (profiler_) setup.activations = activation_options(config_of(options_));
   control_ = std::make_unique<Controller>(setup);
@@ -146,6 +161,16 @@ void AttachedTraining::profile(bool first, std::int64_t samples,
   gauge_.reset_peak();
 }
 
+void AttachedTraining::probe(std::int64_t samples, const ClosureBatch::Closure& closure) {
+  const auto mean_loss = [&](std::int64_t count) {
+    const ClosureLoss found = closure(0, count);
+    return found.count.defined() ? found.loss / found.count : found.loss;
+  };
+  curvature_ = probe_->run(samples, mean_loss, steps_);
+  gauge_.release_cache();
+  gauge_.reset_peak();
+}
+
 StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
   StepPlan plan = plan_;
   const bool whole = plan_.micro_batch_size == plan_.batch_size;
@@ -154,15 +179,18 @@ StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
   return plan;
 }
 
-at::Tensor AttachedTraining::backward(std::int64_t samples, const ClosureBatch::Closure& closure) {
+at::Tensor AttachedTraining::backward(const std::vector<std::int64_t>& parts,
+                                      const ClosureBatch::Closure& closure) {
+  const std::int64_t samples = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
   require(samples > 0, "attach", "the batch has no samples");
   const bool first = !control_;
-  if (first) start(samples);
+  if (first) start(parts.front());
   if (profiler_ && (first || steps_ % options_.control_interval == 0))
-    profile(first, samples, closure);
+    profile(first, parts.front(), closure);
+  if (probe_ && control_->probe_due(steps_)) probe(parts.front(), closure);
   for (;;) {
     ran_ = plan_for(samples);
-    ClosureBatch batch(samples, closure, device_);
+    ClosureBatch batch(parts, closure, device_);
     try {
       runner_->run(ran_, batch, /*learning_rate=*/0);
       samples_of_step_ = samples;
@@ -194,7 +222,8 @@ bool AttachedTraining::take_back() {
   return shrink(ran_);
 }
 
-void AttachedTraining::finish_step() {
+void AttachedTraining::finish_step(double learning_rate) {
+  learning_rate_ = learning_rate;
   ++steps_;
   ++interval_steps_;
   samples_ += samples_of_step_;
@@ -208,23 +237,54 @@ void AttachedTraining::decide() {
   decided_ = report();
   Decision decision = control_->next(*decided_, plan_);
   for (std::string& event : decision.events) events_.push_back(std::move(event));
+  if (holds_precision_)
+    for (std::size_t i = 0; i < plan_.layers.size(); ++i)
+      decision.plan.layers[i].compute = plan_.layers[i].compute;
   plan_ = std::move(decision.plan);
 }
 
 void AttachedTraining::enter_precision() {
-  require(!evaluation_, "precision", "is entered already");
+  require(!own_pass_, "precision", "is entered already");
   LayerExecution* const layers = runner_->forward_rules().layers;
   if (layers == nullptr) return;
-  layers->follow(plan_.layers, /*passes=*/2);  // gradients, where there are any, in FP32
-  evaluation_ = std::make_unique<PlannedPass>(*layers);
+  layers->follow(plan_.layers, /*passes=*/2);  // gradients in FP32
+  own_pass_ = std::make_unique<PlannedPass>(*layers);
 }
 
-void AttachedTraining::leave_precision() { evaluation_.reset(); }
+void AttachedTraining::leave_precision() { own_pass_.reset(); }
+
+void AttachedTraining::enter_activations() {
+  require(!keeps_own_, "activations", "are entered already");
+  runner_->activations().follow(plan_, std::max<std::int64_t>(1, plan_.batch_size));
+  own_saved_ = runner_->activations().begin_pass();
+  keeps_own_ = true;
+}
+
+void AttachedTraining::leave_activations() {
+  if (!std::exchange(keeps_own_, false)) return;
+  own_saved_.reset();
+  runner_->activations().end_pass();
+  runner_->activations().note_counts();
+}
+
+void AttachedTraining::profile(std::int64_t samples, const ClosureBatch::Closure& closure) {
+  if (!control_) start(samples);
+  if (profiler_) profile(/*first=*/plan_.saved.empty(), samples, closure);
+}
+
+void AttachedTraining::finish_own_step(std::int64_t samples, const at::Tensor& mean_loss) {
+  if (!control_) start(samples);
+  runner_->add_loss(mean_loss, samples);
+  samples_of_step_ = samples;
+  finish_step();
+}
 
 StepReport AttachedTraining::report() {
   StepReport report = runner_->collect();
   report.step = steps_;
   report.samples = samples_;
+  report.learning_rate = learning_rate_;
+  report.curvature = std::exchange(curvature_, std::nullopt);
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
@@ -240,6 +300,7 @@ std::vector<StateView> AttachedTraining::state() const {
     all.insert(all.end(), more.begin(), more.end());
   };
   append({number_state<std::int64_t>(kCounters, {steps_, samples_})});
+  if (probe_) append(probe_->state());
   if (control_) {
     append(control_->state());
     append(plan_state(plan_));
@@ -250,6 +311,7 @@ std::vector<StateView> AttachedTraining::state() const {
 void AttachedTraining::restore(const StateMap& saved) {
   runner_->gradient_control().restore(saved);
   const auto counters = numbers_from<std::int64_t>(saved, kCounters, 2);
+  if (probe_) probe_->restore(saved);
   steps_ = counters[0];
   samples_ = counters[1];
   if (!holds_plan(saved)) return;

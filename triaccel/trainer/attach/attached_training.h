@@ -16,6 +16,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/policies/controller.h"
+#include "triaccel/signals/curvature_probe.h"
 #include "triaccel/step/step_batch.h"
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/config/run_config.h"
@@ -30,6 +31,12 @@ struct AttachOptions {
   std::int64_t control_interval = 10;       // steps between two decisions
   std::int64_t smallest_pass = 1;           // samples; batch norm needs two
   RunConfig::Activations activations = {};  // how they are kept for backward; raw unless said
+  Choice<CurvatureSource> curvature = CurvatureSource::Off;  // for learning rates of layers
+  std::int64_t curvature_every = 200;                        // steps
+  double momentum = 0;   // of the caller's optimizer, which they are for
+  bool traced = false;   // the caller computes layers in their precisions
+  bool elastic = false;  // the batch size follows the plan; needs a budget
+  bool reports = false;  // every interval, also where nothing is to be decided
 };
 
 /// The control loop around a training loop that somebody else wrote, with a model, a loss and an
@@ -46,25 +53,42 @@ class AttachedTraining {
   AttachedTraining(const AttachedTraining&) = delete;
   AttachedTraining& operator=(const AttachedTraining&) = delete;
 
-  /// Runs forward and backward over a batch in passes that fit, as often as it takes, and returns
-  /// its mean loss, on the device. Throws OutOfMemory where the smallest pass does not fit, with
-  /// everything as before the call.
-  at::Tensor backward(std::int64_t samples, const ClosureBatch::Closure& closure);
+  /// Runs forward and backward over a batch, whose parts no pass joins, in passes that fit, as
+  /// often as it takes, and returns its mean loss, on the device. Throws OutOfMemory where the
+  /// smallest pass does not fit, with everything as before the call.
+  at::Tensor backward(const std::vector<std::int64_t>& parts, const ClosureBatch::Closure& closure);
 
-  /// The gradients of the last backward() have been applied, or will be; they are still there.
-  void finish_step();
+  /// The gradients of the last backward() have been applied, or will be, at this learning rate of
+  /// the caller's schedule; they are still there.
+  void finish_step(double learning_rate = 0);
 
   /// They could not be, for lack of memory: the next try will have smaller passes. Everything is as
   /// before backward(). False: there are none.
   bool take_back();
 
+  /// The last backward() is undone: everything is as before it.
+  void undo() { runner_->take_back(); }
+
+  /// From now on layers keep the precisions that they have.
+  void hold_precision() { holds_precision_ = true; }
+
   const StepPlan& plan() const { return plan_; }
   const std::vector<std::string>& layer_names() const { return names_; }
 
-  /// Around passes of the caller's own, such as an evaluation: layers compute as planned. On one
-  /// thread; not around backward().
+  /// Around forward passes of the caller's own, in training or evaluation: layers compute as
+  /// planned. On one thread; not around backward().
   void enter_precision();
   void leave_precision();
+
+  /// Around one forward pass of the caller's own, and its backward pass or not: what it saves is
+  /// kept as planned, once profile() has measured what there is.
+  void enter_activations();
+  void leave_activations();
+  /// Measures what a forward pass over some samples of a batch saves, and plans how to keep it.
+  void profile(std::int64_t samples, const ClosureBatch::Closure& closure);
+
+  /// A step whose passes the caller has run, with this mean loss; its gradients are still there.
+  void finish_own_step(std::int64_t samples, const at::Tensor& mean_loss);
 
   /// What happened since the last report. Waits for the device.
   StepReport report();
@@ -87,6 +111,7 @@ class AttachedTraining {
   bool shrink(const StepPlan& failed);
   void decide();
   void profile(bool first, std::int64_t samples, const ClosureBatch::Closure& closure);
+  void probe(std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
 
   AttachOptions options_;
@@ -96,15 +121,21 @@ class AttachedTraining {
   MemoryGauge gauge_;
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<ActivationProfiler> profiler_;  // null: activations are raw
+  std::unique_ptr<CurvatureProbe> probe_;         // null: learning rates are the caller's
+  std::optional<CurvatureReport> curvature_;      // since the last report
   std::unique_ptr<Controller> control_;           // null before the first batch
   StepPlan plan_;                                 // batch_size: of the first batch
   StepPlan ran_;                                  // by the last backward()
-  std::unique_ptr<PlannedPass> evaluation_;       // between enter_precision() and leave_precision()
+  std::unique_ptr<PlannedPass> own_pass_;         // between enter_precision() and leave_precision()
+  std::unique_ptr<SavedTensorScope> own_saved_;   // enter_activations() and leave_activations()
+  bool keeps_own_ = false;                        // between these two
   std::vector<std::string> notices_, events_;
   std::optional<StepReport> decided_;
   Stopwatch interval_;
   std::int64_t steps_ = 0, samples_ = 0, samples_of_step_ = 0;
   std::int64_t interval_steps_ = 0, interval_samples_ = 0, interval_retries_ = 0;
+  double learning_rate_ = 0;
+  bool holds_precision_ = false;
 };
 
 }  // namespace triaccel

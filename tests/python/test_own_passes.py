@@ -1,0 +1,84 @@
+"""Passes that the user's own loop runs, with the precision and the activations that attach() plans."""
+import pytest
+import torch
+import triaccel
+from test_attach import closure_of, images, make
+
+
+def own_step(ta, model, optimizer, batch, *contexts):
+    with ta.precision():
+        loss = closure_of(model)(batch)
+    loss.backward()
+    ta.end_step(loss, len(batch["y"]))
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.detach()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "off"])
+def test_compute_as_steps_do(precision):
+    batches = [images(seed=i) for i in range(5)]
+    model, optimizer = make()
+    ta = triaccel.attach(model, optimizer, precision=precision)
+    expected = [ta.step(b, closure_of(model)).clone() for b in batches]
+    other, its_optimizer = make()
+    own = triaccel.attach(other, precision=precision)
+    found = [own_step(own, other, its_optimizer, b) for b in batches]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected))
+    assert all(torch.equal(a, b) for a, b in zip(other.parameters(), model.parameters()))
+    report = own.report()
+    assert report["step"] == 5 and report["samples"] == 5 * 16
+    assert report["loss"] == pytest.approx(sum(loss.item() for loss in expected) / 5, rel=1e-5)
+
+
+def test_decide_as_steps_do():
+    reports = []
+    model, optimizer = make()
+    ta = triaccel.attach(model, control_interval=2, callbacks=[reports.append])
+    for i in range(6):
+        own_step(ta, model, optimizer, images(seed=i))
+    assert [report["step"] for report in reports] == [2, 4, 6]
+    assert all(report["gradient_norm"] > 0 for report in reports)  # of gradients that it has not computed itself
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("activations", ["lossless", "compressed"])
+def test_keep_activations_as_planned(activations, later):
+    batch = images()
+    gradients = {}
+    for kept in ("raw", activations):
+        model, _ = make()
+        ta = triaccel.attach(model, precision="off", activations=kept)
+        random_state = torch.get_rng_state()
+        ta.profile(batch, closure_of(model))
+        assert torch.equal(torch.get_rng_state(), random_state)  # it trains nothing
+        with ta.activations():
+            loss = closure_of(model)(batch)
+            if not later:
+                loss.backward()
+        if later:
+            loss.backward()
+        gradients[kept] = [parameter.grad for parameter in model.parameters()]
+        ta.end_step(loss, 16)
+        report = ta.report()
+        ta.detach()
+    assert report["activation_bytes_held"] < (0.8 if activations == "lossless" else 0.25) * report["activation_bytes"]
+    pairs = list(zip(gradients["raw"], gradients[activations]))
+    if activations == "lossless":
+        assert all(torch.equal(a, b) for a, b in pairs)
+    else:
+        error = sum((a - b).square().sum() for a, b in pairs) / sum(a.square().sum() for a, _ in pairs)
+        assert 0 < error < 0.05
+
+
+def test_leave_everything_as_it_was_after_an_error():
+    model, _ = make()
+    ta = triaccel.attach(model, activations="lossless")
+    with pytest.raises(ZeroDivisionError):
+        with ta.activations(), ta.precision():
+            1 / 0
+    with ta.activations(), ta.precision():
+        closure_of(model)(images()).backward()
+    with pytest.raises(Exception, match="entered already"):
+        with ta.precision(), ta.precision():
+            pass
