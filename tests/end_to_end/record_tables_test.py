@@ -165,6 +165,14 @@ class RecordTables(unittest.TestCase):
         (self.record / "raw.log").unlink()
         self.assert_found(f"{RECORD}/raw.log:1: missing")
 
+    def test_an_output_of_another_commit(self):
+        (self.record / "raw.log").write_text('{"ms": 0.5, "commit": "def5678"}')
+        self.assert_found(f"{RECORD}/command.txt:1: raw.log comes from commit def5678")
+
+    def test_a_number_without_unit_is_compared_with_its_expression(self):
+        self.replace("It reserves", "It takes 0.24<!-- = ours.ms / fp32.ms --> of the time, reserves")
+        self.assert_found("0.24", "nearest: 0.25")
+
     def test_a_result_that_is_not_json(self):
         self.replace("}]", "}", self.record / "result.json")
         code, output = self.run_tables("--check")

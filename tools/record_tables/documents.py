@@ -15,7 +15,7 @@ FIELDS = {"ms": ("time", 1e-3), "us": ("time", 1e-6), "seconds": ("time", 1), "b
           "mb": ("bytes", 1e6), "gb": ("bytes", 1e9), "percent": ("percent", 1), "accuracy": ("percent", 1), "drop": ("points", 1),
           "ratio": ("ratio", 1), "times": ("ratio", 1), "noise": ("ratio", 1)}  # by a word of the field's name
 FIGURE = re.compile(rf"(?<![\w.−-])({NUMBER}(?:(?:,|,?\s(?:to|and|or|instead\sof|against))\s+{NUMBER})*)"
-                    rf"(?:\s?(ms|us|s|KB|MB|GB|TB/s|MiB|GiB|%|points|times)|(x))(?![\w/])(?:\s*<!--\s(= [^>]*|not measured)\s-->)?")
+                    rf"(?:\s?(ms|us|s|KB|MB|GB|TB/s|MiB|GiB|%|points|times)(?![\w/])|(x)(?!\w))?(?:\s*<!--\s(= [^>]*|not measured)\s-->)?")
 
 
 def numbers(value, key=""):
@@ -152,10 +152,10 @@ class Document:
     def check_piece(self, index, text, records):
         for found in FIGURE.finditer(text):
             unit, mark, printed = found[2] or found[3], found[4] or "", re.findall(NUMBER, found[1])
-            if mark == "not measured":
+            if mark == "not measured" or not unit and not mark:
                 continue
             line = index + text.count("\n", 0, found.start())
-            known = [list(candidates(records, unit))] * len(printed)
+            known = [] if mark else [list(candidates(records, unit))] * len(printed)
             if mark:
                 try:
                     known = [[(float(self.description.value(name, self.description.names)), name)] for name in mark[2:].split(", ")]
@@ -166,5 +166,5 @@ class Document:
                 if not any(is_rounded(number, value) for value, _ in values):
                     nearest = min(values, key=lambda pair: abs(abs(pair[0]) - parsed(number)), default=None)
                     near = f"; nearest: {nearest[0]:.5g} ({nearest[1]})" if nearest else ""
-                    self.fail(line, f"{number} {unit} is in no record linked here{near}\n  correct it, link its record, name how it is computed "
+                    self.fail(line, f"{number} {unit or ''} is in no record linked here{near}\n  correct it, link its record, name how it is computed "
                               f"(<!-- = NAME -->, with NAME in [figures] of {self.description.file}), or mark it {NOT_MEASURED}")

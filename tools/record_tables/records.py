@@ -115,6 +115,11 @@ def check_records(root):
             for number, line in enumerate((folder / "command.txt").read_text(encoding="utf-8").splitlines(), 1):
                 if "commit" in line.lower():
                     commits |= {commit: f"{place}/command.txt:{number}" for commit in COMMIT.findall(line)}
+            named = (folder / "command.txt").read_text(encoding="utf-8") + json.dumps(results[folder.name])
+            output = (folder / "raw.log").read_text(encoding="utf-8", errors="replace") if (folder / "raw.log").is_file() else ""
+            for commit in sorted(set(re.findall(r'"commit": ?"([0-9a-f]{7,40})', output))):
+                if commit[:7] not in named:
+                    errors.append(f"{place}/command.txt:1: raw.log comes from commit {commit}, which is not named here: name it, or measure again")
 
     def git(*words, text=""):
         return subprocess.run(["git", "-C", root, *words], input=text, text=True, capture_output=True).stdout
