@@ -86,7 +86,7 @@ format:  ## let clang-format rewrite our sources
 	@tools/bootstrap lint
 	@tools/format
 
-lint:  ## check formatting, layers, file sizes, links and language
+lint:  ## check formatting, layers, file sizes, links, language and measured figures
 	@tools/bootstrap lint
 	@tools/lint
 
