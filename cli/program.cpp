@@ -89,6 +89,7 @@ int parse_and_run(int argc, char** argv) {
   add_inspect(program);
   add_bench(program);
   add_ls(program);
+  add_budget(program);
   add_version(program);
   add_help(program);
   // Last: commands added after it would inherit it.

@@ -17,6 +17,7 @@ void add_doctor(CLI::App& program, int& exit_code);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_ls(CLI::App& program);
+void add_budget(CLI::App& program);
 void add_version(CLI::App& program);
 
 }  // namespace triaccel::cli

@@ -42,11 +42,12 @@ class Commands:
         "bench largest-batch": ["bench", "largest-batch", "--model", "lenet5", "--device", "cpu",
                                 "--budget", "4MiB"],
         "ls": ["ls", "{runs}"],
+        "budget": ["budget", "{run}"],
         "version": ["version"],
         "help": ["help", "train"],
     }
     with_json = tuple(name for name in all if name != "help")
-    of_a_run = ("resume", "eval", "predict", "inspect", "inspect --gradients", "ls")
+    of_a_run = ("resume", "eval", "predict", "inspect", "inspect --gradients", "ls", "budget")
 
 
 class EveryCommand(unittest.TestCase):

@@ -369,5 +369,58 @@ class Resume(unittest.TestCase):
             self.assertEqual(json.loads(done.stdout)["steps"], 60)
 
 
+class Budgets(unittest.TestCase):
+    def notices(self, directory):
+        lines = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
+        return [line["message"] for line in lines if line["kind"] == "notice"]
+
+    def test_a_run_follows_another_budget_while_it_trains(self):
+        with scratch_folder() as folder:
+            directory = folder / "run"
+            process = start("train", *SMALL_RUN, "--epochs", 400, "--control-interval", 5, "--budget", "400MiB", "--out",
+                            directory, "--quiet")
+            while not (directory / "metrics.jsonl").exists():
+                time.sleep(0.02)
+            changed = run("budget", directory, "300MiB", "--json")
+            self.assertEqual(changed.returncode, 0, changed.stderr)
+            self.assertEqual(json.loads(changed.stdout), {
+                "run": str(directory), "budget": "300MiB", "before": "400MiB", "takes_effect": "from its next decision on"})
+            for _ in range(500):
+                if any("400 MiB -> 300 MiB" in notice for notice in self.notices(directory)):
+                    break
+                time.sleep(0.02)
+            (directory / "budget.txt").write_text("plenty\n")
+            for _ in range(500):
+                if any("holds no budget" in notice for notice in self.notices(directory)):
+                    break
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 143)
+            found = self.notices(directory)
+            self.assertEqual(sum("400 MiB -> 300 MiB" in notice for notice in found), 1, found)
+            self.assertEqual(sum("holds no budget: 'plenty'" in notice for notice in found), 1, found)
+            self.assertEqual(json.loads((directory / "summary.json").read_text())["budget_bytes"], 300 << 20)
+
+    def test_a_stopped_run_follows_when_it_is_resumed(self):
+        with scratch_folder() as folder:
+            directory = folder / "run"
+            train("--steps", 4, "--budget", "400MiB", "--out", directory)
+            self.assertIn("budget 400MiB", run("budget", directory).stdout)
+            self.assertIn("400MiB -> 350MiB, if it is extended", run("budget", directory, "350MiB").stdout)
+            self.assertIn("budget 350MiB", run("budget", directory).stdout)
+            done = run("resume", directory, "--steps", 8, "--json", "--quiet")
+            self.assertEqual(json.loads(done.stdout)["budget_bytes"], 350 << 20, done.stderr)
+
+    def test_a_wrong_budget_changes_nothing(self):
+        with scratch_folder() as folder:
+            train("--steps", 2, "--out", folder / "run")
+            for size in ("much", "0", "-1GB", "120%"):
+                done = run("budget", folder / "run", "--", size)
+                self.assertEqual(done.returncode, 2, (size, done.stderr))
+                self.assertFalse((folder / "run/budget.txt").exists())
+            self.assertEqual(run("budget", folder / "none", "1GB").returncode, 2)
+
+
 if __name__ == "__main__":
     unittest.main()

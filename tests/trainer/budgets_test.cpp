@@ -4,6 +4,7 @@
 
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
+#include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
 
 namespace triaccel {
@@ -132,6 +133,50 @@ TEST(CrowdedMemory, IsNeverOverdrawnAndTheBatchConverges) {
         << "trace " << trace << testing::PrintToString(run.batches);
   }
   EXPECT_GT(changes, 24) << "the traces made it move";
+}
+
+/// A run whose budget changes at every decision.
+struct ChangingRun : WatchedRun {
+  explicit ChangingRun(const RunConfig& wanted)
+      : WatchedRun(wanted), room(parts.on.budget_bytes - parts.on.gauge.used()) {}
+
+  std::optional<Budget> next_budget() override {
+    ++changes;
+    const std::uint32_t random = random_words(3, changes, 0).words[0];
+    const double share = 1.0 / 3 + random / 0x1p32 * 2 / 3;
+    const std::int64_t taken = static_cast<std::int64_t>(static_cast<double>(room) * (1 - share));
+    limits.push_back(most - taken);
+    return Budget(std::to_string(limits.back()));
+  }
+  void interval(const StepReport& report, const StepPlan& plan) override {
+    EXPECT_EQ(report.memory.limit, limits.back());
+    // The interval ran under the budget before.
+    EXPECT_LE(report.memory.peak, *std::prev(limits.end(), 2)) << "step " << report.step;
+    smallest = std::min(smallest, plan.micro_batch_size);
+    WatchedRun::interval(report, plan);
+  }
+
+  std::int64_t most = parts.on.budget_bytes, room;
+  std::uint64_t changes = 0;
+  std::vector<std::int64_t> limits = {most};
+  std::int64_t smallest = 1 << 30;
+};
+
+TEST(ABudgetThatChanges, IsFollowedFiveHundredTimesWithoutLosingASample) {
+  RunConfig config = digits_run();
+  config.train.control_interval = 1;
+  config.train.steps = 510;
+  config.train.batch = 8;
+  config.data.train_samples = 240;
+  config.control.curvature = "off";
+  config.control.batch = "micro";
+  config.device.budget = std::to_string(read_cpu_memory().used + (5 << 20));
+  ChangingRun run(config);
+  const RunSummary summary = run.run();
+  EXPECT_EQ(summary.steps, 510);
+  EXPECT_GE(run.changes, 500u);
+  EXPECT_TRUE(run.each_sample_once(17));
+  EXPECT_LT(run.smallest, 8) << "the cuts were felt";
 }
 
 }  // namespace

@@ -78,10 +78,13 @@ struct WatchedRun : Recorder {
   RunSummary run(CheckpointStore* store = nullptr) {
     trained.clear();
     data->asked_for.clear();
-    const TrainingHooks hooks{.sinks = {this}, .stop_requested = [this] {
-                                after_step();
-                                return false;
-                              }};
+    const TrainingHooks hooks{.sinks = {this},
+                              .stop_requested =
+                                  [this] {
+                                    after_step();
+                                    return false;
+                                  },
+                              .budget = [this] { return next_budget(); }};
     TorchEngine engine(config, parts);
     return TrainingLoop(config, engine, hooks, store).run();
   }
@@ -116,6 +119,7 @@ struct WatchedRun : Recorder {
     });
   }
 
+  virtual std::optional<Budget> next_budget() { return {}; }
   virtual void after_step() {
     std::vector<std::int64_t>& seen = trained[data->epoch];
     seen.insert(seen.end(), data->asked_for.begin(), data->asked_for.end());

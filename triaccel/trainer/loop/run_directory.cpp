@@ -11,6 +11,7 @@
 #include "triaccel/telemetry/records/zeroth_order_file.h"
 #include "triaccel/trainer/config/config_text.h"
 #include "triaccel/trainer/int8/int8_engine.h"
+#include "triaccel/trainer/loop/run_budget.h"
 
 namespace triaccel {
 
@@ -67,7 +68,7 @@ void require_no_files_in_the_way(const fs::path& directory, const RunConfig& con
           "', or choose another folder");
   for (const char* name : {".lock", kReplayedPlansFile, kCheckpointFolder, kMetricsJsonl,
                            kMetricsCsv, kPlansJsonl, kSummaryFile, kReportFile, kZerothOrderCsv,
-                           kSlopesFile, kInt8WeightsFile, kEarlierHashesFile}) {
+                           kSlopesFile, kInt8WeightsFile, kEarlierHashesFile, kBudgetFile}) {
     const fs::path path = directory / name;
     require(!is_there(path) || is_leftover(path, config), "--out", "'", path.string(),
             "' is not part of a run and would be overwritten; choose another folder");

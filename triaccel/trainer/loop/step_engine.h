@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/core/step_plan.h"
@@ -99,6 +100,11 @@ class StepEngine {
   virtual EvaluationReport evaluate(bool validation, const StepPlan& plan,
                                     const std::function<void()>& alive) = 0;
 
+  /// Another memory budget from now on. Returns a message for the user; throws UsageError where
+  /// there is none to change.
+  virtual std::string set_budget(const Budget&) {
+    throw UsageError("this method has no memory budget that could change");
+  }
   /// The most memory used since the last call.
   virtual MemoryReport take_peak() = 0;
   virtual void release_cache() {}

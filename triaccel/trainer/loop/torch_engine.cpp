@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
@@ -172,6 +173,19 @@ EvaluationReport TorchEngine::evaluate(bool validation, const StepPlan& plan,
                               .shape = shape_hash(plan),
                               .batch = plan.micro_batch_size},
                              alive);
+}
+
+std::string TorchEngine::set_budget(const Budget& budget) {
+  const auto named = [](std::int64_t bytes) { return bytes > 0 ? byte_text(bytes) : "none"; };
+  RunDevice& on = parts_.on;
+  const std::int64_t bytes = budget.bytes_on(device_total_bytes(on.device));
+  const std::int64_t before = std::exchange(on.budget_bytes, bytes);
+  if (bytes > 0 && bytes < on.gauge.read().reserved) {  // what captured steps and caches hold
+    if (GraphCache* const graphs = parts_.runner->graphs()) graphs->clear();
+    on.gauge.release_cache();
+  }
+  on.gauge.set_limit(bytes);
+  return text("memory budget ", named(before), " -> ", named(bytes));
 }
 
 MemoryReport TorchEngine::take_peak() {

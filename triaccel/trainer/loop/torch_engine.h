@@ -47,6 +47,7 @@ class TorchEngine final : public StepEngine {
   Diagnosis diagnose(const StepPlan& plan, bool with_samples) override;
   EvaluationReport evaluate(bool validation, const StepPlan& plan,
                             const std::function<void()>& alive) override;
+  std::string set_budget(const Budget& budget) override;
   MemoryReport take_peak() override;
   void release_cache() override { parts_.on.gauge.release_cache(); }
   SavedCheckpoint save(CheckpointStore& store, const CheckpointInfo& info,

@@ -13,6 +13,7 @@
 #include "triaccel/telemetry/report/html_report.h"
 #include "triaccel/trainer/int8/int8_engine.h"
 #include "triaccel/trainer/loop/network_state.h"
+#include "triaccel/trainer/loop/run_budget.h"
 #include "triaccel/trainer/loop/run_status.h"
 #include "triaccel/trainer/loop/torch_engine.h"
 
@@ -28,6 +29,7 @@ class FolderRun {
       : directory_(std::move(directory)),
         config_(config),
         status_(directory_),
+        budget_(directory_, config.device.budget),
         hooks_(with_status(hooks)),
         store_(directory_ / kCheckpointFolder, static_cast<int>(config.run.keep)),
         engine_(make_engine(config)),
@@ -39,7 +41,8 @@ class FolderRun {
   RunSummary train(bool resumed);
 
  private:
-  TrainingHooks with_status(TrainingHooks hooks) const {
+  TrainingHooks with_status(TrainingHooks hooks) {
+    if (!hooks.budget) hooks.budget = [this] { return budget_.take(); };
     if (hooks.on_hang)
       hooks.on_hang = [this, next = hooks.on_hang](const std::string& section, double seconds) {
         status_.failed_hanging(text("no progress in section '", section, "'"));
@@ -52,6 +55,7 @@ class FolderRun {
   fs::path directory_;
   const RunConfig& config_;
   RunStatus status_;
+  RunBudget budget_;
   TrainingHooks hooks_;
   CheckpointStore store_;
   std::unique_ptr<StepEngine> engine_;

@@ -91,6 +91,7 @@ bool TrainingLoop::finished() const {
 RunSummary TrainingLoop::run() {
   for (Sink* sink : hooks_.sinks) sink->start(info());
   note(engine_.take_notices());
+  follow_budget();
   engine_.start();
   profile_activations(/*first=*/true);
   tell_plan();
@@ -103,6 +104,7 @@ RunSummary TrainingLoop::run() {
     const std::int64_t epoch = sampler_.epoch();
     one_step();
     const Due due = due_after_step(sampler_.epoch() != epoch);
+    if (due.decide) follow_budget();
     if (!due.report && !due.decide && !due.save && !finished()) continue;
     if (!report_interval(due)) continue;              // rolled back
     if (due.decide && !decide_next_plan()) continue;  // likewise
@@ -287,6 +289,15 @@ void TrainingLoop::change_plan(StepPlan next) {
   }
   plan_ = std::move(next);
   tell_plan();
+}
+
+void TrainingLoop::follow_budget() {
+  if (!hooks_.budget) return;
+  try {
+    if (const std::optional<Budget> wanted = hooks_.budget()) note(engine_.set_budget(*wanted));
+  } catch (const UsageError& error) {
+    note(error.what());
+  }
 }
 
 void TrainingLoop::tell_plan() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/clock.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/data/sampler.h"
@@ -22,6 +23,8 @@ struct TrainingHooks {
   std::vector<Sink*> sinks = {};              // receive all telemetry, in this order
   std::function<bool()> stop_requested = {};  // called after each step
   std::function<void(const std::string& section, double seconds)> on_hang = {};
+  // Called before each decision: another memory budget; empty: the same as before.
+  std::function<std::optional<Budget>()> budget = {};
 };
 
 /// The training loop of every engine: steps, decisions, evaluations and checkpoints until the run
@@ -64,6 +67,7 @@ class TrainingLoop {
   bool decide_next_plan();  // likewise
   void change_plan(StepPlan next);
   void tell_plan();
+  void follow_budget();
   bool is_sound(const StepReport& report, bool check_weights);
   [[noreturn]] void give_up(const StepReport& report) const;
   void roll_back(const std::string& why);
