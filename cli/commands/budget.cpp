@@ -32,7 +32,7 @@ std::string from_when(const std::string& run) {
 void budget_command(const BudgetArguments& arguments) {
   const RunConfig config = read_run_config(arguments.run);  // throws if there is no run
   const Budget before = read_run_budget(arguments.run).value_or(config.device.budget);
-  const Budget after = arguments.size.empty() ? before : Budget(arguments.size);
+  const Budget after = arguments.size.empty() ? before : Budget(arguments.size, "size");
   const bool changes = !arguments.size.empty();
   if (changes) write_run_budget(arguments.run, after);
   const std::string when = changes ? from_when(arguments.run) : "";

@@ -227,5 +227,13 @@ class OwnData(unittest.TestCase):
             self.refused(train_on(root / "own.npz", root / "third", "--new-head", "true"), "--init-from", code=2)
 
 
+class Messages(unittest.TestCase):
+    def test_a_size_that_is_none_is_blamed_on_its_option(self):
+        for option in ("--budget", "--data-memory"):
+            done = run("train", option, "much", "--print-config")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"[{option}] 'much'", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

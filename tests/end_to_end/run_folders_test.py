@@ -418,6 +418,7 @@ class Budgets(unittest.TestCase):
             for size in ("much", "0", "-1GB", "120%"):
                 done = run("budget", folder / "run", "--", size)
                 self.assertEqual(done.returncode, 2, (size, done.stderr))
+                self.assertIn("[size]", done.stderr)
                 self.assertFalse((folder / "run/budget.txt").exists())
             self.assertEqual(run("budget", folder / "none", "1GB").returncode, 2)
 

@@ -47,8 +47,7 @@ std::int64_t parse_byte_size(std::string_view written, std::string_view who) {
                         "'; use KiB, MiB, GiB, kB, MB or GB"));
 }
 
-Budget::Budget(std::string_view written) : text_(written) {
-  constexpr std::string_view who = "--budget";
+Budget::Budget(std::string_view written, std::string_view who) : text_(written) {
   if (written.empty() || written == "none") {
     text_ = "none";
     return;

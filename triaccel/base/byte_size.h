@@ -15,7 +15,8 @@ std::int64_t parse_byte_size(std::string_view written, std::string_view who);
 class Budget {
  public:
   Budget() = default;  // none
-  Budget(std::string_view written);
+  /// `who` wants it, for the message where it is none.
+  Budget(std::string_view written, std::string_view who = "--budget");
   Budget(const std::string& written) : Budget(std::string_view(written)) {}
   Budget(const char* written) : Budget(std::string_view(written)) {}
 

@@ -1,5 +1,7 @@
 #include "triaccel/trainer/attach/attached_training.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>

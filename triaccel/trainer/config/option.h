@@ -112,8 +112,8 @@ class OptionTable {
     option.get = [access = access_, member](const RunConfig& config) -> TomlValue {
       return stored(access(config).*member);
     };
-    option.assign = [access = access_, member](RunConfig& config, const TomlValue& value) {
-      assign_to(access(config).*member, value);
+    option.assign = [access = access_, member, flag](RunConfig& config, const TomlValue& value) {
+      assign_to(access(config).*member, value, flag);
     };
     describe(option, static_cast<T*>(nullptr));
     return option;
@@ -132,9 +132,11 @@ class OptionTable {
   static TomlValue stored(const ActivationMode& value) { return value.name(); }
 
   template <typename T>
-  static void assign_to(T& field, const TomlValue& value) {
+  static void assign_to(T& field, const TomlValue& value, std::string_view flag) {
     if constexpr (std::is_arithmetic_v<T>)
       field = std::get<T>(value);
+    else if constexpr (std::is_same_v<T, Budget>)
+      field = Budget(std::get<std::string>(value), flag);
     else
       field = T(std::get<std::string>(value));
   }
