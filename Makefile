@@ -21,7 +21,7 @@ PACKAGED := $(RELEASE) -DTRIACCEL_PYTHON_PACKAGE=ON -DPython_EXECUTABLE="$$TRIAC
 INSTALL_PACKAGE := env CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) "$$TRIACCEL_PACKAGE_PYTHON" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
   -C build-dir=build/release -C cmake.define.BUILD_TESTING=ON -C cmake.define.TRIACCEL_CUDA="$${TRIACCEL_CUDA:-AUTO}" \
   -C cmake.define.TRIACCEL_CUDA_ARCHS="$(TRIACCEL_CUDA_ARCHS)"
-TORCH_FREE := base core formats policies telemetry checkpoint int8
+TORCH_FREE := base core formats policies telemetry checkpoint int8 int8_run
 ENVIRONMENT := . build/environment.sh
 CTEST := ctest --output-on-failure -j $(JOBS)
 

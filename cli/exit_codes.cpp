@@ -1,18 +1,17 @@
 #include "cli/exit_codes.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "cli/output.h"
 #include "triaccel/base/error.h"
+#include "triaccel/base/utf8.h"
 #include "triaccel/device/first_product.h"
-#include "triaccel/telemetry/console/progress_text.h"
-#include "triaccel/telemetry/records/json_fields.h"
 
 namespace triaccel::cli {
 namespace {
@@ -27,7 +26,7 @@ ExitCode code_of(const std::exception& error) {
   if (is<DataError>(error)) return kData;
   if (is<RunLocked>(error)) return kLocked;
   if (is<StorageError>(error) || is<std::filesystem::filesystem_error>(error)) return kStorage;
-  if (is<OutOfMemory>(error) || is<c10::OutOfMemoryError>(error)) return kOutOfMemory;
+  if (is<OutOfMemory>(error) || is<std::bad_alloc>(error)) return kOutOfMemory;
   if (is<NumericalFailure>(error)) return kNumerical;
   if (is<Hang>(error)) return kHang;
   return kInternal;
@@ -75,10 +74,7 @@ std::string_view kind_of(ExitCode code) {
 }
 
 std::string message_of(const std::exception& error) {
-  if (const auto* memory = dynamic_cast<const c10::OutOfMemoryError*>(&error))
-    return std::string(memory->what_without_backtrace()) + "; raise --budget";
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
-    return torch->what_without_backtrace();
+  if (is<std::bad_alloc>(error)) return "no memory is left; use a smaller model or batch";
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return text(file->path1().string(), ": ", file->code().message());
   return for_users(error.what());
@@ -89,12 +85,13 @@ void print_json(ExitCode code, const std::string& message) {
   const std::size_t end = message.rfind("; ");
   const bool advises = end != std::string::npos;
   const std::string next = advises          ? message.substr(end + 2)
-                           : code == kUsage ? "see 'triaccel help' and 'triaccel help COMMAND'"
+                           : code == kUsage ? text("see '", program_name, " help'")
                                             : "see the message";
   const nlohmann::ordered_json all = {
       {"error", {{"kind", kind_of(code)}, {"message", message.substr(0, end)}, {"next", next}}},
       {"exit", static_cast<int>(code)}};
-  std::fputs((dump_line(all) + "\n").c_str(), stdout);
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  std::fputs((all.dump(-1, ' ', /*ensure_ascii=*/true, replace) + "\n").c_str(), stdout);
 }
 
 }  // namespace
@@ -106,7 +103,7 @@ int report_failure(const std::exception& error) {
 }
 
 int report_failure(ExitCode code, const std::string& message) {
-  say("triaccel: " + printable(message, "\n") + "\n");  // may have several lines
+  say(text(program_name, ": ", printable(message, "\n"), "\n"));  // may have several lines
   if (as_json) print_json(code, message);
   return code;
 }

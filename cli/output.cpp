@@ -39,7 +39,7 @@ bool output_failed() { return std::ferror(stdout) != 0; }
 int finish_output(int exit_code) {
   const int error = std::fflush(stdout) == 0 ? 0 : errno;
   if ((error == 0 && !output_failed()) || reader_is_gone()) return exit_code;
-  say(std::string("triaccel: cannot write to standard output: ") +
+  say(std::string(program_name) + ": cannot write to standard output: " +
       (error == 0 ? "some of it was lost" : std::strerror(error)) + "\n");
   return exit_code == kOk ? kStorage : exit_code;
 }

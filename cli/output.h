@@ -4,6 +4,9 @@
 
 namespace triaccel::cli {
 
+/// Begins every message. Set before the first.
+inline const char* program_name = "triaccel";
+
 /// Call before anything is opened. A closed pipe or a file over its size limit becomes a failed
 /// write, and a closed standard stream cannot receive the content of a file of ours.
 void prepare_output();

@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -125,6 +126,11 @@ int run_program(int argc, char** argv) {
   int exit_code = kOk;
   try {
     exit_code = parse_and_run(argc, argv);
+  } catch (const c10::OutOfMemoryError& error) {
+    exit_code =
+        report_failure(kOutOfMemory, text(error.what_without_backtrace(), "; raise --budget"));
+  } catch (const c10::Error& error) {
+    exit_code = report_failure(kInternal, error.what_without_backtrace());
   } catch (const std::exception& error) {
     if (!is_lost_output(error)) exit_code = report_failure(error);
   }

@@ -3,8 +3,8 @@
 
 #include <iostream>
 
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/load_data.h"
-#include "triaccel/data/sampler.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/loop/network_state.h"

@@ -28,7 +28,7 @@ TERMS = {
     r"coded[ _](state|update|tensor)s?": "quantized state or update; encoded tensor",
     r"by a guess": "presumably; not measured",
 }
-FOLDERS = ["triaccel", "cli", "python", "tests", "bench", "examples", "fuzz", "tools", "cmake", "docs"]
+FOLDERS = ["triaccel", "cli", "apps", "python", "tests", "bench", "examples", "fuzz", "tools", "cmake", "docs"]
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".md", ".txt", ".in", ".json", ""}
 SKIPPED = {"records", "corpus", "build", ".venv", "runs", "__pycache__"}
 HISTORY = {"CHANGELOG.md", "check_language.py"}

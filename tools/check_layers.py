@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "device": "base core kernels",
     "formats": "base core",
     "int8": "base",
+    "int8_run": "base core formats checkpoint int8",
     "ops": "base core kernels device",
     "policies": "base core",
     "telemetry": "base core",
@@ -23,9 +24,9 @@ MAY_INCLUDE = {
     "distributed": "base core",
     "checkpoint": "base core formats",
     "step": "base core device ops signals layers saved optim data",
-    "trainer": "base core formats device ops policies telemetry models signals layers saved optim data distributed checkpoint step int8",
+    "trainer": "base core formats device ops policies telemetry models signals layers saved optim data distributed checkpoint step int8 int8_run",
 }
-TORCH_FREE = {"base", "core", "formats", "kernels", "policies", "telemetry", "checkpoint", "int8"}
+TORCH_FREE = {"base", "core", "formats", "kernels", "policies", "telemetry", "checkpoint", "int8", "int8_run"}
 MAX_LINES = 500
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "triaccel")

@@ -8,7 +8,7 @@ import pathlib
 import statistics
 import sys
 
-FOLDERS = ["triaccel", "cli", "python", "bench", "examples", "fuzz", "tests", "tools", "cmake"]
+FOLDERS = ["triaccel", "cli", "apps", "python", "bench", "examples", "fuzz", "tests", "tools", "cmake"]
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".cmake", ""}
 MAX_LINES, MEDIAN_BELOW, MAX_FILES, TINY_LINES, MAX_TINY = 500, 150, 40, 25, 60
 

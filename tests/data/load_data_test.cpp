@@ -7,8 +7,8 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/data_files.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/image_data.h"
-#include "triaccel/data/sampler.h"
 #include "triaccel/data/text_data.h"
 
 namespace triaccel {

@@ -9,8 +9,8 @@
 
 #include "tests/formats/sample_images.h"
 #include "triaccel/base/error.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/load_data.h"
-#include "triaccel/data/sampler.h"
 
 namespace triaccel {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "triaccel/base/error.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/data/load_data.h"
-#include "triaccel/data/sampler.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/models/model_zoo.h"
 

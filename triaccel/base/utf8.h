@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace triaccel {
@@ -24,5 +25,10 @@ inline std::size_t utf8_length(std::string_view text) {
     return 0;
   return length;
 }
+
+/// Escapes control characters and bytes that are not UTF-8, which names and messages from outside
+/// may contain, so that they cannot affect a terminal: ESC becomes "\x1b". `line_break` replaces a
+/// line feed.
+std::string printable(std::string_view text, std::string_view line_break = "\\n");
 
 }  // namespace triaccel

@@ -5,7 +5,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/data/own_data.h"
-#include "triaccel/data/sampler.h"
 #include "triaccel/formats/cifar.h"
 #include "triaccel/formats/data_root.h"
 #include "triaccel/formats/idx.h"
@@ -13,8 +12,6 @@
 
 namespace triaccel {
 namespace {
-
-constexpr std::uint64_t kHoldOutStream = std::uint64_t{1} << 50;  // of the seed, apart from others
 
 ImageSplits read_upright_images(const DataOptions& options) {
   if (options.name == "synthetic") return synthetic_images({.seed = options.seed});
@@ -57,21 +54,6 @@ ImageSplits read_images(const DataOptions& options, std::vector<std::string>* no
 
 PointSplits read_points(const DataOptions& options) {
   return read_point_clouds(find_data_folder(options.name, options.root), options.bad_data);
-}
-
-SampleSplit split_samples(std::int64_t all, const DataOptions& options) {
-  require(options.validation_samples >= 0 && options.validation_samples < all, "--val-split",
-          "cannot hold out ", options.validation_samples, " of ", all, " training samples");
-  const std::vector<std::int64_t> order = shuffled_numbers(all, options.seed, kHoldOutStream);
-  const auto held = static_cast<std::ptrdiff_t>(options.validation_samples);
-  SampleSplit split{.training = {order.begin() + held, order.end()},
-                    .validation = {order.begin(), order.begin() + held}};
-  const auto wanted = static_cast<std::size_t>(options.train_samples);
-  if (wanted > 0 && wanted < split.training.size()) split.training.resize(wanted);
-  // File order keeps memory access sequential where batches allow it.
-  std::ranges::sort(split.training);
-  std::ranges::sort(split.validation);
-  return split;
 }
 
 std::vector<std::string> finding_notices(const std::vector<Finding>& findings) {

@@ -33,15 +33,6 @@ ImageSplits read_images(const DataOptions& options, std::vector<std::string>* no
 /// Reads the point clouds of "modelnet40".
 PointSplits read_points(const DataOptions& options);
 
-/// Training and held-out samples, each in file order.
-struct SampleSplit {
-  std::vector<std::int64_t> training = {};
-  std::vector<std::int64_t> validation = {};
-};
-
-/// Draws the held-out samples of `all` first, so that they do not depend on `train_samples`.
-SampleSplit split_samples(std::int64_t all, const DataOptions& options);
-
 /// Messages about dropped records, at most twenty lines.
 std::vector<std::string> finding_notices(const std::vector<Finding>& findings);
 

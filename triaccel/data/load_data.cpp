@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/core/sampler.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/data/image_data.h"
 #include "triaccel/data/own_data.h"
@@ -132,7 +133,8 @@ LoadedData load_data(const DataOptions& options, c10::Device device) {
   if (data.train->size() == 0 || data.test->size() == 0)  // also possible with BadData::Report
     throw DataError(text("[--data] no usable record in '", options.name,
                          "': ", data.notices.empty() ? "it is empty" : data.notices.front()));
-  SampleSplit split = split_samples(data.train->size(), options);
+  SampleSplit split = split_samples(data.train->size(), options.validation_samples,
+                                    options.train_samples, options.seed);
   data.training_ids = std::move(split.training);
   data.validation_ids = std::move(split.validation);
   return data;

@@ -55,7 +55,7 @@ std::size_t first_buffer(std::span<const std::byte> packed, std::uint64_t max_by
 
 }  // namespace
 
-std::vector<std::byte> read_file(const fs::path& file, std::uint64_t max_bytes) {
+std::int64_t checked_file_size(const fs::path& file, std::uint64_t max_bytes) {
   const std::string name = file.string();
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
@@ -70,7 +70,12 @@ std::vector<std::byte> read_file(const fs::path& file, std::uint64_t max_bytes) 
   if (size > max_bytes)
     fail(name, Defect::FileTooLarge,
          text(size, " bytes, more than the limit of ", max_bytes, "; is it the right file?"));
+  return static_cast<std::int64_t>(size);
+}
 
+std::vector<std::byte> read_file(const fs::path& file, std::uint64_t max_bytes) {
+  const std::string name = file.string();
+  const std::int64_t size = checked_file_size(file, max_bytes);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"),
                                                            &std::fclose);
   if (in == nullptr) fail(name, Defect::Unreadable, "cannot be opened; check its permissions");

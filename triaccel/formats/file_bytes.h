@@ -14,6 +14,9 @@ namespace triaccel {
 /// DefectError (a DataError) naming the file and the remedy.
 std::vector<std::byte> read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
 
+/// The size of a regular file that is not empty and has at most `max_bytes`; throws likewise.
+std::int64_t checked_file_size(const std::filesystem::path& file, std::uint64_t max_bytes);
+
 /// Decompresses one gzip stream to at most `max_bytes`, also for malicious input.
 std::vector<std::byte> inflate_gzip(std::span<const std::byte> packed, std::uint64_t max_bytes,
                                     std::string_view file_name);

@@ -21,27 +21,27 @@ constexpr std::string_view kEnd = "\"\n}\n";
 
 /// One JSON object of the manifest with its path, for error messages.
 struct Fields {
-  const nlohmann::json& object;
+  const nlohmann::ordered_json& object;
   std::string_view file;
   std::string where;
 
   std::string path(const char* name) const { return where + name; }
 
-  const nlohmann::json& at(const char* name) const {
+  const nlohmann::ordered_json& at(const char* name) const {
     const auto found = object.find(name);
     if (found == object.end()) reject(file, path(name), "is missing");
     return *found;
   }
 
   std::int64_t count(const char* name) const {
-    const nlohmann::json& value = at(name);
+    const nlohmann::ordered_json& value = at(name);
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
       reject(file, path(name), "is not a count");
     return value.get<std::int64_t>();
   }
 
   std::string words(const char* name) const {
-    const nlohmann::json& value = at(name);
+    const nlohmann::ordered_json& value = at(name);
     if (!value.is_string() || value.get_ref<const std::string&>().size() > kMaxTextBytes)
       reject(file, path(name), "is not a short string");
     return value.get<std::string>();
@@ -49,7 +49,7 @@ struct Fields {
 
   std::uint64_t hash(const char* name) const { return hash_in(at(name), path(name)); }
 
-  std::uint64_t hash_in(const nlohmann::json& value, std::string_view field) const {
+  std::uint64_t hash_in(const nlohmann::ordered_json& value, std::string_view field) const {
     if (!value.is_string()) reject(file, field, "is not a hash");
     const std::string& digits = value.get_ref<const std::string&>();
     std::uint64_t hash = 0;
@@ -62,8 +62,8 @@ struct Fields {
     return hash;
   }
 
-  const nlohmann::json& list(const char* name) const {
-    const nlohmann::json& value = at(name);
+  const nlohmann::ordered_json& list(const char* name) const {
+    const nlohmann::ordered_json& value = at(name);
     if (!value.is_array()) reject(file, path(name), "is not a list");
     return value;
   }
@@ -82,22 +82,23 @@ ManifestFile parse_file(const Fields& fields) {
     reject(fields.file, fields.path("name"), "is not a file name");
   file.sums.size = fields.count("size");
   file.sums.xxh3 = fields.hash("xxh3");
-  const nlohmann::json& chunks = fields.list("chunks");
+  const nlohmann::ordered_json& chunks = fields.list("chunks");
   const std::int64_t expected =
       file.sums.size / kManifestChunkBytes + (file.sums.size % kManifestChunkBytes != 0 ? 1 : 0);
   if (static_cast<std::int64_t>(chunks.size()) != expected)
     reject(fields.file, fields.path("chunks"), "does not fit the file's size");
-  for (const nlohmann::json& chunk : chunks)
+  for (const nlohmann::ordered_json& chunk : chunks)
     file.sums.chunks.push_back(fields.hash_in(chunk, fields.path("chunks")));
   return file;
 }
 
 /// Parses JSON, rejecting duplicate keys and deep nesting.
-nlohmann::json parse_json(std::string_view written, std::string_view file_name) {
+nlohmann::ordered_json parse_json(std::string_view written, std::string_view file_name) {
   constexpr int max_depth = 4;
   std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
+  const auto check = [&](int depth, nlohmann::ordered_json::parse_event_t event,
+                         nlohmann::ordered_json& value) {
+    using Event = nlohmann::ordered_json::parse_event_t;
     if (depth > max_depth) reject(file_name, "", "is nested too deeply");
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
@@ -106,8 +107,8 @@ nlohmann::json parse_json(std::string_view written, std::string_view file_name) 
     return true;
   };
   try {
-    return nlohmann::json::parse(written, check);
-  } catch (const nlohmann::json::exception& error) {
+    return nlohmann::ordered_json::parse(written, check);
+  } catch (const nlohmann::ordered_json::exception& error) {
     throw StorageError(
         text(file_name, ": not JSON: ", std::string_view(error.what()).substr(0, 300)));
   }
@@ -179,7 +180,7 @@ std::string manifest_text(const Manifest& manifest) {
             "'");
     object["files"].push_back(json_of(file));
   }
-  std::string written = object.dump(1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string written = object.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   written.resize(written.rfind("\n}"));
   return seal_manifest(written);
 }
@@ -193,7 +194,7 @@ Manifest parse_manifest(std::string_view written, std::string_view file_name) {
 
   if (written.find('\0') != std::string_view::npos)  // would end the JSON parser's input
     throw StorageError(text(file_name, ": not JSON: contains a zero byte"));
-  const nlohmann::json object = parse_json(written, file_name);
+  const nlohmann::ordered_json object = parse_json(written, file_name);
   const Fields fields{object, file_name, ""};
   if (fields.count("version") != kVersion)
     reject(file_name, "version", "was written by another version of triaccel; use that version");
@@ -202,7 +203,7 @@ Manifest parse_manifest(std::string_view written, std::string_view file_name) {
                     .config_hash = fields.hash("config_hash"),
                     .commit = fields.words("commit"),
                     .torch_version = fields.words("torch_version")};
-  const nlohmann::json& files = fields.list("files");
+  const nlohmann::ordered_json& files = fields.list("files");
   if (files.size() > kMaxFiles) reject(file_name, "files", "is too long");
   std::set<std::string> names;
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -9,12 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxCoordinateBytes = std::uint64_t{64} << 20;  // ModelNet40: 58 MiB
-constexpr std::uint64_t kMaxPointLabelBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxNameFileBytes = std::uint64_t{64} << 10;
 constexpr std::size_t kMaxClasses = 256;
-constexpr std::size_t kValuesPerCloud = 3 * static_cast<std::size_t>(kPointsPerCloud);
-constexpr std::size_t kCloudBytes = 2 * kValuesPerCloud;
+constexpr std::size_t kCloudBytes = 2 * kCloudValues;
 
 std::vector<std::byte> read_part(const fs::path& file, std::uint64_t max_bytes, DefectLog& log) {
   try {
@@ -37,28 +33,23 @@ bool one_point_only(std::span<const std::uint16_t> cloud) {
   return true;
 }
 
-// Appends cloud `i` unless it is bad.
-bool append_cloud(std::span<const std::byte> bytes, std::string_view file, std::int64_t i,
-                  std::vector<std::uint16_t>& coordinates, DefectLog& log) {
-  const std::size_t start = coordinates.size();
-  coordinates.resize(start + kValuesPerCloud);
-  const auto cloud = std::span(coordinates).subspan(start);
-  for (std::size_t v = 0; v < kValuesPerCloud; ++v)
-    cloud[v] = static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[2 * v]) |
-                                          std::to_integer<unsigned>(bytes[2 * v + 1]) << 8);
-  const std::uint16_t largest = *std::ranges::max_element(cloud);
+}  // namespace
+
+bool parse_cloud(std::span<const std::byte> bytes, std::string_view file, std::int64_t record,
+                 std::span<std::uint16_t> coordinates, DefectLog& log) {
+  for (std::size_t v = 0; v < kCloudValues; ++v)
+    coordinates[v] = static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[2 * v]) |
+                                                std::to_integer<unsigned>(bytes[2 * v + 1]) << 8);
+  const std::uint16_t largest = *std::ranges::max_element(coordinates);
   if (largest > kLargestCoordinate)
-    log.add(file, i, Defect::CoordinateOutOfRange,
+    log.add(file, record, Defect::CoordinateOutOfRange,
             text(largest, ", the largest is ", kLargestCoordinate));
-  else if (one_point_only(cloud))
-    log.add(file, i, Defect::DegenerateShape, "");
+  else if (one_point_only(coordinates))
+    log.add(file, record, Defect::DegenerateShape, "");
   else
     return true;
-  coordinates.resize(start);
   return false;
 }
-
-}  // namespace
 
 std::vector<std::string> parse_class_names(std::span<const std::byte> file,
                                            std::string_view file_name, DefectLog& log) {
@@ -101,7 +92,7 @@ PointSet parse_point_set(std::span<const std::byte> coordinates, std::string_vie
             text(labels.size(), " labels for ", begun, " clouds; download both files again"));
 
   const std::size_t pairs = std::min(there, labels.size());
-  set.coordinates.reserve(pairs * kValuesPerCloud);
+  set.coordinates.reserve(pairs * kCloudValues);
   set.labels.reserve(pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
     const auto record = static_cast<std::int64_t>(i);
@@ -109,10 +100,12 @@ PointSet parse_point_set(std::span<const std::byte> coordinates, std::string_vie
     if (label >= class_names.size())
       log.add(label_file, record, Defect::LabelOutOfRange,
               text(int{label}, ", there are ", class_names.size(), " class names"));
-    else if (append_cloud(coordinates.subspan(i * kCloudBytes, kCloudBytes), coordinate_file,
-                          record, set.coordinates, log))
+    else if (set.coordinates.resize(set.labels.size() * kCloudValues + kCloudValues);
+             parse_cloud(coordinates.subspan(i * kCloudBytes, kCloudBytes), coordinate_file, record,
+                         std::span(set.coordinates).last(kCloudValues), log))
       set.labels.push_back(label);
   }
+  set.coordinates.resize(set.labels.size() * kCloudValues);
   set.count = static_cast<std::int64_t>(set.labels.size());
   log.close_split(coordinate_file, static_cast<std::int64_t>(std::max(begun, labels.size())),
                   set.count);

@@ -34,6 +34,17 @@ struct PointSplits {
 std::vector<std::string> parse_class_names(std::span<const std::byte> file,
                                            std::string_view file_name, DefectLog& log);
 
+/// One cloud of a coordinate file, `record` of it, as [3][kPointsPerCloud]; false after logging a
+/// defect.
+inline constexpr std::size_t kCloudValues = 3 * static_cast<std::size_t>(kPointsPerCloud);
+bool parse_cloud(std::span<const std::byte> bytes, std::string_view file, std::int64_t record,
+                 std::span<std::uint16_t> coordinates, DefectLog& log);
+
+/// {train,test}_1024_q10.u16 has 58 MiB for ModelNet40.
+inline constexpr std::uint64_t kMaxCoordinateBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t kMaxPointLabelBytes = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kMaxNameFileBytes = std::uint64_t{64} << 10;
+
 /// One split from its coordinate file (little-endian) and its label file.
 PointSet parse_point_set(std::span<const std::byte> coordinates, std::string_view coordinate_file,
                          std::span<const std::byte> labels, std::string_view label_file,

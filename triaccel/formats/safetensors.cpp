@@ -68,8 +68,8 @@ std::vector<const StateView*> in_file_order(std::span<const StateView> tensors) 
 
 std::string json_text(const std::string& words) {
   try {
-    return nlohmann::json(words).dump();
-  } catch (const nlohmann::json::exception& error) {
+    return nlohmann::ordered_json(words).dump();
+  } catch (const nlohmann::ordered_json::exception& error) {
     throw UsageError(text("a tensor name is not UTF-8: ", error.what()));
   }
 }
@@ -93,7 +93,8 @@ std::string header_of(const std::vector<const StateView*>& tensors,
             tensor->name, "' has ", tensor->bytes.size(),
             " bytes, which does not match its type and shape");
     header << std::exchange(separator, ",") << json_text(tensor->name) << ":{\"dtype\":\""
-           << name_of(tensor->type) << "\",\"shape\":" << nlohmann::json(tensor->shape).dump()
+           << name_of(tensor->type)
+           << "\",\"shape\":" << nlohmann::ordered_json(tensor->shape).dump()
            << ",\"data_offsets\":[" << offset << "," << offset + tensor->bytes.size() << "]}";
     offset += tensor->bytes.size();
   }

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 11> kTypesWeDoNotRead = {
 
 /// SAX handler for { "name": { "dtype", "shape", "data_offsets" }, … }; rejects anything
 /// unexpected.
-class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
+class HeaderBuilder final : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   explicit HeaderBuilder(std::string_view file_name) : file_name_(file_name) {}
 
@@ -122,10 +122,10 @@ class HeaderBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool null() override { reject("unexpected null"); }
   bool boolean(bool) override { reject("unexpected boolean"); }
-  bool binary(nlohmann::json::binary_t&) override { reject("unexpected binary data"); }
+  bool binary(nlohmann::ordered_json::binary_t&) override { reject("unexpected binary data"); }
 
   bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::json::exception& error) override {
+                   const nlohmann::ordered_json::exception& error) override {
     throw DataError(text(file_name_, ": header byte ", position, ": ",
                          std::string_view(error.what()).substr(0, 300)));
   }
@@ -182,7 +182,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_vi
   if (const std::size_t longest = longest_string(json); longest > kMaxStringBytes)
     throw DataError(text(file_name, ": a string of ", longest, " bytes in the header is too long"));
   HeaderBuilder builder(file_name);
-  nlohmann::json::sax_parse(json, &builder);
+  nlohmann::ordered_json::sax_parse(json, &builder);
   SafetensorsHeader header = std::move(builder).take();
   std::vector<TensorEntry>& tensors = header.tensors;
   std::sort(tensors.begin(), tensors.end(),

@@ -8,9 +8,9 @@
 #include "triaccel/base/error.h"
 #include "triaccel/formats/safetensors.h"
 #include "triaccel/int8/training/step_memory.h"
+#include "triaccel/int8_run/weights_file.h"
 #include "triaccel/telemetry/records/summary.h"
 #include "triaccel/trainer/config/int8_options.h"
-#include "triaccel/trainer/int8/int8_weights.h"
 #include "triaccel/trainer/loop/run_directory.h"
 #include "triaccel/trainer/loop/training.h"
 
@@ -47,29 +47,6 @@ int8::State final_state(const RunConfig& config, const std::filesystem::path& fo
   int8::State state = first_state(config);
   load_int8_weights(state, folder / kInt8WeightsFile);
   return state;
-}
-
-TEST(Int8Data, HalvesPixelsAndPutsChannelsLast) {
-  const ImageSet set{.count = 1,
-                     .channels = 2,
-                     .height = 1,
-                     .width = 2,
-                     .classes = 4,
-                     .pixels = {0, 255, 10, 11},
-                     .labels = {3}};
-  const Int8Samples samples = int8_images(set);
-  EXPECT_EQ(samples.mantissas, (std::vector<std::int8_t>{0, 5, 127, 5}));
-  EXPECT_EQ(samples.labels, std::vector<std::int32_t>{3});
-  EXPECT_EQ(samples.exponent, int8::kPixelExponent);
-}
-
-TEST(Int8Data, RoundsCoordinatesToTheirGridAlikeOnBothSides) {
-  const PointSet set{.count = 1,
-                     .points = 2,
-                     .classes = 1,
-                     .coordinates = {0, 1023, 511, 512, 256, 767},
-                     .labels = {0}};
-  EXPECT_EQ(int8_clouds(set).mantissas, (std::vector<std::int8_t>{-127, 0, -63, 127, 0, 63}));
 }
 
 TEST(Int8Run, LearnsBrightPatchesByBackpropagation) {

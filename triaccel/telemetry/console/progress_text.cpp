@@ -86,25 +86,6 @@ std::string memory_text(const MemoryReport& memory) {
   return (same_unit ? peak.substr(0, unit) : peak) + "/" + limit;
 }
 
-std::string printable(std::string_view text, std::string_view line_break) {
-  std::string out;
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
-    const std::size_t length = utf8_length(text);
-    if (byte == '\n') {
-      out += line_break;
-    } else if (byte < 0x20 || byte == 0x7f || length == 0) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else if (byte == 0xC2 && static_cast<unsigned char>(text[1]) <= 0x9F) {  // U+0080 to U+009F
-      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[1]));
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(1, length));
-  }
-  return out;
-}
-
 std::string start_line(const RunInfo& info) {
   std::string line = fmt::format("{} on {}, {}", info.model, info.data, info.method);
   if (!info.device.empty()) line += ", " + info.device;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "triaccel/base/utf8.h"
 #include "triaccel/telemetry/sink.h"
 
 namespace triaccel {
@@ -58,10 +59,5 @@ std::string memory_text(const MemoryReport& memory);
 
 /// "0:07", "12:34", "1:02:03", "2d 03:04"; "-:--" if unknown (negative).
 std::string duration_text(double seconds);
-
-/// Escapes control characters and bytes that are not UTF-8, which names and messages from outside
-/// may contain, so that they cannot affect a terminal: ESC becomes "\x1b". `line_break` replaces a
-/// line feed.
-std::string printable(std::string_view text, std::string_view line_break = "\\n");
 
 }  // namespace triaccel

@@ -5,11 +5,9 @@
 #include <filesystem>
 #include <string_view>
 
-#include "triaccel/base/divide_up.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/data/own_data.h"
-#include "triaccel/int8/training/weight_update.h"
-#include "triaccel/trainer/config/int8_options.h"
+#include "triaccel/int8_run/steps.h"
 #include "triaccel/trainer/config/options.h"
 
 namespace triaccel {
@@ -83,8 +81,7 @@ void check_pairs(const RunConfig& config) {
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
           " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");
-  int8_schedule(config.int8.rate_exponent, {}, {0, int8::kMostRateExponent}, "--int8-rate");
-  int8_schedule(config.int8.gradient_bits, {}, {1, 7}, "--int8-bits");
+  check_int8_schedules(config.int8.rate_exponent, config.int8.gradient_bits);
 }
 
 /// A batch that grows and shrinks begins between its bounds. Passes of a fixed batch may be
@@ -110,19 +107,6 @@ void check_fit(const RunConfig& config) {
                                                                  : "images";
   require(model == "own" || held == taken, "--model", "'", model, "' takes ", taken,
           ", but the data set '", data, "' holds ", held);
-}
-
-std::int64_t samples_in_run(const RunConfig& config, std::int64_t samples_per_epoch) {
-  if (config.train.steps > 0) {
-    // The last step of an epoch is a short one.
-    const std::int64_t batch =
-        std::min(config.train.batch * config.train.accumulate, samples_per_epoch);
-    const std::int64_t steps_per_epoch = divide_up(samples_per_epoch, batch);
-    return config.train.steps / steps_per_epoch * samples_per_epoch +
-           config.train.steps % steps_per_epoch * batch;
-  }
-  return std::max<std::int64_t>(
-      1, std::llround(config.train.epochs * static_cast<double>(samples_per_epoch)));
 }
 
 }  // namespace
@@ -187,8 +171,14 @@ RunConfig with_method(RunConfig config, Choice<TrainMethod> method) {
   return config;
 }
 
+RunExtent extent_of(const RunConfig& config) {
+  return {.epochs = config.train.epochs,
+          .steps = config.train.steps,
+          .batch = config.train.batch * config.train.accumulate};
+}
+
 LearningRateSchedule schedule_of(const RunConfig& config, std::int64_t samples_per_epoch) {
-  const std::int64_t total = samples_in_run(config, samples_per_epoch);
+  const std::int64_t total = samples_in_run(extent_of(config), samples_per_epoch);
   const double asked_for = config.train.warmup_epochs;
   const std::int64_t warmup =
       asked_for < 0 ? std::min(5 * samples_per_epoch, (total + 5) / 6)

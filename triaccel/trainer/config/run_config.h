@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/core/sampler.h"
 #include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/trainer/config/choices.h"
 
@@ -158,6 +159,8 @@ RunConfig resolved(RunConfig config);
 /// The same run by another method, for a comparison: where that method has no control loop, every
 /// mechanism of it is switched off.
 RunConfig with_method(RunConfig config, Choice<TrainMethod> method);
+
+RunExtent extent_of(const RunConfig& config);
 
 /// Length and learning-rate schedule of a run. Where the run is counted in steps, its samples
 /// are those of as many steps of the first plan. The

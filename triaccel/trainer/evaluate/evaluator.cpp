@@ -9,7 +9,7 @@
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"

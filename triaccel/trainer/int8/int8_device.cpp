@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/side_stream.h"
 

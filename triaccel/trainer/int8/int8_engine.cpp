@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -12,9 +11,9 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/int8/products/product.h"
 #include "triaccel/int8/training/step_memory.h"
+#include "triaccel/int8_run/weights_file.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
 #include "triaccel/telemetry/records/appended_file.h"
-#include "triaccel/trainer/int8/int8_weights.h"
 
 namespace triaccel {
 namespace {
@@ -35,11 +34,6 @@ StepPlan plan_of(const RunConfig& config, const int8::Network& network,
                               : plan.batch_size;
   set_boundary(plan, step.bp_layers);
   return plan;
-}
-
-/// Sums of losses in 2^-16 bit to nats.
-double int8_nats(std::int64_t loss) {
-  return static_cast<double>(loss) * std::numbers::ln2 / 65536;
 }
 
 /// Writes weights and slopes at the end of a run.
@@ -65,6 +59,8 @@ class Int8Files final : public Sink {
 Int8Engine::Int8Engine(const RunConfig& config)
     : model_(config.model.name),
       data_(load(config)),
+      train_(data_.train.reader()),
+      test_(data_.test.reader()),
       state_(int8::initial_state(int8_network_for(config, data_),
                                  static_cast<std::uint64_t>(config.train.seed))),
       options_(int8_options(config, state_.network, std::ssize(data_.split.training))),
@@ -123,7 +119,7 @@ void Int8Engine::run(const StepPlan&, const Sampler& sampler, std::int64_t count
   if (device_)
     device_->step(state_, order_.upcoming(sampler, count), now);
   else
-    add(int8::train_step(state_, batch_.gather(data_.train, sampler.upcoming(count)), now, arena_));
+    add(cpu_.train(state_, train_, sampler.upcoming(count), now));
   steps_done_ = at.step + 1;
   interval_samples_ += count;
 }
@@ -162,17 +158,9 @@ EvaluationReport Int8Engine::evaluate(bool validation, const StepPlan& plan,
     ids.resize(static_cast<std::size_t>(data_.test.count));
     std::iota(ids.begin(), ids.end(), std::int64_t{0});
   }
-  int8::Evaluation sum;
-  if (device_) sum = device_->evaluate(state_, /*test=*/!validation, ids);
-  const auto size = static_cast<std::size_t>(plan.batch_size);  // needs no more than a step does
-  for (std::size_t at = 0; !device_ && at < ids.size(); at += size) {
-    const auto part = std::span(ids).subspan(at, std::min(size, ids.size() - at));
-    const int8::Batch samples = batch_.gather(validation ? data_.train : data_.test, part);
-    const int8::Evaluation found = int8::evaluate(state_, samples, options_.step, arena_);
-    sum.correct += found.correct;
-    sum.loss += found.loss;
-    if (alive) alive();
-  }
+  const int8::Evaluation sum = device_ ? device_->evaluate(state_, /*test=*/!validation, ids)
+                                       : cpu_.evaluate(state_, validation ? train_ : test_, ids,
+                                                       plan.batch_size, options_.step, alive);
   const auto count = static_cast<double>(ids.size());
   return {.samples = std::ssize(ids),
           .loss = int8_nats(sum.loss) / count,
@@ -181,11 +169,11 @@ EvaluationReport Int8Engine::evaluate(bool validation, const StepPlan& plan,
 }
 
 std::int64_t Int8Engine::own_bytes() const {
-  return device_ ? device_->bytes() : state_.network.weight_bytes + arena_.high_water();
+  return device_ ? device_->bytes() : state_.network.weight_bytes + cpu_.arena_bytes();
 }
 
 std::int64_t Int8Engine::data_bytes() const {
-  return data_.train.bytes() + data_.test.bytes() + batch_.bytes();
+  return data_.train.bytes() + data_.test.bytes() + cpu_.batch_bytes();
 }
 
 MemoryReport Int8Engine::take_peak() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/int8/training/train_step.h"
 #include "triaccel/trainer/config/int8_options.h"
 #include "triaccel/trainer/int8/int8_data.h"
@@ -57,12 +57,12 @@ class Int8Engine final : public StepEngine {
 
   std::string model_;
   Int8Data data_;
+  Int8Reader train_, test_;  // of it
   int8::State state_;
   Int8Options options_;
   StepPlan plan_;                       // the only one
-  std::unique_ptr<Int8Device> device_;  // null: steps run on the CPU, in the two below
-  int8::Arena arena_;
-  Int8Batch batch_;
+  std::unique_ptr<Int8Device> device_;  // null: steps run on the CPU, in `cpu_`
+  Int8CpuSteps cpu_;
   EpochOrder order_;  // of samples, on the device
   std::vector<std::string> notices_;
   std::vector<std::int8_t> slopes_;

@@ -13,7 +13,7 @@
 #include "triaccel/checkpoint/checkpoint_store.h"
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/policies/controller.h"
 #include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/config/run_config.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/policies/learning_rate_schedule.h"
 #include "triaccel/trainer/evaluate/evaluator.h"
 #include "triaccel/trainer/loop/activation_profiler.h"

@@ -9,7 +9,7 @@
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/clock.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/telemetry/sink.h"
 #include "triaccel/trainer/loop/run_progress.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/saved/saved_tensor_engine.h"

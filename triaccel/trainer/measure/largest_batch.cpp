@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "triaccel/base/error.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/trainer/loop/activation_profiler.h"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "triaccel/base/error.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/policies/compression/codec_rules.h"
 #include "triaccel/policies/compression/noise_calibration.h"
 #include "triaccel/policies/compression/predicted_error.h"

@@ -10,7 +10,7 @@
 
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
-#include "triaccel/data/sampler.h"
+#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/cpu_memory.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/step/graph_cache.h"

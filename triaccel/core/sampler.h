@@ -1,13 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
-#include "triaccel/data/dataset.h"
 
 namespace triaccel {
 
@@ -50,25 +47,25 @@ class Sampler final : public Stateful {
 std::vector<std::int64_t> shuffled_numbers(std::int64_t count, std::uint64_t seed,
                                            std::uint64_t stream);
 
-/// A sampler's order on the device, uploaded once per epoch, so that the sample ids of a step are a
-/// view and no step needs a copy from the host.
-class EpochOrder {
- public:
-  /// With `data`, its upcoming samples are prepared, and those after them are read ahead.
-  explicit EpochOrder(c10::Device device, const Dataset* data = nullptr)
-      : device_(device), data_(data) {}
-
-  /// The sampler's upcoming(count) as int64 on the device.
-  at::Tensor upcoming(const Sampler& sampler, std::int64_t count);
-
- private:
-  c10::Device device_;
-  const Dataset* data_;
-  std::int64_t epoch_ = -1;
-  at::Tensor order_;
+/// Training and held-out samples of a set, each in file order.
+struct SampleSplit {
+  std::vector<std::int64_t> training = {};
+  std::vector<std::int64_t> validation = {};
 };
 
-/// Host numbers as an int64 tensor on a device.
-at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device);
+/// Draws `held_out` of `all` samples for validation, and `used` of the others for training (0: all
+/// of them). Which samples are held out does not depend on `used`.
+SampleSplit split_samples(std::int64_t all, std::int64_t held_out, std::int64_t used,
+                          std::uint64_t seed);
+
+/// The length of a run.
+struct RunExtent {
+  double epochs = 0;
+  std::int64_t steps = 0;  // > 0: instead of epochs
+  std::int64_t batch = 1;  // samples of a step; the last of an epoch is a short one
+};
+
+std::int64_t samples_in_run(const RunExtent& extent, std::int64_t samples_per_epoch);
+std::int64_t steps_in_run(const RunExtent& extent, std::int64_t samples_per_epoch);
 
 }  // namespace triaccel

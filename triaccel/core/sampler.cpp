@@ -1,15 +1,13 @@
-#include "triaccel/data/sampler.h"
-
-#include <ATen/ops/from_blob.h>
+#include "triaccel/core/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/core/step_report.h"
-#include "triaccel/device/cpu_memory.h"
 
 namespace triaccel {
 namespace {
@@ -26,6 +24,7 @@ void shuffle_in_place(std::vector<std::int64_t>& values, std::uint64_t seed, std
 
 // Random stream of epoch 0; later epochs use the following streams.
 constexpr std::uint64_t kEpochStream = std::uint64_t{1} << 48;
+constexpr std::uint64_t kHoldOutStream = std::uint64_t{1} << 50;
 
 }  // namespace
 
@@ -85,33 +84,38 @@ void Sampler::restore(const StateMap& saved) {
   shuffle();
 }
 
-at::Tensor ids_on_device(std::span<const std::int64_t> ids, c10::Device device) {
-  // from_blob requires a mutable pointer, but the view is only read.
-  auto* const data = const_cast<std::int64_t*>(ids.data());
-  return at::from_blob(data, {static_cast<std::int64_t>(ids.size())}, at::kLong)
-      .to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
+SampleSplit split_samples(std::int64_t all, std::int64_t held_out, std::int64_t used,
+                          std::uint64_t seed) {
+  require(held_out >= 0 && held_out < all, "--val-split", "cannot hold out ", held_out, " of ", all,
+          " training samples");
+  const std::vector<std::int64_t> order = shuffled_numbers(all, seed, kHoldOutStream);
+  const auto held = static_cast<std::ptrdiff_t>(held_out);
+  SampleSplit split{.training = {order.begin() + held, order.end()},
+                    .validation = {order.begin(), order.begin() + held}};
+  const auto wanted = static_cast<std::size_t>(used);
+  if (wanted > 0 && wanted < split.training.size()) split.training.resize(wanted);
+  // File order keeps memory access sequential where batches allow it.
+  std::ranges::sort(split.training);
+  std::ranges::sort(split.validation);
+  return split;
 }
 
-Batch gather_unprepared(const Dataset& data, const at::Tensor& ids) {
-  const at::Tensor host = ids.cpu().contiguous();
-  data.prepare({host.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(host.numel())});
-  return data.gather(ids, {});
-}
-
-at::Tensor EpochOrder::upcoming(const Sampler& sampler, std::int64_t count) {
-  if (epoch_ != sampler.epoch()) {
-    MemoryPurposeScope purpose(MemoryPurpose::Data);
-    epoch_ = -1;  // until the new order is uploaded
-    order_.reset();
-    order_ = ids_on_device(sampler.order(), device_);
-    epoch_ = sampler.epoch();
+std::int64_t samples_in_run(const RunExtent& extent, std::int64_t samples_per_epoch) {
+  if (extent.steps > 0) {
+    const std::int64_t batch = std::min(extent.batch, samples_per_epoch);
+    const std::int64_t steps_per_epoch = divide_up(samples_per_epoch, batch);
+    return extent.steps / steps_per_epoch * samples_per_epoch +
+           extent.steps % steps_per_epoch * batch;
   }
-  const auto ids = sampler.upcoming(count);
-  if (data_ != nullptr)
-    data_->prepare(ids, std::span(sampler.order())
-                            .subspan(static_cast<std::size_t>(
-                                sampler.cursor() + static_cast<std::int64_t>(ids.size()))));
-  return order_.narrow(0, sampler.cursor(), static_cast<std::int64_t>(ids.size()));
+  return std::max<std::int64_t>(
+      1, std::llround(extent.epochs * static_cast<double>(samples_per_epoch)));
+}
+
+std::int64_t steps_in_run(const RunExtent& extent, std::int64_t samples_per_epoch) {
+  if (extent.steps > 0) return extent.steps;
+  const std::int64_t total = samples_in_run(extent, samples_per_epoch);
+  const auto steps = [&](std::int64_t samples) { return divide_up(samples, extent.batch); };
+  return total / samples_per_epoch * steps(samples_per_epoch) + steps(total % samples_per_epoch);
 }
 
 }  // namespace triaccel

@@ -1,4 +1,4 @@
-#include "triaccel/data/sampler.h"
+#include "triaccel/core/sampler.h"
 
 #include <gtest/gtest.h>
 

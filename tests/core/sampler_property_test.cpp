@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "triaccel/data/sampler.h"
+#include "triaccel/core/sampler.h"
 
 namespace triaccel {
 namespace {

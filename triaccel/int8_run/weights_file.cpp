@@ -1,10 +1,10 @@
-#include "triaccel/trainer/int8/int8_weights.h"
+#include "triaccel/int8_run/weights_file.h"
 
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "triaccel/base/error.h"
@@ -25,11 +25,12 @@ std::vector<std::int8_t> bytes_of(const StateView& view) {
   return data;
 }
 
-std::optional<std::int32_t> whole_number(const std::string& written) {
+constexpr std::int32_t kNoExponent = std::numeric_limits<std::int32_t>::max();
+
+std::int32_t exponent_from(const std::string& written) {
   std::int32_t value = 0;
   const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), value);
-  if (error != std::errc() || end != written.data() + written.size()) return std::nullopt;
-  return value;
+  return error == std::errc() && end == written.data() + written.size() ? value : kNoExponent;
 }
 
 }  // namespace
@@ -58,13 +59,13 @@ void load_int8_weights(int8::State& state, const std::filesystem::path& file) {
   for (const StateView& view : stored.tensors) {
     const std::string layer = view.name.substr(0, view.name.rfind(".weight"));
     const auto exponent = stored.metadata.find(exponent_name(layer));
-    const std::optional<std::int32_t> value =
-        exponent == stored.metadata.end() ? std::nullopt : whole_number(exponent->second);
-    if (view.type != ElementType::I8 || !value || *value < -64 || *value > 64)
+    const std::int32_t value =
+        exponent == stored.metadata.end() ? kNoExponent : exponent_from(exponent->second);
+    if (view.type != ElementType::I8 || value < -64 || value > 64)
       throw DataError(text(file.string(), ": '", view.name, "' is not an int8 tensor with '",
                            exponent_name(layer),
                            "' in the file's metadata; use weights of an elasticzo-int8 run"));
-    weights.push_back({layer, view.shape, bytes_of(view), *value});
+    weights.push_back({layer, view.shape, bytes_of(view), value});
   }
   try {
     int8::import_weights(state, weights);

@@ -1,0 +1,52 @@
+#include "triaccel/int8_run/steps.h"
+
+#include <gtest/gtest.h>
+
+#include "triaccel/base/error.h"
+#include "triaccel/core/sampler.h"
+
+namespace triaccel {
+namespace {
+
+const Int8Shape kDigits{.channels = 1, .image_size = 28, .classes = 10};
+
+TEST(Int8Options, TakeTheRecipeWhereNothingIsSaid) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  const Int8Options options = int8_options({.seed = 3, .bp_layers = 2}, network, 100);
+  const int8::Recipe recipe = int8::recipe_for(network, 2);
+  EXPECT_EQ(options.step.seed, 3u);
+  EXPECT_EQ(options.at(0).rate_exponent, recipe.rate_exponent.first);
+  EXPECT_EQ(options.at(99).rate_exponent, recipe.rate_exponent.last);
+  EXPECT_EQ(options.at(99).gradient_bits, recipe.gradient_bits.last);
+}
+
+TEST(Int8Options, FollowWhatIsSaid) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  const Int8Options options = int8_options(
+      {.bp_layers = 1, .paper = true, .rate_exponent = "3-6", .gradient_bits = "2", .reach = 9},
+      network, 4);
+  EXPECT_EQ(options.at(0).rate_exponent, 3);
+  EXPECT_EQ(options.at(3).rate_exponent, 6);
+  EXPECT_EQ(options.at(3).gradient_bits, 2);
+  EXPECT_EQ(options.at(0).noise.reach, 9);
+  EXPECT_EQ(options.step.exponents, int8::Exponents::PerTensor);
+  EXPECT_EQ(options.at(0).slope_exponent, int8::kSignOnly);
+}
+
+TEST(Int8Options, RejectWhatTheNetworkDoesNotHave) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  EXPECT_THROW(int8_options({.bp_layers = 6}, network, 1), UsageError);
+  EXPECT_THROW(int8_options({.kernel = "abacus"}, network, 1), UsageError);
+  EXPECT_THROW(int8_network("resnet18", 0, kDigits), UsageError);
+}
+
+TEST(RunExtent, CountsShortStepsAtTheEndOfEpochsAndOfTheRun) {
+  EXPECT_EQ(samples_in_run({.epochs = 2.5, .batch = 32}, 100), 250);
+  EXPECT_EQ(steps_in_run({.epochs = 2.5, .batch = 32}, 100), 4 + 4 + 2);
+  EXPECT_EQ(steps_in_run({.epochs = 9, .steps = 7, .batch = 32}, 100), 7);
+  EXPECT_EQ(samples_in_run({.steps = 5, .batch = 32}, 100), 132);
+  EXPECT_EQ(samples_in_run({.epochs = 1e-9, .batch = 32}, 100), 1);
+}
+
+}  // namespace
+}  // namespace triaccel
