@@ -77,8 +77,8 @@ MemoryNeed fit_budget(const RunOptions& run, const SampleFiles& data, const int8
   // Fewer threads first: the smallest micro-batch takes several times as long.
   for (std::int32_t micro_batch = kMicroBatch; micro_batch >= smallest; micro_batch /= 2) {
     for (auto threads = static_cast<std::int32_t>(wanted); threads >= 1; threads /= 2) {
-      need = need_of(run, data, network, training,
-                     {.threads = threads, .micro_batch = micro_batch});
+      need =
+          need_of(run, data, network, training, {.threads = threads, .micro_batch = micro_batch});
       if (budget == 0 || need.total() <= budget) return need;
     }
   }
