@@ -86,7 +86,8 @@ void require_no_more_words(const CommandOptions& command, std::size_t most, cons
 
 int train_in(const fs::path& directory, Run& run, const RunOptions& options,
              const CommandOptions& command, const RunHooks& hooks, const Stopwatch& watch) {
-  hooks.show(text(options.model, " on ", options.data, ", ", run.need().threads, " threads, ",
+  hooks.show(text(options.model, " on ", options.data, ", ", run.need().threads,
+                  run.need().threads == 1 ? " thread, " : " threads, ",
                   run.state().step > 0 ? text("resumed after step ", run.state().step, ", ") : "",
                   run.total_steps(), " steps"));
   hooks.show("needs " + need_text(run.need()));

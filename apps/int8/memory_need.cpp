@@ -74,8 +74,9 @@ MemoryNeed fit_budget(const RunOptions& run, const SampleFiles& data, const int8
   // With an exponent per tensor the micro-batch decides which samples share it.
   const std::int32_t smallest = run.conventions == "paper" ? kMicroBatch : 1;
   MemoryNeed need;
-  for (auto threads = static_cast<std::int32_t>(wanted); threads >= 1; threads /= 2) {
-    for (std::int32_t micro_batch = kMicroBatch; micro_batch >= smallest; micro_batch /= 2) {
+  // Fewer threads first: the smallest micro-batch takes several times as long.
+  for (std::int32_t micro_batch = kMicroBatch; micro_batch >= smallest; micro_batch /= 2) {
+    for (auto threads = static_cast<std::int32_t>(wanted); threads >= 1; threads /= 2) {
       need =
           need_of(run, data, network, training, {.threads = threads, .micro_batch = micro_batch});
       if (budget == 0 || need.total() <= budget) return need;
