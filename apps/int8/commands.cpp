@@ -123,7 +123,7 @@ int train_in(const fs::path& directory, Run& run, const RunOptions& options,
                                fixed(score.loss, 4), "  ")
                         : "",
                run.state().step, " steps  peak ", byte_text(peak_bytes()), "\n  run     ", shown,
-               finished ? text("\n  weights ", shown, "/", kWeightsFile, "\n")
+               finished ? text("\n  weights ", shown, "/", kInt8WeightsFile, "\n")
                         : text("\n  resume  triaccel-int8 resume ", shown, "\n")));
   return finished ? cli::kOk : 128 + cli::stop_signal();
 }

@@ -54,15 +54,6 @@ std::string shown_default(const Flag& flag) {
   return "";
 }
 
-bool is_utf8(std::string_view written) {
-  while (!written.empty()) {
-    const std::size_t length = utf8_length(written);
-    if (length == 0) return false;
-    written.remove_prefix(length);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::vector<Flag> run_flags(RunOptions& run) {

@@ -128,7 +128,7 @@ void Run::restore(const LoadedCheckpoint& checkpoint) {
     sampler_.restore(trainer);
     slopes_.assign(slopes.begin(), slopes.end());
   }
-  restore_int8_state(state_, file_of(checkpoint, kWeightsFile));
+  restore_int8_state(state_, file_of(checkpoint, kInt8WeightsFile));
 }
 
 void Run::save(CheckpointStore& store) {
@@ -138,8 +138,9 @@ void Run::save(CheckpointStore& store) {
                             .torch_version = "none"};
   CheckpointFile trainer{.name = kTrainerFile, .tensors = sampler_.state()};
   trainer.tensors.push_back(number_state<std::uint8_t>("slopes", {slopes_.begin(), slopes_.end()}));
-  const std::array files{CheckpointFile{.name = kWeightsFile, .tensors = int8_state_views(state_)},
-                         std::move(trainer)};
+  const std::array files{
+      CheckpointFile{.name = kInt8WeightsFile, .tensors = int8_state_views(state_)},
+      std::move(trainer)};
   for (const std::string& notice : store.save(info, files).notices) hooks_.warn(notice);
 }
 
@@ -202,7 +203,7 @@ bool Run::train(const fs::path& directory) {
   }
   save_step();
   if (!finished()) return false;
-  save_int8_weights(directory / kWeightsFile, state_);
+  save_int8_weights(directory / kInt8WeightsFile, state_);
   write_atomically(directory / kSlopesFile,
                    {reinterpret_cast<const char*>(slopes_.data()), slopes_.size()});
   return true;
@@ -228,7 +229,7 @@ Score Run::evaluate(bool validation) {
 }
 
 int8::State state_of(const LoadedCheckpoint& checkpoint, const RunOptions& run) {
-  const StateMap& weights = file_of(checkpoint, kWeightsFile);
+  const StateMap& weights = file_of(checkpoint, kInt8WeightsFile);
   const auto last = weights.find("fc3.weight");  // of both networks
   if (last == weights.end() || last->second.shape.empty())
     throw StorageError(text("the checkpoint of step ", checkpoint.info.step, " has no 'fc3'"));
@@ -252,7 +253,8 @@ void require_free_folder(const fs::path& directory) {
   require(!is_there(directory / kOptionsFile), "--out", "'", directory.string(),
           "' already contains a run; continue it with 'triaccel-int8 resume ", directory.string(),
           "', or choose another folder");
-  for (const char* name : {".lock", kCheckpointFolder, kWeightsFile, kSlopesFile, kSummaryFile}) {
+  for (const char* name :
+       {".lock", kCheckpointFolder, kInt8WeightsFile, kSlopesFile, kSummaryFile}) {
     const fs::path path = directory / name;
     require(!is_there(path) || is_leftover(path), "--out", "'", path.string(),
             "' is not part of a run and would be overwritten; choose another folder");

@@ -14,14 +14,13 @@
 #include "triaccel/core/sampler.h"
 #include "triaccel/int8_run/sample_files.h"
 #include "triaccel/int8_run/steps.h"
+#include "triaccel/int8_run/weights_file.h"
 
 namespace triaccel::int8_program {
 
 // Names inside the folder of a run.
 inline constexpr const char* kOptionsFile = "run.json";
 inline constexpr const char* kCheckpointFolder = "checkpoints";
-inline constexpr const char* kWeightsFile = "weights.safetensors";
-inline constexpr const char* kSlopesFile = "slopes.i8";
 inline constexpr const char* kSummaryFile = "summary.json";
 
 /// Loss and accuracy on a set.

@@ -13,6 +13,15 @@ std::string hexadecimal(unsigned char byte) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text, std::string_view line_break) {
   std::string out;
   while (!text.empty()) {

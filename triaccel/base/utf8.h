@@ -26,6 +26,9 @@ inline std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+/// Whether every byte belongs to a character.
+bool is_utf8(std::string_view text);
+
 /// Escapes control characters and bytes that are not UTF-8, which names and messages from outside
 /// may contain, so that they cannot affect a terminal: ESC becomes "\x1b". `line_break` replaces a
 /// line feed.

@@ -9,6 +9,10 @@
 
 namespace triaccel {
 
+// Names inside the folder of a run.
+inline constexpr const char* kInt8WeightsFile = "weights.safetensors";  // as save_int8_weights
+inline constexpr const char* kSlopesFile = "slopes.i8";  // int8::StepReport::slope, a byte per step
+
 /// The weights of integer layers as tensors: "<layer>.weight", int8, channel last.
 std::vector<StateView> int8_weight_views(std::span<const int8::NamedWeights> weights);
 

@@ -84,16 +84,6 @@ std::optional<TomlValue> parsed(std::string_view written, Kind kind) {
   return {};
 }
 
-/// Whether every byte belongs to a character: what is not cannot be read back from config.toml.
-bool is_utf8(std::string_view written) {
-  while (!written.empty()) {
-    const std::size_t length = utf8_length(written);
-    if (length == 0) return false;
-    written.remove_prefix(length);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::string Option::problem_with(const TomlValue& value) const {
@@ -105,6 +95,7 @@ std::string Option::problem_with(const TomlValue& value) const {
   }
   if (kind == Kind::Switch) return "";
   const std::string& written = std::get<std::string>(value);
+  // What is not cannot be read back from config.toml.
   if (!is_utf8(written)) return "must be text in UTF-8";
   if (values == nullptr) return "";
   const std::vector<std::string> known = values();

@@ -9,16 +9,13 @@
 
 #include "triaccel/data/epoch_order.h"
 #include "triaccel/int8/training/train_step.h"
+#include "triaccel/int8_run/weights_file.h"
 #include "triaccel/trainer/config/int8_options.h"
 #include "triaccel/trainer/int8/int8_data.h"
 #include "triaccel/trainer/int8/int8_device.h"
 #include "triaccel/trainer/loop/step_engine.h"
 
 namespace triaccel {
-
-// Names inside the directory of an integer run.
-inline constexpr const char* kInt8WeightsFile = "weights.safetensors";  // as save_int8_weights
-inline constexpr const char* kSlopesFile = "slopes.i8";  // int8::StepReport::slope, a byte per step
 
 /// Steps of method "elasticzo-int8", in integers alone. A GPU and a CPU give the same bits.
 class Int8Engine final : public StepEngine {
