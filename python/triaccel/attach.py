@@ -160,8 +160,9 @@ class Attached:
         self._scales_layers = scales_layers
         self._compiled = compiled  # None: the engine computes layers as planned
         self._rehearse = rehearse  # before the first step: compile, and compare with what was not compiled
-        if compiled is not None:
-            compiled.follow(session.plan()["precision"])
+        self._begun = False
+        self._rate_scale = 1.0  # of all learning rates, for the batch size
+        self._follow(session)
         self._loader_batch = 0  # samples of the first batch
 
     # -- one step ---------------------------------------------------------------------------------------------------
@@ -264,10 +265,8 @@ class Attached:
         optimizer = self._optimizer
         assert optimizer is not None
         counts = _step_counts(optimizer)
-        if self._scales_layers:
-            optimizer.scale_layers(list(session.plan()["learning_rate_scales"].values()))
         try:
-            with _scaled_rates(optimizer, session.plan()["learning_rate_scale"] if self._elastic else 1.0):
+            with _scaled_rates(optimizer, self._rate_scale):
                 optimizer.step()
         except torch.OutOfMemoryError:
             for parameter in [parameter for parameter in optimizer.state if parameter not in counts]:
@@ -282,14 +281,26 @@ class Attached:
         session.finish_step(_rate_of(self._optimizer))
         self._tell(session)
 
-    def _tell(self, session: Any) -> None:
-        if self._compiled is not None and not self._compiled.follow(session.plan()["precision"]):
+    def _follow(self, session: Any) -> None:
+        """Takes over what Python itself does of the plan."""
+        plan = session.plan()
+        if self._compiled is not None and not self._compiled.follow(plan["precision"]):
             session.hold_precision()
+        if self._scales_layers:
+            assert self._optimizer is not None
+            self._optimizer.scale_layers(list(plan["learning_rate_scales"].values()))
+        if self._elastic:
+            self._rate_scale = plan["learning_rate_scale"]
+
+    def _tell(self, session: Any) -> None:
         for notice in session.take_notices():
             warnings.warn(notice, RuntimeWarning, stacklevel=5)
         for event in session.take_events():
             _log.info(event)
-        report = session.take_decided() if self._callbacks else None
+        report = session.take_decided()
+        if report is not None or not self._begun:  # the first step makes the first plan
+            self._begun = True
+            self._follow(session)
         if report is not None:
             for callback in self._callbacks:
                 callback(report)
@@ -353,7 +364,9 @@ class Attached:
         return self._open().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._open().restore(state)
+        session = self._open()
+        session.restore(state)
+        self._follow(session)
 
     def detach(self) -> None:
         """Ends the control and lifts the budget. Model and optimizer stay as they are."""
@@ -397,8 +410,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
     several batches of a loader at a time where that trains as well, with learning rates to match: see
     :meth:`Attached.batches`. It needs a budget and an optimizer.
-    curvature: ``"fisher"`` or ``"hessian"`` measures it on a few samples every ``curvature_every`` steps and lowers the learning rates of layers
-    that it is too large for; needs an optimizer of :mod:`triaccel.optim`.
+    curvature: ``"fisher"`` or ``"hessian"`` measures it on a few samples every ``curvature_every`` steps and lowers the
+    learning rates of layers that it is too large for; needs an optimizer of :mod:`triaccel.optim`.
     compile: ``"auto"`` compiles the model with ``torch.compile`` once the first step without it and with it agree. A model
     that is compiled already is trained as it is.
     policy: ``"robust"``, or ``"paper"`` for the rules of the Tri-Accel paper.

@@ -47,12 +47,21 @@ class _InFp32:
 
     def __init__(self, module: torch.nn.Module, device: str) -> None:
         self._plain = module.forward
+        self._replaced = module.__dict__.get("forward")  # the user may have set one
         self._device = device
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with torch.autocast(self._device, enabled=False):
             return self._plain(*[_widened(value) for value in args],
                                **{name: _widened(value) for name, value in kwargs.items()})
+
+
+def _restore_forward(module: torch.nn.Module) -> None:
+    forward = module.__dict__.get("forward")
+    if isinstance(forward, _InFp32):
+        del module.forward
+        if forward._replaced is not None:
+            module.forward = forward._replaced
 
 
 class CompiledPrecision:
@@ -73,7 +82,7 @@ class CompiledPrecision:
             self._precisions = dict(precisions)
             self._changes += 1
             for name, module in self._modules.items():
-                module.__dict__.pop("forward", None)
+                _restore_forward(module)
                 if self._autocasts() and precisions[name] == "fp32":
                     module.forward = _InFp32(module, self._device)
         return self._changes < MOST_CHANGES
@@ -95,7 +104,7 @@ class CompiledPrecision:
     def end(self) -> None:
         """Leaves the model as it was."""
         for module in self._modules.values():
-            module.__dict__.pop("forward", None)
+            _restore_forward(module)
         self.give_up()
 
     def give_up(self) -> None:

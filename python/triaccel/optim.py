@@ -29,6 +29,13 @@ class _Bound:
         self.params = params
         self.entries = entries
         self.device = params[0].device
+        self.factors: list[float] | None = None  # that the core has
+
+    def follow(self, factors: list[float] | None) -> None:
+        """Learning rates of the layers, as factors; copied to the device only when they change."""
+        if factors is not None and factors != self.factors:
+            self.core.set_factors(factors)
+            self.factors = factors
 
     def serves(self, params: list[torch.Tensor], state: dict[torch.Tensor, Any]) -> bool:
         """Whether ``params`` are the same, on the same device, and nobody has replaced their state."""
@@ -66,10 +73,9 @@ class _FusedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if any(p.grad is not None for p in self._params()):
-            core = self._current(lambda p: p.grad is not None).core
-            if self._factors is not None:
-                core.set_factors(self._factors)
-            core.step()
+            bound = self._current(lambda p: p.grad is not None)
+            bound.follow(self._factors)
+            bound.core.step()
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -77,6 +77,24 @@ def test_layers_have_their_precisions():
     assert "forward" not in model.last.__dict__ and model.last(torch.zeros(1, 32)).dtype == torch.float32
 
 
+def test_a_forward_function_of_the_users_own_stays():
+    model, _ = network()
+
+    def doubled(x, plain=model.last.forward):
+        return 2 * plain(x)
+
+    model.last.forward = doubled
+    precision = CompiledPrecision(model, ["first", "last"], "cpu")
+    precision.follow({"first": "bf16", "last": "fp32"})
+    x = torch.ones(1, 32)
+    with precision.passes():
+        assert torch.equal(model.last(x.bfloat16()), doubled(x))
+    precision.follow({"first": "bf16", "last": "bf16"})
+    assert model.last.forward is doubled
+    precision.end()
+    assert model.last.forward is doubled
+
+
 def test_plans_change_a_few_times_only():
     model, _ = network()
     precision = CompiledPrecision(model, ["first", "last"], "cpu")
