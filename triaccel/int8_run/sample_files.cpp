@@ -86,8 +86,9 @@ std::shared_ptr<const SampleFile> open_images(const fs::path& folder, const std:
 /// Reads a cloud into `coordinates`; throws DataError for a bad one.
 void read_cloud(const RandomAccessFile& file, std::int64_t id,
                 std::span<std::uint16_t> coordinates) {
-  std::array<std::byte, 2 * kCloudValues> bytes;
-  file.read(id * std::ssize(bytes), bytes);
+  constexpr std::int64_t kBytes = 2 * kCloudValues;
+  std::array<std::byte, kBytes> bytes;
+  file.read(id * kBytes, bytes);
   DefectLog log;
   parse_cloud(bytes, file.name(), id, coordinates, log);
 }
