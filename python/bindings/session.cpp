@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "python/bindings/bindings.h"
+#include "python/bindings/group_optimizer.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
@@ -72,6 +73,7 @@ py::dict as_dict(const StepReport& report) {
   all["samples_in_interval"] = report.interval_samples;
   all["gradient_norm"] = report.gradient_norm;
   all["nonfinite_losses"] = report.nonfinite_losses;
+  all["skipped_steps"] = report.skipped_steps;
   all["memory_retries"] = report.memory_retries;
   memory["used"] = report.memory.used;
   memory["peak"] = report.memory.peak;
@@ -119,7 +121,8 @@ class Session {
           const std::string& precision, const std::string& policy, std::int64_t control_interval,
           std::int64_t smallest_pass, const std::string& activations, double activation_ratio,
           const std::string& curvature, std::int64_t curvature_every, double momentum, bool traced,
-          bool elastic, bool reports) {
+          bool elastic, bool reports, std::shared_ptr<GroupOptimizer> optimizer,
+          std::int64_t applied_steps) {
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
     LayerRegistry registry;
@@ -145,13 +148,21 @@ class Session {
                       .momentum = momentum,
                       .traced = traced,
                       .elastic = elastic,
-                      .reports = reports},
+                      .reports = reports,
+                      .optimizer = std::move(optimizer),
+                      .applied_steps = applied_steps},
         device);
   }
 
   at::Tensor backward(const std::vector<std::int64_t>& parts, const py::function& closure) {
     const py::gil_scoped_release release;
     return training_->backward(parts, closure_from(closure));
+  }
+
+  at::Tensor step(const std::vector<std::int64_t>& parts, const py::function& closure,
+                  std::uint64_t key) {
+    const py::gil_scoped_release release;
+    return training_->step(parts, closure_from(closure), key);
   }
 
   void finish_step(double learning_rate) {
@@ -279,17 +290,19 @@ class ZerothOrderSession {
 
 void bind_session(py::module_& module) {
   py::class_<Session>(module, "Session")
-      .def(
-          py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
-                   const std::vector<Session::PythonLayer>&, const std::string&, const std::string&,
-                   const std::string&, std::int64_t, std::int64_t, const std::string&, double,
-                   const std::string&, std::int64_t, double, bool, bool, bool>(),
-          py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
-          py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
-          py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"),
-          py::arg("curvature"), py::arg("curvature_every"), py::arg("momentum"), py::arg("traced"),
-          py::arg("elastic"), py::arg("reports"))
+      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
+                    const std::vector<Session::PythonLayer>&, const std::string&,
+                    const std::string&, const std::string&, std::int64_t, std::int64_t,
+                    const std::string&, double, const std::string&, std::int64_t, double, bool,
+                    bool, bool, std::shared_ptr<GroupOptimizer>, std::int64_t>(),
+           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
+           py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
+           py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"),
+           py::arg("curvature"), py::arg("curvature_every"), py::arg("momentum"), py::arg("traced"),
+           py::arg("elastic"), py::arg("reports"), py::arg("optimizer") = nullptr,
+           py::arg("applied_steps") = 0)
       .def("backward", &Session::backward)
+      .def("step", &Session::step)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)
       .def("undo", &Session::undo)

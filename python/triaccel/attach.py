@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import itertools
 import logging
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 import torch
-from torch.utils import _pytree as pytree
 
 from triaccel import _C, optim
+from triaccel.batch_parts import Batches, part_of, samples_in
+from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, applied_steps, can_capture, no_synchronization,
+                               reason_of)
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
+from triaccel.layers import Layers
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
@@ -31,78 +35,6 @@ _log = logging.getLogger("triaccel")  # decisions, at level INFO
 _attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 _CURVATURE = {"fisher": "fisher_gram"}  # by the names of the command line
-
-_KINDS = ((torch.nn.modules.conv._ConvNd, "convolution"), (torch.nn.Embedding, "embedding"))
-
-
-def _kind_of(module: torch.nn.Module) -> str:
-    return next((kind for base, kind in _KINDS if isinstance(module, base)), "linear")
-
-
-class _Layers:
-    """The trainable parameters of a model, in layers: each matrix or kernel starts one, and what follows belongs to it."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.parameters: list[tuple[str, torch.Tensor, int]] = []
-        self.layers: list[tuple[str, str, list[str], torch.Tensor]] = []
-        early: list[tuple[str, torch.Tensor]] = []  # before the first layer
-        seen: set[int] = set()
-        for module_name, module in model.named_modules():
-            for own_name, parameter in module.named_parameters(recurse=False):
-                if id(parameter) in seen:
-                    continue
-                seen.add(id(parameter))
-                name = f"{module_name}.{own_name}" if module_name else own_name
-                if parameter.dim() >= 2 and parameter.dtype == torch.float32:
-                    self.layers.append((module_name or own_name, _kind_of(module), [], parameter))
-                if self.layers:
-                    self._add(name, parameter)
-                else:
-                    early.append((name, parameter))
-        if not self.layers and early:  # vectors alone
-            self.layers.append(("all", "linear", [], early[0][1]))
-        for name, parameter in early:
-            self.parameters.append((name, parameter, 0))
-            self.layers[0][2].append(name)
-
-    def _add(self, name: str, parameter: torch.Tensor) -> None:
-        self.layers[-1][2].append(name)
-        self.parameters.append((name, parameter, len(self.layers) - 1))
-
-
-def _leaves(batch: Any) -> list[Any]:
-    if isinstance(batch, Mapping) and not isinstance(batch, dict):
-        batch = dict(batch)  # such as transformers' BatchEncoding
-    return pytree.tree_leaves(batch)
-
-
-def _samples_in(batch: Any) -> int:
-    """The size of the first dimension, which all tensors of a batch share."""
-    sizes = {leaf.shape[0] for leaf in _leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0}
-    if not sizes:
-        raise ValueError("the batch holds no tensor with samples in its first dimension")
-    if len(sizes) > 1:
-        raise ValueError(
-            f"the tensors of the batch have different first dimensions, {', '.join(map(str, sorted(sizes)))};"
-            " put samples in the first dimension of each, or keep what is no sample out of the batch"
-        )
-    size = sizes.pop()
-    if size == 0:
-        raise ValueError("the batch has no samples")
-    return size
-
-
-def _part_of(batch: Any, first: int, count: int, samples: int) -> Any:
-    if first == 0 and count == samples:
-        return batch
-    if isinstance(batch, Mapping) and not isinstance(batch, dict):
-        batch = dict(batch)
-
-    def part(leaf: Any) -> Any:
-        return leaf.narrow(0, first, count) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 else leaf
-
-    return pytree.tree_map(part, batch)
-
 
 def _updates_at_once(optimizer: torch.optim.Optimizer) -> bool:
     """Whether a step of it allocates nothing once its state exists, so that it happens whole or not at all."""
@@ -141,18 +73,16 @@ def _scaled_rates(optimizer: torch.optim.Optimizer, scale: float) -> Iterator[No
             group["lr"] = rate
 
 
-class Batches(list):
-    """Some batches of a loader that one step trains; made by :meth:`Attached.batches`."""
-
-
 class Attached:
     """A model under control: made by :func:`attach`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, session: Any,
-                 parameters: list[torch.Tensor], callbacks: list[Callable[[dict[str, Any]], None]],
-                 elastic: bool, scales_layers: bool, compiled: CompiledPrecision | None, rehearse: bool) -> None:
+                 make_session: Callable[..., Any], parameters: list[torch.Tensor],
+                 callbacks: list[Callable[[dict[str, Any]], None]], elastic: bool, scales_layers: bool,
+                 compiled: CompiledPrecision | None, rehearse: bool, captured: CapturedSteps | None) -> None:
         self._model = model
         self._optimizer = optimizer
+        self._make_session = make_session
         self._session = session
         self._parameters = parameters
         self._callbacks = callbacks
@@ -160,6 +90,7 @@ class Attached:
         self._scales_layers = scales_layers
         self._compiled = compiled  # None: the engine computes layers as planned
         self._rehearse = rehearse  # before the first step: compile, and compare with what was not compiled
+        self._captured = captured  # None: every step is enqueued again
         self._begun = False
         self._rate_scale = 1.0  # of all learning rates, for the batch size
         self._follow(session)
@@ -180,6 +111,12 @@ class Attached:
         session = self._open()
         parts = self._parts(batch)
         self._drop_gradients()
+        if self._captured is not None and not self._rehearse:
+            loss = self._captured_step(parts, closure) if self._captured.engine is not None else None
+            return self._first_captured_step(parts, closure) if loss is None else loss
+        return self._plain_step(session, parts, closure)
+
+    def _plain_step(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
         loss = self._first_run(session, parts, closure) if self._rehearse else self._run(session, parts, closure)
         try:
             self._update(session)
@@ -194,6 +131,8 @@ class Attached:
         For loops that clip, log or step themselves, for several optimizers, and for adversarial training.
         """
         session = self._open()
+        if self._captured is not None:
+            raise ValueError("graphs='auto' captures whole steps: use step(), or attach the model without graphs")
         parts = self._parts(batch)
         held = [(parameter, parameter.grad) for parameter in self._parameters]
         self._drop_gradients()
@@ -221,23 +160,87 @@ class Attached:
 
     def _parts(self, batch: Any) -> list[tuple[Any, int]]:
         """Batches that no pass joins, with their numbers of samples."""
-        parts = [(part, _samples_in(part)) for part in (batch if isinstance(batch, Batches) else [batch])]
+        parts = [(part, samples_in(part)) for part in (batch if isinstance(batch, Batches) else [batch])]
         self._loader_batch = self._loader_batch or parts[0][1]
         return parts
 
     def _run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        return session.backward([samples for _, samples in parts], self._loss_of(parts, closure))
+
+    def _loss_of(self, parts: list[tuple[Any, int]], closure: Closure) -> Callable[[int, int], Loss]:
         starts = list(itertools.accumulate((samples for _, samples in parts), initial=0))
 
         def loss_of(first: int, count: int) -> Loss:
             number = bisect.bisect_right(starts, first) - 1
             batch, samples = parts[number]
-            part = _part_of(batch, first - starts[number], count, samples)
+            part = part_of(batch, first - starts[number], count, samples)
             if self._compiled is None:
                 return closure(part)
             with self._compiled.passes():
                 return closure(part)
 
-        return session.backward([samples for _, samples in parts], loss_of)
+        return loss_of
+
+    def _captured_step(self, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor | None:
+        """None: parameters or optimizer states were replaced, and nothing was done."""
+        captured, optimizer = self._captured, self._optimizer
+        assert captured is not None and optimizer is not None
+        with captured.on_stream():
+            engine = optimizer.engine()
+            if engine is not captured.engine:
+                return None
+            placed, key = captured.place(parts)
+            loss = self._open().step([samples for _, samples in parts], self._loss_of(placed, closure), key)
+            engine.counts().add_(1)
+            self._finish(self._open())
+        return loss
+
+    def _renew_session(self, engine: Any = None, state: dict[str, Any] | None = None) -> None:
+        """With the same state, for steps that ``engine`` ends, or as ever."""
+        state = self._open().state() if state is None else state
+        self._session = None  # lifts the budget
+        self._session = self._make_session(optimizer=engine, applied_steps=applied_steps(engine))
+        self._session.restore(state)
+        if self._captured is not None:
+            self._captured.engine = engine
+
+    def _first_captured_step(self, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        """The same step as it is and captured, which must agree; then goes on captured, or not."""
+        captured, optimizer = self._captured, self._optimizer
+        assert captured is not None and optimizer is not None
+        state = self._open().state()
+        if captured.engine is not None:
+            self._renew_session(None, state)
+        optimizer.engine()  # makes the states
+        before = SavedTraining(self._parameters, list(self._model.buffers()), optimizer)
+        loss = self._plain_step(self._open(), parts, closure)
+        changes = before.changes()
+        before.restore()
+        if loss.is_cuda:
+            torch.cuda.empty_cache()  # the captured step has memory of its own
+
+        def watched(part: Any) -> Loss:
+            with no_synchronization():
+                return closure(part)
+
+        try:
+            with captured.on_stream():
+                self._renew_session(optimizer.engine(), state)
+            captured_loss = self._captured_step(parts, watched)
+            assert captured_loss is not None
+            difference = difference_of(loss, changes, captured_loss, before.changes(), "change of the weights")
+            if not difference:
+                return captured_loss
+        except CannotCapture as error:
+            difference = str(error)
+        except Exception as error:  # whatever the closure raises
+            difference = reason_of(error)
+        warnings.warn(f"steps are not captured in CUDA graphs: {difference}", RuntimeWarning, stacklevel=3)
+        self._captured = None
+        before.restore()
+        self._renew_session(None, state)
+        self._drop_gradients()
+        return self._plain_step(self._open(), parts, closure)
 
     def _first_run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
         """The same step without torch.compile and with it, which must agree; then goes on with the better one."""
@@ -298,12 +301,18 @@ class Attached:
         for event in session.take_events():
             _log.info(event)
         report = session.take_decided()
+        self._count_skipped(report)
         if report is not None or not self._begun:  # the first step makes the first plan
             self._begun = True
             self._follow(session)
         if report is not None:
             for callback in self._callbacks:
                 callback(report)
+
+    def _count_skipped(self, report: dict[str, Any] | None) -> None:
+        """Steps whose gradients were not finite are no steps of the optimizer's."""
+        if self._captured is not None and self._captured.engine is not None and report is not None:
+            self._captured.engine.counts().sub_(report["skipped_steps"])
 
     def _drop_gradients(self) -> None:
         for parameter in self._parameters:
@@ -318,7 +327,9 @@ class Attached:
 
     def report(self) -> dict[str, Any]:
         """What happened since the last report: loss, times, memory. Waits for the device."""
-        return self._open().report()
+        report = self._open().report()
+        self._count_skipped(report)
+        return report
 
     @contextlib.contextmanager
     def precision(self) -> Iterator[None]:
@@ -349,8 +360,8 @@ class Attached:
 
         For loops that use :meth:`activations`; :meth:`step` and :meth:`backward` do it themselves. Trains nothing.
         """
-        samples = _samples_in(batch)
-        self._open().profile(samples, lambda first, count: closure(_part_of(batch, first, count, samples)))
+        samples = samples_in(batch)
+        self._open().profile(samples, lambda first, count: closure(part_of(batch, first, count, samples)))
 
     def end_step(self, loss: torch.Tensor, samples: int) -> None:
         """Ends a step whose passes you have run yourself, with its mean loss, before its gradients are dropped: the control
@@ -372,7 +383,7 @@ class Attached:
         """Ends the control and lifts the budget. Model and optimizer stay as they are."""
         if self._compiled is not None:
             self._compiled.end()
-        if self._scales_layers:
+        if isinstance(self._optimizer, (optim.SGD, optim.AdamW)):
             self._optimizer.place(None)
         self._session = None
         _attached.discard(self._model)
@@ -397,8 +408,8 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
            precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2, batch: str = "micro",
-           curvature: str = "off", curvature_every: int = 200, compile: str = "off", policy: str = "robust",
-           control_interval: int = 10,
+           curvature: str = "off", curvature_every: int = 200, compile: str = "off", graphs: str = "off",
+           policy: str = "robust", control_interval: int = 10,
            callbacks: list[Callable[[dict[str, Any]], None]] | None = None) -> Attached:
     """Puts a model's training under control of Tri-Accel, without changing the model, the loader or the scheduler.
 
@@ -414,6 +425,10 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     learning rates of layers that it is too large for; needs an optimizer of :mod:`triaccel.optim`.
     compile: ``"auto"`` compiles the model with ``torch.compile`` once the first step without it and with it agree. A model
     that is compiled already is trained as it is.
+    graphs: ``"auto"`` captures whole steps in CUDA graphs and replays them, once the first step without and with a graph
+    agree: the fastest way to train small models. It needs an optimizer of :mod:`triaccel.optim`. Python code of the model
+    and of the closure does not run in a replay, steps with gradients that are not finite are skipped, and the line that
+    keeps a step from being captured is named.
     policy: ``"robust"``, or ``"paper"`` for the rules of the Tri-Accel paper.
     control_interval: steps between two decisions.
     callbacks: each is called with a report every ``control_interval`` steps; :class:`triaccel.Progress` shows it as a line.
@@ -425,10 +440,13 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     _check_choice("batch", batch, ("micro", "elastic"))
     _check_choice("curvature", curvature, ("off", "fisher", "hessian"))
     _check_choice("compile", compile, ("off", "auto"))
+    _check_choice("graphs", graphs, ("off", "auto"))
+    if graphs == "auto" and not isinstance(optimizer, (optim.SGD, optim.AdamW)):
+        raise ValueError("graphs='auto' needs triaccel.optim.SGD or AdamW, which can be captured with the step")
     elastic = batch == "elastic"
     if elastic and (budget is None or optimizer is None):
         raise ValueError("batch='elastic' needs a budget to grow in and an optimizer whose learning rates follow")
-    found = _Layers(model)
+    found = Layers(model)
     parameters = [parameter for _, parameter, _ in found.parameters]
     if not any(parameter.requires_grad for parameter in parameters):
         raise ValueError("the model has no parameters that require gradients")
@@ -447,18 +465,22 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     norms = any(isinstance(module, torch.nn.modules.batchnorm._NormBase) for module in model.modules())
     measured = [entry for entry in found.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
     momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
-    session = _C.Session(measured, [b for b in model.buffers()], found.layers,
-                         "none" if budget is None else str(budget), precision, policy, control_interval, 2 if norms else 1,
-                         activations, activation_ratio, _CURVATURE.get(curvature, curvature),
-                         curvature_every, momentum, traced, elastic, bool(callbacks))
+    make_session = functools.partial(
+        _C.Session, measured, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
+        policy, control_interval, 2 if norms else 1, activations, activation_ratio, _CURVATURE.get(curvature, curvature),
+        curvature_every, momentum, traced, elastic, bool(callbacks))
+    session = make_session()
     if optimizer is not None and budget is not None and not _updates_at_once(optimizer):
         warnings.warn(
             f"{type(optimizer).__name__} allocates memory while it updates weights: where that fails, a step may be applied"
             " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=2)
-    if scales_layers:
+    captures = graphs == "auto" and can_capture(device)
+    if scales_layers or captures:
         places = {parameter: (name, layer) for name, parameter, layer in found.parameters}
         optimizer.place(places, len(found.layers))
+    handle = Attached(model, optimizer, session, make_session, parameters, list(callbacks or []), elastic, scales_layers,
+                      CompiledPrecision(model, [name for name, *_ in found.layers], device.type) if traced else None,
+                      rehearse=compile == "auto" and not is_compiled(model),
+                      captured=CapturedSteps(optimizer, device) if captures else None)
     _attached.add(model)
-    return Attached(model, optimizer, session, parameters, list(callbacks or []), elastic, scales_layers,
-                    CompiledPrecision(model, [name for name, *_ in found.layers], device.type) if traced else None,
-                    rehearse=compile == "auto" and not is_compiled(model))
+    return handle

@@ -23,7 +23,7 @@ def _widened(value: Any) -> Any:
 
 
 def difference_of(loss: torch.Tensor, gradients: list[torch.Tensor | None], other_loss: torch.Tensor,
-                  other_gradients: list[torch.Tensor | None]) -> str:
+                  other_gradients: list[torch.Tensor | None], what: str = "gradient") -> str:
     """What is different in two runs of a step, which may round and drop differently; empty: nothing."""
     a, b = loss.item(), other_loss.item()
     if not abs(a - b) <= 0.05 * abs(a) + 1e-3:
@@ -39,7 +39,7 @@ def difference_of(loss: torch.Tensor, gradients: list[torch.Tensor | None], othe
     if products[1] == products[2] == 0:
         return ""
     cosine = products[0] / max((products[1] * products[2]) ** 0.5, 1e-300)
-    return f"its gradient has a cosine of {cosine:.3f} with that of an eager step" if not cosine >= 0.9 else ""
+    return f"its {what} has a cosine of {cosine:.3f} with that of an eager step" if not cosine >= 0.9 else ""
 
 
 class _InFp32:

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from triaccel import _C
-from triaccel.attach import Closure, _device_of, _Layers, _part_of, _samples_in
+from triaccel.attach import Closure, _device_of
+from triaccel.batch_parts import part_of, samples_in
+from triaccel.layers import Layers
 
 __all__ = ["ZerothOrder", "zeroth_order"]
 
@@ -30,8 +32,8 @@ class ZerothOrder:
         ``closure(part)`` runs several times, each time with the weights moved a little: it must draw random numbers only
         from torch's generators, which are set back in between. When it raises, everything is as before the step.
         """
-        samples = _samples_in(batch)
-        return self._session.step(samples, lambda first, count: closure(_part_of(batch, first, count, samples)),
+        samples = samples_in(batch)
+        return self._session.step(samples, lambda first, count: closure(part_of(batch, first, count, samples)),
                                   self.backprop_lr, self.lr)
 
 
@@ -47,7 +49,7 @@ def zeroth_order(model: torch.nn.Module, *, lr: float = 1e-3, epsilon: float = 5
 
     Weights of zeroth-order layers are rounded to a grid once, so that moving them back is exact.
     """
-    found = _Layers(model)
+    found = Layers(model)
     trained = [entry for entry in found.parameters if entry[1].requires_grad]
     if not trained:
         raise ValueError("the model has no parameters that require gradients")

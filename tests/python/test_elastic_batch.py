@@ -3,7 +3,7 @@ import pytest
 import torch
 import triaccel
 from test_attach import closure_of, images, make
-from triaccel.attach import Batches
+from triaccel.batch_parts import Batches
 
 BUDGET = "2GB"
 

@@ -114,6 +114,12 @@ UpdateInputs GradientControl::update_inputs(const at::Tensor& learning_rates,
 
 void GradientControl::finish_step() { update_layer_scales(layer_scales_, moments_); }
 
+void GradientControl::set_applied_steps(std::int64_t steps) {
+  kernels::StepControl control = read_control(step_control_.cpu());
+  control.applied_steps = steps;
+  write_control(step_control_, control);
+}
+
 void GradientControl::clear_diagnosis() { diagnosis_.fill_(-1); }
 
 void GradientControl::abandon_step() {

@@ -81,6 +81,9 @@ class GradientControl : public Stateful {
   /// in the layers. A view that stays valid and changes as the scales do.
   const at::Tensor& layer_scales() const { return layer_scales_; }
 
+  /// For gradients of a network that has been trained before: AdamW counts on from there.
+  void set_applied_steps(std::int64_t steps);
+
   /// Resets the first skipped step, so that the next one is reported. Only enqueues work.
   void clear_diagnosis();
 

@@ -112,7 +112,10 @@ PassResult ClosureBatch::pass(const PassRequest& request) {
   return {.output = loss, .gradient = seed};
 }
 
-at::Tensor ClosureBatch::correction() { return several_ ? expected_ / counted_ : at::Tensor(); }
+at::Tensor ClosureBatch::correction() {
+  if (replayed_loss_.defined()) replayed_loss_.copy_(mean_loss());
+  return several_ ? expected_ / counted_ : at::Tensor();
+}
 
 at::Tensor ClosureBatch::mean_loss() const {
   return counted_.defined() ? loss_sum_ / counted_ : loss_sum_;

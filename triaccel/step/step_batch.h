@@ -112,13 +112,21 @@ class ClosureBatch final : public StepBatch {
   ClosureBatch(std::int64_t samples, Closure closure, c10::Device device)
       : ClosureBatch(std::vector{samples}, std::move(closure), device) {}
 
+  /// Steps of equal keys do the same with the same memory, so that one of them may be captured and
+  /// replayed for the others. `loss`, an F32 scalar on the device, gets the mean loss each time.
+  void allow_replay(std::uint64_t key, at::Tensor loss) {
+    key_ = key;
+    replayed_loss_ = std::move(loss);
+  }
+
   std::int64_t samples() const override { return samples_; }
   std::vector<std::int64_t> parts() const override { return parts_; }
   at::Tensor ids() const override { return no_ids_; }
+  std::optional<std::uint64_t> key() const override { return key_; }
   PassResult pass(const PassRequest& request) override;
   at::Tensor correction() override;
 
-  /// Of the whole step, F32 on the device; after its last pass.
+  /// Of the whole step, F32 on the device; after its last pass. Not of a step that is replayed.
   at::Tensor mean_loss() const;
 
  private:
@@ -126,6 +134,8 @@ class ClosureBatch final : public StepBatch {
   std::int64_t samples_;
   Closure closure_;
   at::Tensor no_ids_;
+  std::optional<std::uint64_t> key_;
+  at::Tensor replayed_loss_;
   // Of the passes so far; counts are known pass by pass, so the first one's stands for all until
   // correction().
   at::Tensor loss_sum_;

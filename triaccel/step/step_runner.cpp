@@ -87,7 +87,8 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                                                network_.parameters, gradients_, *elastic, device);
     optimizer_ = std::move(elastic);
   } else {
-    optimizer_ = make_optimizer(options.optimizer, network_.parameters);
+    optimizer_ = options.own_optimizer;
+    if (!optimizer_) optimizer_ = make_optimizer(options.optimizer, network_.parameters);
     std::unique_ptr<EarlyUpdates> early;
     SideStreams* const side = execution_->side_streams();
     if (side != nullptr && layers_ && options.gradients.clip_norm == 0 &&

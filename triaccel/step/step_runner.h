@@ -36,6 +36,7 @@ struct LayerOptions {
 
 struct StepRunnerOptions {
   OptimizerOptions optimizer = {};
+  std::shared_ptr<Optimizer> own_optimizer = {};  // the caller's, in place of one made here
   GradientControlOptions gradients = {};
   double label_smoothing = 0;
   double weight_average_decay = 0;           // 0: no average
@@ -170,7 +171,7 @@ class StepRunner {
   DatasetBatch::Loss loss_;
   c10::Device device_;
   MemoryGauge& gauge_;
-  std::unique_ptr<Optimizer> optimizer_;  // null: the caller's
+  std::shared_ptr<Optimizer> optimizer_;  // null: gradients are left to the caller's
   GradientControl gradients_;
   std::unique_ptr<WeightAverage> average_;  // null: none
   std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels

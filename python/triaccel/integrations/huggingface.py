@@ -11,7 +11,8 @@ from typing import Any
 import torch
 import transformers
 
-from triaccel.attach import Attached, _samples_in, attach
+from triaccel.attach import Attached, attach
+from triaccel.batch_parts import samples_in
 
 __all__ = ["TriaccelTrainer"]
 
@@ -45,7 +46,7 @@ class TriaccelTrainer(transformers.Trainer):
         inputs = self._prepare_inputs(inputs)
         if self._attached is None:
             self._attached = attach(self.accelerator.unwrap_model(model), **self._options)
-        samples = _samples_in(inputs)
+        samples = samples_in(inputs)
         # A loss divided by the items of all batches is a share of the whole: parts of it add up instead of being averaged.
         is_share = (self.model_accepts_loss_kwargs and num_items_in_batch is not None) or self.compute_loss_func is not None
 
@@ -53,7 +54,7 @@ class TriaccelTrainer(transformers.Trainer):
             with self.compute_loss_context_manager():
                 loss = self.compute_loss(model, part, num_items_in_batch=num_items_in_batch)
             if is_share:
-                return loss, _samples_in(part) / samples
+                return loss, samples_in(part) / samples
             return loss / self.current_gradient_accumulation_steps
 
         return self._attached.backward(inputs, closure)

@@ -16,7 +16,8 @@ try:
 except ImportError:  # the same library under its older name
     from pytorch_lightning import Callback, LightningModule, Trainer
 
-from triaccel.attach import Attached, _samples_in, attach
+from triaccel.attach import Attached, attach
+from triaccel.batch_parts import samples_in
 
 __all__ = ["TriaccelCallback"]
 
@@ -54,7 +55,7 @@ class TriaccelCallback(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         assert self._attached is not None
-        self._samples += _samples_in(batch)
+        self._samples += samples_in(batch)
         if self._options["activations"] != "raw":
             self._profile(pl_module, batch, batch_idx)
             self._pass.enter_context(self._attached.activations())

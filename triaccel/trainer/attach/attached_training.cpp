@@ -102,9 +102,11 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   plan_.layers.assign(layers, {.compute = first});
   gauge_.set_limit(options.budget_bytes);
   gauge_.reset_peak();
-  StepRunnerOptions runner{.leave_gradients = true};
+  StepRunnerOptions runner{.own_optimizer = options.optimizer,
+                           .graphs = options.optimizer != nullptr,
+                           .leave_gradients = options.optimizer == nullptr};
   if (options.precision != LayerPrecision::Off && !options.traced)
-    runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = false};
+    runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = runner.graphs};
   if (options.curvature != CurvatureSource::Off)
     probe_ = std::make_unique<CurvatureProbe>(ProbeNetwork{.parameters = network.parameters,
                                                            .weights = network.weights,
@@ -115,6 +117,10 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   try {
     runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
     if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_);
+    if (options.optimizer) {
+      runner_->gradient_control().set_applied_steps(options.applied_steps);
+      loss_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
+    }
   } catch (...) {
     gauge_.set_limit(0);
     throw;
@@ -183,6 +189,28 @@ StepPlan AttachedTraining::plan_for(std::int64_t samples) const {
 
 at::Tensor AttachedTraining::backward(const std::vector<std::int64_t>& parts,
                                       const ClosureBatch::Closure& closure) {
+  require(!options_.optimizer, "backward", "steps of this model are captured whole; use step()");
+  at::Tensor loss;
+  run_in_memory(parts, closure, [&](ClosureBatch& batch) {
+    runner_->run(ran_, batch, /*learning_rate=*/0);
+    loss = batch.mean_loss();
+  });
+  return loss;
+}
+
+at::Tensor AttachedTraining::step(const std::vector<std::int64_t>& parts,
+                                  const ClosureBatch::Closure& closure, std::uint64_t key) {
+  require(options_.optimizer != nullptr, "step", "needs an optimizer");
+  run_in_memory(parts, closure, [&](ClosureBatch& batch) {
+    batch.allow_replay(key, loss_);
+    runner_->run(ran_, batch, /*learning_rate=*/1);  // times the optimizer's own
+  });
+  return loss_.clone();
+}
+
+void AttachedTraining::run_in_memory(const std::vector<std::int64_t>& parts,
+                                     const ClosureBatch::Closure& closure,
+                                     const std::function<void(ClosureBatch&)>& run) {
   const std::int64_t samples = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
   require(samples > 0, "attach", "the batch has no samples");
   const bool first = !control_;
@@ -194,9 +222,9 @@ at::Tensor AttachedTraining::backward(const std::vector<std::int64_t>& parts,
     ran_ = plan_for(samples);
     ClosureBatch batch(parts, closure, device_);
     try {
-      runner_->run(ran_, batch, /*learning_rate=*/0);
+      run(batch);
       samples_of_step_ = samples;
-      return batch.mean_loss();
+      return;
     } catch (const OutOfMemory& error) {
       if (shrink(ran_)) continue;
       throw OutOfMemory(text(error.what(), "; not even passes of ",
@@ -231,7 +259,8 @@ void AttachedTraining::finish_step(double learning_rate) {
   samples_ += samples_of_step_;
   interval_samples_ += samples_of_step_;
   if (!decides() || steps_ % options_.control_interval != 0) return;
-  if (options_.precision == LayerPrecision::Auto) runner_->measure_gradients();
+  if (options_.precision == LayerPrecision::Auto && !options_.optimizer)
+    runner_->measure_gradients();
   decide();
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,11 +38,16 @@ struct AttachOptions {
   bool traced = false;   // the caller computes layers in their precisions
   bool elastic = false;  // the batch size follows the plan; needs a budget
   bool reports = false;  // every interval, also where nothing is to be decided
+  /// Steps apply gradients themselves, with learning rates of this optimizer's own, and are
+  /// captured where the device and the current stream allow it; null: gradients are left in grad().
+  std::shared_ptr<Optimizer> optimizer = {};
+  std::int64_t applied_steps = 0;  // by that optimizer so far
 };
 
 /// The control loop around a training loop that somebody else wrote, with a model, a loss and an
 /// optimizer of their own: chooses the precision of every layer and the size of the passes, and
-/// runs out of memory for nobody. Gradients are left in grad(), in FP32.
+/// runs out of memory for nobody. Gradients are left in grad(), in FP32, or applied by an optimizer
+/// that the caller hands over.
 class AttachedTraining {
   struct PlannedPass;
 
@@ -58,8 +64,13 @@ class AttachedTraining {
   /// smallest pass does not fit, with everything as before the call.
   at::Tensor backward(const std::vector<std::int64_t>& parts, const ClosureBatch::Closure& closure);
 
-  /// The gradients of the last backward() have been applied, or will be, at this learning rate of
-  /// the caller's schedule; they are still there.
+  /// With an optimizer: a whole step over such a batch; returns its mean loss. Steps of equal keys
+  /// are the same work on the same memory: the closure may not be called for any but the first.
+  at::Tensor step(const std::vector<std::int64_t>& parts, const ClosureBatch::Closure& closure,
+                  std::uint64_t key);
+
+  /// The gradients of the last backward() or step() have been applied, or will be, at this learning
+  /// rate of the caller's schedule; they are still there.
   void finish_step(double learning_rate = 0);
 
   /// They could not be, for lack of memory: the next try will have smaller passes. Everything is as
@@ -107,6 +118,9 @@ class AttachedTraining {
 
  private:
   void start(std::int64_t samples);
+  /// Runs passes by `run`, in smaller ones where memory is short.
+  void run_in_memory(const std::vector<std::int64_t>& parts, const ClosureBatch::Closure& closure,
+                     const std::function<void(ClosureBatch&)>& run);
   StepPlan plan_for(std::int64_t samples) const;
   bool shrink(const StepPlan& failed);
   void decide();
@@ -131,6 +145,7 @@ class AttachedTraining {
   bool keeps_own_ = false;                        // between these two
   std::vector<std::string> notices_, events_;
   std::optional<StepReport> decided_;
+  at::Tensor loss_;  // of the last step(), F32
   Stopwatch interval_;
   std::int64_t steps_ = 0, samples_ = 0, samples_of_step_ = 0;
   std::int64_t interval_steps_ = 0, interval_samples_ = 0, interval_retries_ = 0;

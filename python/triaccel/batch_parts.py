@@ -1,0 +1,46 @@
+"""Batches of any structure whose tensors have samples in their first dimension, and parts of them."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+class Batches(list):
+    """Some batches of a loader that one step trains; made by :meth:`Attached.batches`."""
+
+
+def _leaves(batch: Any) -> list[Any]:
+    if isinstance(batch, Mapping) and not isinstance(batch, dict):
+        batch = dict(batch)  # such as transformers' BatchEncoding
+    return pytree.tree_leaves(batch)
+
+
+def samples_in(batch: Any) -> int:
+    """The size of the first dimension, which all tensors of a batch share."""
+    sizes = {leaf.shape[0] for leaf in _leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0}
+    if not sizes:
+        raise ValueError("the batch holds no tensor with samples in its first dimension")
+    if len(sizes) > 1:
+        raise ValueError(
+            f"the tensors of the batch have different first dimensions, {', '.join(map(str, sorted(sizes)))};"
+            " put samples in the first dimension of each, or keep what is no sample out of the batch"
+        )
+    size = sizes.pop()
+    if size == 0:
+        raise ValueError("the batch has no samples")
+    return size
+
+
+def part_of(batch: Any, first: int, count: int, samples: int) -> Any:
+    if first == 0 and count == samples:
+        return batch
+    if isinstance(batch, Mapping) and not isinstance(batch, dict):
+        batch = dict(batch)
+
+    def part(leaf: Any) -> Any:
+        return leaf.narrow(0, first, count) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 else leaf
+
+    return pytree.tree_map(part, batch)

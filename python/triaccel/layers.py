@@ -1,0 +1,41 @@
+"""The layers of a model, as the control loop sees them."""
+from __future__ import annotations
+
+import torch
+
+_KINDS = ((torch.nn.modules.conv._ConvNd, "convolution"), (torch.nn.Embedding, "embedding"))
+
+
+def _kind_of(module: torch.nn.Module) -> str:
+    return next((kind for base, kind in _KINDS if isinstance(module, base)), "linear")
+
+
+class Layers:
+    """The trainable parameters of a model, in layers: each matrix or kernel starts one, and what follows belongs to it."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.parameters: list[tuple[str, torch.Tensor, int]] = []
+        self.layers: list[tuple[str, str, list[str], torch.Tensor]] = []
+        early: list[tuple[str, torch.Tensor]] = []  # before the first layer
+        seen: set[int] = set()
+        for module_name, module in model.named_modules():
+            for own_name, parameter in module.named_parameters(recurse=False):
+                if id(parameter) in seen:
+                    continue
+                seen.add(id(parameter))
+                name = f"{module_name}.{own_name}" if module_name else own_name
+                if parameter.dim() >= 2 and parameter.dtype == torch.float32:
+                    self.layers.append((module_name or own_name, _kind_of(module), [], parameter))
+                if self.layers:
+                    self._add(name, parameter)
+                else:
+                    early.append((name, parameter))
+        if not self.layers and early:  # vectors alone
+            self.layers.append(("all", "linear", [], early[0][1]))
+        for name, parameter in early:
+            self.parameters.append((name, parameter, 0))
+            self.layers[0][2].append(name)
+
+    def _add(self, name: str, parameter: torch.Tensor) -> None:
+        self.layers[-1][2].append(name)
+        self.parameters.append((name, parameter, len(self.layers) - 1))
