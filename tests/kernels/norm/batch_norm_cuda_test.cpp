@@ -232,15 +232,16 @@ TEST_P(BatchNormShapesOnCuda, MatchTheCpu) {
 
 // In registers: one block, clusters of 2 to 8, few and many packs per thread, and the last that
 // fit; then the first for two kernels, wide ones, and rows that allow no wide reads.
-INSTANTIATE_TEST_SUITE_P(
-    BoundsOfPaths, BatchNormShapesOnCuda,
-    testing::ValuesIn(std::initializer_list<MapShape>{
-        {96, 512},   {384, 256},  {512, 64},    {513, 64},   {1025, 128}, {2049, 40},  {6144, 64},
-        {8193, 24},  {24576, 64}, {24577, 64},  {28673, 64}, {24576, 32}, {49153, 16}, {24601, 144},
-        {3001, 336}, {501, 1152}, {1592, 1152}, {4704, 480}, {3072, 65},  {30011, 65}}),
-    [](const auto& shape) {
-      return text(shape.param.rows, "_rows_", shape.param.channels, "_channels");
-    });
+INSTANTIATE_TEST_SUITE_P(BoundsOfPaths, BatchNormShapesOnCuda,
+                         testing::ValuesIn(std::initializer_list<MapShape>{
+                             {96, 512},   {384, 256},   {512, 64},   {513, 64},    {1025, 128},
+                             {2049, 40},  {6144, 64},   {8193, 24},  {24576, 64},  {24577, 64},
+                             {28673, 64}, {24576, 32},  {49153, 16}, {24601, 144}, {3001, 336},
+                             {501, 1152}, {1592, 1152}, {4704, 480}, {3072, 65},   {30011, 65}}),
+                         [](const auto& shape) {
+                           return text(shape.param.rows, "_rows_", shape.param.channels,
+                                       "_channels");
+                         });
 
 TEST_F(BatchNormOnCuda, MatchesTheCpuOnMapsOfHundredsOfThousandsOfRows) {
   for (const auto& [rows, channels] : {std::pair<std::int64_t, std::int64_t>{401408, 16},

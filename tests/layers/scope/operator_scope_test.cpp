@@ -36,6 +36,10 @@ class Counter final : public OperatorHooks {
     ++calls["embedding"];
     return OperatorHooks::embedding(weight, indices, padding, by_frequency, sparse);
   }
+  bool count_up(const at::Tensor& counter) override {
+    ++calls["count_up"];
+    return OperatorHooks::count_up(counter);
+  }
   bool owns(const at::Tensor& matrix) const override {
     return weights_.contains(matrix.const_data_ptr());
   }
@@ -45,6 +49,24 @@ class Counter final : public OperatorHooks {
  private:
   std::set<const void*> weights_;
 };
+
+TEST(OperatorScope, SeesCountersGoUpFromPythonToo) {
+  Counter counter(*torch::nn::Linear(1, 1));
+  const at::Tensor batches = at::zeros({}, at::kLong);
+  at::Tensor one = at::ones({}, at::kLong), two = at::full({}, 2, at::kLong);
+  for (const at::Tensor& number : {one, two})
+    number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  {
+    const OperatorScope scope(counter);
+    batches.add_(1);    // as C++ says it
+    batches.add_(one);  // as Python says it
+    EXPECT_EQ(counter.calls["count_up"], 2);
+    batches.add_(two);
+    batches.add_(at::ones({}, at::kLong));  // some tensor that happens to be 1
+  }
+  EXPECT_EQ(counter.calls["count_up"], 2);
+  EXPECT_EQ(batches.item<std::int64_t>(), 5);
+}
 
 TEST(OperatorScope, SeesEveryLayerOfAResidualNetwork) {
   const Network network = make_model({.name = "resnet18", .width = 8});

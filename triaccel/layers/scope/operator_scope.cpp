@@ -246,8 +246,15 @@ at::Tensor add(const at::Tensor& left, const at::Tensor& right, const at::Scalar
   return at::add(left, right, alpha);
 }
 
+/// Python's 1: a number in the shape of a tensor.
+bool is_one(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.scalar_type() == at::kLong &&
+         tensor.item<std::int64_t>() == 1;
+}
+
 at::Tensor& add_(at::Tensor& left, const at::Tensor& right, const at::Scalar& alpha) {
   const LibtorchAgain guard(kKey);
+  if (is_one(right) && alpha.equal(1) && hooks().count_up(left)) return left;
   if (alpha.equal(1) && hooks().sum(left, right, /*in_place=*/true)) return left;
   hooks().touch(left, /*writes=*/true);
   materialize(right);
