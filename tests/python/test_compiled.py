@@ -87,8 +87,9 @@ def test_a_forward_function_of_the_users_own_stays():
     precision = CompiledPrecision(model, ["first", "last"], "cpu")
     precision.follow({"first": "bf16", "last": "fp32"})
     x = torch.ones(1, 32)
+    expected = doubled(x)
     with precision.passes():
-        assert torch.equal(model.last(x.bfloat16()), doubled(x))
+        assert torch.equal(model.last(x.bfloat16()), expected)
     precision.follow({"first": "bf16", "last": "bf16"})
     assert model.last.forward is doubled
     precision.end()
