@@ -85,6 +85,7 @@ int parse_and_run(int argc, char** argv) {
   add_predict(program);
   add_find_lr(program, exit_code);
   add_demo(program, exit_code);
+  add_plan(program);
   add_memory(program);
   add_doctor(program, exit_code);
   add_inspect(program);

@@ -13,6 +13,7 @@ void add_predict(CLI::App& program);
 void add_find_lr(CLI::App& program, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
 void add_memory(CLI::App& program);
+void add_plan(CLI::App& program);
 void add_doctor(CLI::App& program, int& exit_code);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);

@@ -312,16 +312,11 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
       const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
       on.gauge.note(MemoryPurpose::Data, data_bytes);
       on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
-      StepRunnerOptions options = runner_options(config, method);
-      options.loss = task.loss;
       if (method.per_layer) {
-        options.layers = {.kernels = choose_kernels(config, *this),
-                          .device_has_bf16 = formats.bf16,
-                          .recompute_norms = config.activations.recompute_norms};
-        kernels = to_text(options.layers->kernels);
+        kernels = to_text(choose_kernels(config, *this));
         method.layer_precision = first_precision(config, formats);
       }
-      runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
+      make_runner(config);
     });
   } catch (const OutOfMemory& error) {
     const bool limited = on.budget_bytes > 0;
@@ -342,6 +337,17 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   plan = first_plan(method, batch, passes, layers, bp_layers);
   if (method.zeroth_order && method.backprop && asked_for < 0 && on.budget_bytes > 0)
     fit_boundary(*this, config);
+}
+
+void RunParts::make_runner(const RunConfig& config) {
+  StepRunnerOptions options = runner_options(config, method);
+  options.loss = task.loss;
+  if (method.per_layer)
+    options.layers = {.kernels = kernel_choices_from(kernels, network.layers.size()),
+                      .device_has_bf16 = formats.bf16,
+                      .recompute_norms = config.activations.recompute_norms};
+  runner.reset();
+  runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
 }
 
 }  // namespace triaccel

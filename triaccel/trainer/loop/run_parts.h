@@ -65,6 +65,10 @@ struct RunParts {
   RunParts(const RunParts&) = delete;
   RunParts& operator=(const RunParts&) = delete;
 
+  /// Replaces the runner by one for a configuration that differs from the first one in how memory
+  /// is used: optimizer state and activations.
+  void make_runner(const RunConfig& config);
+
   RunDevice on;
   Method method;
   DeviceFormats formats;

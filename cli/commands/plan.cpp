@@ -1,0 +1,168 @@
+#include <fmt/core.h>
+
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/config_options.h"
+#include "triaccel/base/byte_size.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/first_product.h"
+#include "triaccel/trainer/measure/memory_census.h"
+
+namespace triaccel::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct PlanArguments {
+  std::unique_ptr<ConfigOptions> options;
+  std::string lossy = "auto";
+  bool sweep = false;
+  bool json = false;
+};
+
+const char* name_of(ActivationFormat format) {
+  switch (format) {
+    case ActivationFormat::Raw:
+      return "raw";
+    case ActivationFormat::Lossless:
+      return "lossless";
+    case ActivationFormat::Compressed:
+      return "compressed";
+  }
+  return "";
+}
+
+const char* name_of(Loss loss) {
+  switch (loss) {
+    case Loss::None:
+      return "exact";
+    case Loss::Slight:
+      return "slightly lossy";
+    case Loss::Marked:
+      return "lossy";
+  }
+  return "";
+}
+
+/// The options of 'triaccel train' that follow a plan.
+std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
+  std::string options = fmt::format("--batch {}", plan.pass_size);
+  if (plan.pass_size < request.batch)
+    options += fmt::format(" --accumulate {}", request.batch / plan.pass_size);
+  if (plan.state_in_8_bits) options += " --optimizer-state fp8";
+  if (plan.pass.activations != ActivationFormat::Raw)
+    options += fmt::format(" --activations {}", name_of(plan.pass.activations));
+  if (plan.pass.recompute_norms) options += " --recompute-norms";
+  return options;
+}
+
+Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
+  return {{"bytes", plan.bytes()},
+          {"weight_bytes", plan.weights},
+          {"state_bytes", plan.state},
+          {"data_bytes", plan.data},
+          {"step_bytes", plan.step},
+          {"activation_bytes", plan.activations},
+          {"pass_size", plan.pass_size},
+          {"passes", request.batch / plan.pass_size},
+          {"activations", name_of(plan.pass.activations)},
+          {"recompute_norms", plan.pass.recompute_norms},
+          {"state_bits", plan.state_in_8_bits ? 8 : 32},
+          {"loss", name_of(plan.loss)},
+          {"samples_per_second", plan.samples_per_second},
+          {"options", options_of(plan, request)}};
+}
+
+std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request) {
+  const std::int64_t passes = request.batch / plan.pass_size;
+  return fmt::format("{}{}, {} samples{}", name_of(plan.pass.activations),
+                     plan.pass.recompute_norms ? ", norms recomputed" : "", plan.pass_size,
+                     passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
+}
+
+void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {
+  const auto row = [](const char* part, std::int64_t bytes, const std::string& how) {
+    fmt::print("  {:<28}{:>12}  {}\n", part, byte_text(bytes), how);
+  };
+  row("weights and buffers", plan.weights, "FP32");
+  row("optimizer state", plan.state, plan.state_in_8_bits ? "8 bits" : "FP32");
+  row("data set", plan.data, plan.data > 0 ? "on the device" : "");
+  row("gradients and workspace", plan.step,
+      plan.pass.whole ? "" : "gradients of all passes are summed in FP32");
+  row("activations", plan.activations, activation_text(plan, census.request));
+  row("total", plan.bytes(),
+      fmt::format("{}, about {:.0f} samples/s", name_of(plan.loss), plan.samples_per_second));
+  fmt::print("  triaccel train … {}\n", options_of(plan, census.request));
+}
+
+void print_sweep(const std::vector<MemoryPlan>& best, const MemoryCensus& census) {
+  fmt::print("  {:>12}  {:>10}  {:<15} {}\n", "budget", "samples/s", "", "options");
+  for (const MemoryPlan& plan : best)
+    fmt::print("  {:>12}  {:>10.0f}  {:<15} {}\n", byte_text(plan.bytes()), plan.samples_per_second,
+               name_of(plan.loss), options_of(plan, census.request));
+}
+
+void plan_command(const PlanArguments& arguments) {
+  RunConfig config = arguments.options->config();
+  check_first_product(/*always=*/false);
+  const c10::Device device = choose_device(config.device.device);
+  const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
+  MemoryCensus census = take_memory_census(config);
+  census.request.lossy = arguments.lossy == "auto";
+  const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
+  const MemoryPlan least = least_memory(plans);
+  const std::optional<MemoryPlan> plan =
+      plan_memory(plans, budget > 0 ? budget : std::numeric_limits<std::int64_t>::max());
+  if (arguments.json) {
+    Json found = {{"model", config.model.name},
+                  {"method", config.train.method.name()},
+                  {"batch", census.request.batch},
+                  {"device", device_text(device)},
+                  {"budget_bytes", budget},
+                  {"least_bytes", least.bytes()},
+                  {"least_plan", plan_json(least, census.request)}};
+    if (plan) found["plan"] = plan_json(*plan, census.request);
+    if (arguments.sweep)
+      for (const MemoryPlan& one : best_by_budget(plans))
+        found["sweep"].push_back(plan_json(one, census.request));
+    fmt::print("{}\n", found.dump());
+  } else {
+    fmt::print("{}, batch {}, {}, {}\n", config.model.name, census.request.batch,
+               config.train.method.name(), device_text(device));
+    if (plan) print_plan(*plan, census);
+    if (arguments.sweep) print_sweep(best_by_budget(plans), census);
+    if (plan)
+      fmt::print("least budget {}: {}\n", byte_text(least.bytes()),
+                 options_of(least, census.request));
+  }
+  if (!plan)
+    throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small: the least is ",
+                           byte_text(least.bytes()), ", with ", options_of(least, census.request),
+                           "; smaller images, a smaller model or --optimizer adalomo need less"));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& program) {
+  CLI::App* command = program.add_subcommand(
+      "plan", "Show where the memory of a run would go, and the least budget it trains in");
+  auto arguments = std::make_shared<PlanArguments>();
+  arguments->options = std::make_unique<ConfigOptions>(*command);
+  command
+      ->add_option("--lossy", arguments->lossy,
+                   "never: only plans that change no gradient; auto: others where these do not fit")
+      ->check(CLI::IsMember({"auto", "never"}))
+      ->capture_default_str();
+  command->add_flag("--sweep", arguments->sweep, "the best plan for every budget");
+  command->add_flag("--json", arguments->json, "print JSON");
+  command->callback([arguments] { plan_command(*arguments); });
+}
+
+}  // namespace triaccel::cli

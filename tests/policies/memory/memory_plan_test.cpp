@@ -1,0 +1,150 @@
+#include "triaccel/policies/memory/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+PassCost raw() {
+  return {.bytes = 60.0 * kMiB,
+          .bytes_per_sample = 4.0 * kMiB,
+          .seconds = 1e-3,
+          .seconds_per_sample = 1e-4};
+}
+PassCost recomputed() {
+  return {.recompute_norms = true,
+          .bytes = 60.0 * kMiB,
+          .bytes_per_sample = 3.0 * kMiB,
+          .seconds = 1e-3,
+          .seconds_per_sample = 1.2e-4};
+}
+PassCost compressed() {
+  return {.activations = ActivationFormat::Compressed,
+          .bytes = 62.0 * kMiB,
+          .bytes_per_sample = 1.0 * kMiB,
+          .seconds = 2e-3,
+          .seconds_per_sample = 2e-4};
+}
+
+std::vector<PassCost> in_one_pass_or_several(std::vector<PassCost> costs) {
+  const std::size_t count = costs.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    costs.push_back(costs[i]);
+    costs.back().whole = true;
+  }
+  return costs;
+}
+
+MemoryCosts costs() {
+  return {.weights = 45 * kMiB,
+          .state = 45 * kMiB,
+          .state_in_8_bits = 12 * kMiB,
+          .data = 150 * kMiB,
+          .data_seconds = 1e-6,
+          .passes = in_one_pass_or_several({raw(), recomputed(), compressed()})};
+}
+
+std::vector<MemoryPlan> plans(MemoryRequest request = {}) {
+  request.batch = 64;
+  request.smallest_pass = 2;
+  return memory_plans(costs(), request);
+}
+
+TEST(MemoryPlan, KeepsEverythingWhereThereIsRoom) {
+  const auto plan = plan_memory(plans({.batch_norm = true}), 1000 * kMiB);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->pass_size, 64);
+  EXPECT_FALSE(plan->pass.recompute_norms || plan->state_in_8_bits || plan->data_on_host);
+  EXPECT_EQ(plan->bytes(), (45 + 45 + 60 + 256 + 150) * kMiB);
+  EXPECT_EQ(plan->loss, Loss::None);
+  EXPECT_DOUBLE_EQ(plan->samples_per_second, 64 / (1e-3 + 64e-4));
+}
+
+TEST(MemoryPlan, TakesExactMeansBeforeLossyOnes) {
+  // All of it takes 556 MiB, without the data 406, with norms computed again 342.
+  const auto all = plans({.batch_norm = true});
+  const auto moved = plan_memory(all, 410 * kMiB);
+  ASSERT_TRUE(moved);
+  EXPECT_TRUE(moved->data_on_host);
+  EXPECT_FALSE(moved->pass.recompute_norms);
+  EXPECT_EQ(moved->loss, Loss::None);
+  const auto again = plan_memory(all, 400 * kMiB);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->pass.recompute_norms);
+  EXPECT_EQ(again->loss, Loss::None);
+  const auto slight = plan_memory(all, 340 * kMiB);
+  ASSERT_TRUE(slight);
+  EXPECT_EQ(slight->loss, Loss::Slight);
+  const auto marked = plan_memory(all, 160 * kMiB);
+  ASSERT_TRUE(marked);
+  EXPECT_EQ(marked->loss, Loss::Marked);
+}
+
+TEST(MemoryPlan, SplitsTheBatchExactlyWhereNoNormReadsAcrossIt) {
+  const auto plan = plan_memory(plans({.batch_norm = false}), 200 * kMiB);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->loss, Loss::None);
+  EXPECT_LT(plan->pass_size, 64);
+}
+
+TEST(MemoryPlan, NeverFitsBelowTheLeast) {
+  for (const bool norms : {false, true})
+    for (const bool lossy : {false, true}) {
+      const auto all = plans({.batch_norm = norms, .lossy = lossy});
+      const MemoryPlan least = least_memory(all);
+      EXPECT_FALSE(plan_memory(all, least.bytes() - 1));
+      const auto found = plan_memory(all, least.bytes());
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->bytes(), least.bytes());
+      if (!lossy) {
+        EXPECT_EQ(least.loss, Loss::None);
+      }
+      EXPECT_GE(least.pass_size, 2);
+    }
+}
+
+TEST(MemoryPlan, LeavesAloneWhatItIsTold) {
+  for (const MemoryPlan& plan :
+       plans({.lossy = false, .may_quantize_state = false, .may_move_data = false})) {
+    EXPECT_FALSE(plan.state_in_8_bits || plan.data_on_host);
+    EXPECT_NE(plan.pass.activations, ActivationFormat::Compressed);
+  }
+}
+
+TEST(MemoryPlan, MoreMemoryIsNeverWorse) {
+  const auto all = plans({.batch_norm = true});
+  const auto best = best_by_budget(all);
+  ASSERT_GE(best.size(), 5u);
+  EXPECT_EQ(best.front().bytes(), least_memory(all).bytes());
+  for (std::size_t i = 1; i < best.size(); ++i) {
+    EXPECT_GT(best[i].bytes(), best[i - 1].bytes());
+    EXPECT_TRUE(best[i].loss < best[i - 1].loss ||
+                best[i].samples_per_second > best[i - 1].samples_per_second);
+  }
+  for (const MemoryPlan& plan : best) {
+    const auto found = plan_memory(all, plan.bytes());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->loss, plan.loss);
+    EXPECT_EQ(found->samples_per_second, plan.samples_per_second);
+  }
+}
+
+TEST(MemoryPlan, PassesAreEqualPartsOfTheBatch) {
+  MemoryCosts one = costs();
+  one.passes = in_one_pass_or_several({raw()});
+  one.data = one.state_in_8_bits = one.state = 0;
+  std::vector<std::int64_t> sizes;
+  for (const MemoryPlan& plan : memory_plans(one, {.batch = 10})) sizes.push_back(plan.pass_size);
+  std::ranges::sort(sizes, std::greater());
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{10, 5, 4, 3, 2, 1}));
+  for (const MemoryPlan& plan : memory_plans(one, {.batch = 10, .equal_passes = true}))
+    EXPECT_EQ(10 % plan.pass_size, 0);
+}
+
+}  // namespace
+}  // namespace triaccel

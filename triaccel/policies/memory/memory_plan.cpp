@@ -1,0 +1,96 @@
+#include "triaccel/policies/memory/memory_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triaccel/base/divide_up.h"
+#include "triaccel/base/error.h"
+
+namespace triaccel {
+namespace {
+
+Loss loss_of(const MemoryPlan& plan, const MemoryRequest& request) {
+  const bool splits_norms = request.batch_norm && plan.pass_size < request.batch;
+  if (plan.pass.activations == ActivationFormat::Compressed) return Loss::Marked;
+  if (splits_norms && plan.pass_size < kFewSamples) return Loss::Marked;
+  return splits_norms || plan.state_in_8_bits ? Loss::Slight : Loss::None;
+}
+
+std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
+
+/// Fewer losses first, then speed, then memory.
+bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
+  if (a.loss != b.loss) return a.loss < b.loss;
+  if (a.samples_per_second != b.samples_per_second)
+    return a.samples_per_second > b.samples_per_second;
+  return a.bytes() < b.bytes();
+}
+
+}  // namespace
+
+std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryRequest& request) {
+  require(request.batch > 0, "memory plan", "the batch must be positive, got ", request.batch);
+  const std::int64_t smallest = std::clamp<std::int64_t>(request.smallest_pass, 1, request.batch);
+  std::vector<MemoryPlan> plans;
+  const auto add = [&](const PassCost& pass, std::int64_t size, bool quantized, bool on_host) {
+    const auto passes = static_cast<double>(divide_up(request.batch, size));
+    MemoryPlan plan{.pass = pass,
+                    .pass_size = size,
+                    .state_in_8_bits = quantized,
+                    .data_on_host = on_host,
+                    .weights = costs.weights,
+                    .state = quantized ? costs.state_in_8_bits : costs.state,
+                    .data = on_host ? 0 : costs.data,
+                    .step = rounded_up(pass.bytes),
+                    .activations = rounded_up(pass.bytes_per_sample * static_cast<double>(size))};
+    const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
+    const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample;
+    plan.samples_per_second = seconds > 0 ? static_cast<double>(request.batch) / seconds : 0;
+    plan.loss = loss_of(plan, request);
+    if (request.lossy || plan.loss == Loss::None) plans.push_back(plan);
+  };
+  const bool quantizes = request.may_quantize_state && costs.state_in_8_bits < costs.state;
+  const bool moves = request.may_move_data && costs.data > 0;
+  for (const PassCost& pass : costs.passes)
+    for (std::int64_t parts = 1; parts <= request.batch; ++parts) {
+      const std::int64_t size = divide_up(request.batch, parts);
+      if (size < smallest) break;
+      if (parts > 1 && size == divide_up(request.batch, parts - 1)) continue;
+      if (pass.whole != (parts == 1)) continue;
+      if (request.equal_passes && request.batch % parts != 0) continue;
+      for (const bool quantized : {false, true})
+        for (const bool on_host : {false, true})
+          if ((!quantized || quantizes) && (!on_host || moves)) add(pass, size, quantized, on_host);
+    }
+  return plans;
+}
+
+std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
+                                      std::int64_t budget_bytes) {
+  const MemoryPlan* best = nullptr;
+  for (const MemoryPlan& plan : plans)
+    if (plan.bytes() <= budget_bytes && (best == nullptr || is_better(plan, *best))) best = &plan;
+  return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+MemoryPlan least_memory(const std::vector<MemoryPlan>& plans) {
+  ensure(!plans.empty(), "there is a plan");
+  return *std::ranges::min_element(plans, [](const MemoryPlan& a, const MemoryPlan& b) {
+    return a.bytes() != b.bytes() ? a.bytes() < b.bytes() : is_better(a, b);
+  });
+}
+
+std::vector<MemoryPlan> best_by_budget(const std::vector<MemoryPlan>& plans) {
+  std::vector<MemoryPlan> sorted = plans;
+  std::ranges::stable_sort(
+      sorted, [](const MemoryPlan& a, const MemoryPlan& b) { return a.bytes() < b.bytes(); });
+  std::vector<MemoryPlan> best;
+  for (const MemoryPlan& plan : sorted) {
+    if (!best.empty() && !is_better(plan, best.back())) continue;
+    if (!best.empty() && best.back().bytes() == plan.bytes()) best.pop_back();
+    best.push_back(plan);
+  }
+  return best;
+}
+
+}  // namespace triaccel

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "triaccel/core/step_plan.h"
+
+namespace triaccel {
+
+/// One way to keep what a pass saves for backward, and its costs, measured.
+struct PassCost {
+  ActivationFormat activations = ActivationFormat::Raw;
+  bool recompute_norms = false;
+  bool whole = false;  // the batch in one pass; else in several, whose gradients are summed
+  double bytes = 0;    // of a step, beside weights, optimizer state and data: gradients,
+                       // copies of weights, workspace
+  double bytes_per_sample = 0;  // of a pass
+  double seconds = 0;           // of a pass of no samples
+  double seconds_per_sample = 0;
+};
+
+/// What the memory of a run is made of.
+struct MemoryCosts {
+  std::int64_t weights = 0;  // with buffers
+  std::int64_t state = 0;    // of the optimizer, in FP32
+  std::int64_t state_in_8_bits = 0;
+  std::int64_t data = 0;    // the data set on the device
+  double data_seconds = 0;  // for a sample of a data set in host memory
+  std::vector<PassCost> passes = {};
+};
+
+/// What may be chosen.
+struct MemoryRequest {
+  std::int64_t batch = 0;          // samples of a step
+  std::int64_t smallest_pass = 1;  // samples; two with batch norm
+  bool batch_norm = false;         // statistics are those of a pass: smaller ones change the result
+  bool lossy = true;               // what changes gradients or weights may be chosen
+  bool equal_passes = false;       // only sizes that divide the batch
+  bool may_quantize_state = true;
+  bool may_move_data = true;
+};
+
+/// How far a plan is from the one that computes what was asked for to the last bit.
+enum class Loss {
+  None,
+  Slight,  // optimizer state in 8 bits, batch norm over passes of 16 samples or more
+  Marked,  // compressed activations, batch norm over fewer samples
+};
+
+/// Where everything is kept, and what comes of it.
+struct MemoryPlan {
+  PassCost pass = {};
+  std::int64_t pass_size = 0;  // samples
+  bool state_in_8_bits = false;
+  bool data_on_host = false;
+  // Bytes on the device.
+  std::int64_t weights = 0, state = 0, data = 0, step = 0, activations = 0;
+  double samples_per_second = 0;
+  Loss loss = Loss::None;
+
+  std::int64_t bytes() const { return weights + state + data + step + activations; }
+};
+
+/// Batch norm over passes of fewer samples is marked in its effect.
+inline constexpr std::int64_t kFewSamples = 16;
+
+/// All plans, for each set of choices with every size of a pass: the batch in 1, 2, 3, … parts.
+std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryRequest& request);
+
+/// The fastest of the plans with the least loss that fit; nothing where none does.
+std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
+                                      std::int64_t budget_bytes);
+
+/// The plan that needs least memory. There must be one.
+MemoryPlan least_memory(const std::vector<MemoryPlan>& plans);
+
+/// The plans that no other beats in memory, speed and loss, from the smallest on: those that some
+/// budget makes the best.
+std::vector<MemoryPlan> best_by_budget(const std::vector<MemoryPlan>& plans);
+
+}  // namespace triaccel

@@ -1,0 +1,192 @@
+#include "triaccel/trainer/measure/memory_census.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "triaccel/base/clock.h"
+#include "triaccel/base/divide_up.h"
+#include "triaccel/base/error.h"
+#include "triaccel/data/epoch_order.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
+#include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/run_parts.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::array<std::int64_t, 2> kPassSizes = {4, 16};  // samples: a line needs two
+constexpr double kBusBytesPerSecond = 20e9;                  // from host memory to a GPU
+
+struct Measured {
+  double bytes = 0, seconds = 0;
+};
+
+/// How activations may be kept.
+struct Variant {
+  ActivationFormat activations = ActivationFormat::Raw;
+  bool recompute_norms = false;
+};
+
+std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts) {
+  const bool open = config.activations.keep == "raw" && !config.activations.recompute_norms;
+  if (!open)
+    return {{.activations = config.activations.keep == "raw" ? ActivationFormat::Raw
+                            : config.activations.keep.saves_exactly()
+                                ? ActivationFormat::Lossless
+                                : ActivationFormat::Compressed,
+             .recompute_norms = config.activations.recompute_norms}};
+  std::vector<Variant> variants = {{}};
+  if (parts.method.per_layer && parts.on.device.is_cuda())
+    variants.push_back({.recompute_norms = true});
+  variants.push_back({.activations = ActivationFormat::Lossless});
+  variants.push_back({.activations = ActivationFormat::Compressed});
+  return variants;
+}
+
+RunConfig with_variant(RunConfig config, const Variant& variant) {
+  if (config.activations.keep != "raw") return config;  // not open
+  if (variant.activations != ActivationFormat::Raw)
+    config.activations.keep =
+        variant.activations == ActivationFormat::Lossless ? "lossless" : "compressed";
+  config.activations.recompute_norms |= variant.recompute_norms;
+  return config;
+}
+
+/// Takes the steps of a census.
+class Meter {
+ public:
+  Meter(const RunConfig& config, RunParts& parts)
+      : config_(config),
+        parts_(parts),
+        sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
+        order_(parts.on.device, parts.data.train.get()) {
+    parts.network.module->train();
+  }
+
+  /// For the steps that follow.
+  void keep_activations(const Variant& variant) {
+    const RunConfig config = with_variant(config_, variant);
+    parts_.plan.saved.clear();
+    parts_.make_runner(config);
+    if (parts_.runner->saved() != nullptr)
+      plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+  }
+
+  /// A step of so many passes: the second of its kind, since the first one sets libraries up.
+  Measured step(std::int64_t pass, std::int64_t passes) {
+    StepPlan plan = parts_.plan;
+    plan.batch_size = pass * passes;
+    plan.micro_batch_size = pass;
+    const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
+    rehearse(plan, ids);
+    parts_.on.gauge.release_cache();
+    parts_.on.gauge.reset_peak();
+    const Stopwatch watch;
+    rehearse(plan, ids);
+    const double seconds = watch.seconds();
+    const MemoryReport memory = parts_.on.gauge.read();
+    const bool on_cpu = parts_.on.device.is_cpu();
+    return {.bytes = static_cast<double>(on_cpu ? memory.peak : memory.reserved),
+            .seconds = seconds};
+  }
+
+ private:
+  void rehearse(const StepPlan& plan, const at::Tensor& ids) {
+    parts_.runner->rehearse(plan, *parts_.data.train, ids,
+                            {.augment = augments(config_),
+                             .epoch = sampler_.epoch(),
+                             .seed = static_cast<std::uint64_t>(config_.train.seed)});
+    synchronize(parts_.on.device);
+  }
+
+  const RunConfig& config_;
+  RunParts& parts_;
+  Sampler sampler_;
+  EpochOrder order_;
+};
+
+/// The line through the steps of two sizes.
+PassCost cost_of(Meter& meter, const Variant& variant, bool whole, std::int64_t batch,
+                 double fixed_bytes) {
+  const std::int64_t passes = whole ? 1 : 2;
+  const std::int64_t large = std::min(kPassSizes[1], batch);
+  const std::int64_t small = std::min(kPassSizes[0], std::max<std::int64_t>(1, large / 2));
+  const Measured first = meter.step(small, passes), second = meter.step(large, passes);
+  const auto more = static_cast<double>(std::max<std::int64_t>(1, large - small));
+  const auto per_pass = static_cast<double>(passes);
+  PassCost cost{
+      .activations = variant.activations,
+      .recompute_norms = variant.recompute_norms,
+      .whole = whole,
+      .bytes_per_sample = std::max(0.0, (second.bytes - first.bytes) / more),
+      .seconds_per_sample = std::max(1e-9, (second.seconds - first.seconds) / per_pass / more)};
+  const auto at = static_cast<double>(large);
+  cost.bytes = second.bytes - fixed_bytes - at * cost.bytes_per_sample;
+  cost.seconds = std::max(0.0, second.seconds / per_pass - at * cost.seconds_per_sample);
+  return cost;
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+std::int64_t state_bytes(RunConfig config, RunParts& parts, StateFormat format) {
+  config.train.optimizer_state = format;
+  parts.make_runner(config);
+  return parts.runner->optimizer().state_bytes();
+}
+
+}  // namespace
+
+MemoryCensus take_memory_census(const RunConfig& asked) {
+  RunConfig config = resolved(asked);
+  config.device.budget = {};
+  RunParts parts(config);
+  require(!parts.method.zeroth_order, "--method", "'", config.train.method,
+          "' estimates gradients; plans are for methods with backpropagation");
+  const std::int64_t batch = parts.plan.batch_size;
+  const std::int64_t smallest = smallest_pass_of(parts.network);
+  MemoryCensus census{
+      .request = {.batch = batch,
+                  .smallest_pass = smallest,
+                  .batch_norm = smallest > 1,
+                  .equal_passes = true,
+                  .may_quantize_state = config.train.optimizer_state == StateFormat::Fp32,
+                  .may_move_data = false}};
+  MemoryCosts& costs = census.costs;
+  costs.weights =
+      bytes_of(parts.network.module->parameters()) + bytes_of(parts.network.module->buffers());
+  costs.data = parts.data.train->bytes() + parts.data.test->bytes();
+  costs.state_in_8_bits = state_bytes(config, parts, StateFormat::Fp8);
+  costs.state = state_bytes(config, parts, config.train.optimizer_state);
+  costs.data_seconds = static_cast<double>(costs.data) /
+                       static_cast<double>(parts.data.train->size() + parts.data.test->size()) /
+                       kBusBytesPerSecond;
+  Meter meter(config, parts);
+  const auto fixed = static_cast<double>(costs.weights + costs.state + costs.data);
+  for (const Variant& variant : variants_of(config, parts)) {
+    meter.keep_activations(variant);
+    for (const bool whole : {true, false})
+      costs.passes.push_back(cost_of(meter, variant, whole, batch, fixed));
+  }
+  return census;
+}
+
+RunConfig with_memory_plan(RunConfig config, const MemoryPlan& plan) {
+  config = with_variant(std::move(config), {.activations = plan.pass.activations,
+                                            .recompute_norms = plan.pass.recompute_norms});
+  if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
+  const std::int64_t samples = config.train.batch * config.train.accumulate;
+  config.train.batch = plan.pass_size;
+  config.train.accumulate = divide_up(samples, plan.pass_size);
+  return config;
+}
+
+}  // namespace triaccel
