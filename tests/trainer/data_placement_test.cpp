@@ -11,9 +11,9 @@ namespace triaccel {
 namespace {
 
 struct Case {
-  RunConfig config;
-  DataOptions data;
-  ModelOptions model;
+  RunConfig config = {};
+  DataOptions data = {};
+  ModelOptions model = {};
 };
 
 Case images() {
@@ -35,15 +35,17 @@ Case text_of(const std::filesystem::path& folder) {
 
 Case points_of(const std::filesystem::path& folder) {
   RunConfig config = digits_run();
-  config.train.steps = 4;
+  config.train.method = "fp32";
+  config.train.batch = 4;
+  config.train.steps = 3;
   return {.config = config,
           .data = {.name = "modelnet40", .root = folder},
           .model = {.name = "pointnet", .classes = 40}};
 }
 
 struct Trained {
-  std::vector<at::Tensor> weights;
-  RunSummary summary;
+  std::vector<at::Tensor> weights = {};
+  RunSummary summary = {};
 };
 
 /// With the samples on the device, or in host memory of their own, as on a GPU.
