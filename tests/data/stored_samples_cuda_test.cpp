@@ -39,6 +39,16 @@ TEST_F(SamplesInHostMemory, ComeFromTheGpuToo) {
   EXPECT_TRUE(at::equal(StoredSamples(values, in_host_memory).tensor(), values));
 }
 
+TEST_F(SamplesInHostMemory, MoveToTheDevice) {
+  const at::Tensor values = at::arange(3'000'000);
+  const StoredSamples on_host(values, in_host_memory);
+  const std::int64_t before = read_cuda_memory().used;
+  const StoredSamples on_device = on_host.moved_to(device);
+  EXPECT_GE(read_cuda_memory().used, before + 24'000'000);
+  EXPECT_EQ(on_device.device_bytes(), 24'000'000);
+  EXPECT_TRUE(at::equal(on_device.tensor().cpu(), values));
+}
+
 TEST_F(SamplesInHostMemory, ThatGetNoneLeaveTheirSetAsItWas) {
   TensorData data(at::ones({2, 3}),
                   at::zeros({1, 1}, at::kByte).expand({2, std::int64_t{1} << 49}));

@@ -62,6 +62,18 @@ TEST(StoredSamples, OutliveTheirOtherCopies) {
   EXPECT_TRUE(kept.eq(7).all().item<bool>());
 }
 
+TEST(StoredSamples, MoveBetweenBothPlaces) {
+  const at::Tensor values = at::arange(10);
+  const StoredSamples on_host = StoredSamples(values, kCpuDevice).moved_to(kInHostMemory);
+  EXPECT_EQ(on_host.host_bytes(), 80);
+  EXPECT_EQ(on_host.moved_to(kInHostMemory).tensor().const_data_ptr(),
+            on_host.tensor().const_data_ptr());
+  const StoredSamples back = on_host.moved_to(kCpuDevice);
+  EXPECT_EQ(back.device_bytes(), 80);
+  EXPECT_NE(back.tensor().const_data_ptr(), on_host.tensor().const_data_ptr());
+  EXPECT_TRUE(at::equal(back.tensor(), values));
+}
+
 TEST(TensorData, StaysAsItIsWhenHostMemoryRunsOut) {
   TensorData data(at::ones({2, 3}), huge_samples(2));
   const std::int64_t before = data.bytes();

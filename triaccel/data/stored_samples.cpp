@@ -48,4 +48,11 @@ StoredSamples StoredSamples::copy(const void* values, at::IntArrayRef shape, at:
   return {copied_anyway ? view : view.clone(), place};
 }
 
+StoredSamples StoredSamples::moved_to(const DataPlace& place) const {
+  if (!in_host_memory_) return {tensor_, place};
+  if (place.in_host_memory && tensor_.device().type() == place.device.type()) return *this;
+  const MemoryPurposeScope purpose(MemoryPurpose::Data);
+  return {tensor_.clone(), place};  // the tensor only looks as if it lay on the device
+}
+
 }  // namespace triaccel

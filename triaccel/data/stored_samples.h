@@ -29,6 +29,9 @@ class StoredSamples {
   static StoredSamples copy(const void* values, at::IntArrayRef shape, at::ScalarType type,
                             const DataPlace& place);
 
+  /// The same samples elsewhere, or these where they lie there already.
+  StoredSamples moved_to(const DataPlace& place) const;
+
   const at::Tensor& tensor() const { return tensor_; }
   std::int64_t device_bytes() const { return in_host_memory_ ? 0 : bytes(); }
   std::int64_t host_bytes() const { return in_host_memory_ ? bytes() : 0; }

@@ -18,7 +18,7 @@ TensorData::TensorData(const at::Tensor& inputs, const at::Tensor& targets) {
 }
 
 void TensorData::move_to(const DataPlace& place) {
-  StoredSamples inputs(inputs_.tensor(), place), targets(targets_.tensor(), place);
+  StoredSamples inputs = inputs_.moved_to(place), targets = targets_.moved_to(place);
   inputs_ = std::move(inputs);
   targets_ = std::move(targets);
 }
