@@ -69,7 +69,7 @@ bool check_data(const std::string& name, const std::string& root, bool json) {
   const bool own = is_own_data(name);
   const auto folder = own ? std::filesystem::path(name) : find_data_folder(name, root);
   const std::vector<Finding> findings =
-      own ? read_own_data({.name = name, .bad_data = BadData::Report, .resident_bytes = 1}).findings
+      own ? read_own_data({.name = name, .bad_data = BadData::Report, .decoded_bytes = 0}).findings
           : scan_data_set(name, folder);
   if (json) {
     nlohmann::ordered_json all = {

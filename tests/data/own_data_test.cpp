@@ -52,10 +52,8 @@ fs::path write_arrays(const test::TestFolder& root, std::int64_t count, std::int
            {"y.npy", test::npy_of("<i8", false, "(" + std::to_string(count) + ",)", y), false}}));
 }
 
-/// Every way a set is gathered, from a resident and from a streamed copy of it.
-void expect_same_bits(const DataOptions& resident_options) {
-  DataOptions streamed_options = resident_options;
-  streamed_options.resident_bytes = 1000;
+/// Every way a set is gathered, from a copy on the device and from one elsewhere.
+void expect_same_bits(const DataOptions& resident_options, const DataOptions& streamed_options) {
   const LoadedData resident = load_data(resident_options, kHost);
   const LoadedData streamed = load_data(streamed_options, kHost);
   EXPECT_TRUE(mentions(streamed.notices, "while the network trains"));
@@ -81,9 +79,10 @@ void expect_same_bits(const DataOptions& resident_options) {
                         gather_unprepared(*streamed.test, all).inputs));
 }
 
-TEST(OwnArrays, StreamedAndResidentAreTheSameBits) {
+TEST(OwnArrays, InHostMemoryAndOnTheDeviceAreTheSameBits) {
   const test::TestFolder root;
-  expect_same_bits({.name = write_arrays(root, 90, 3).string()});
+  const std::string file = write_arrays(root, 90, 3).string();
+  expect_same_bits({.name = file}, {.name = file, .device_bytes = 1000});
 }
 
 TEST(OwnArrays, HoldOutATenthOfEachClassWithoutATestSet) {
@@ -106,12 +105,19 @@ TEST(OwnArrays, MayHaveManyClasses) {
   EXPECT_EQ(batch.targets.max().item<std::int64_t>(), 299);
 }
 
-TEST(OwnArrays, SamplesThatWereNotPreparedAreNaN) {
-  const test::TestFolder root;
-  const LoadedData data =
-      load_data({.name = write_arrays(root, 90, 3).string(), .resident_bytes = 1}, kHost);
-  data.train->prepare(std::vector<std::int64_t>{4, 5});
-  const at::Tensor inputs = data.train->gather(at::tensor({4, 6}, at::kLong), {}).inputs;
+TEST(StreamedImages, AreNaNWhereTheyWereNotPrepared) {
+  ImageSource source;
+  source.count = 90;
+  source.channels = 3;
+  source.height = source.width = 8;
+  source.labels.resize(90);
+  source.read = [](std::int64_t number, std::span<std::uint8_t> pixels) {
+    std::ranges::fill(pixels, static_cast<std::uint8_t>(number));
+  };
+  const PixelStatistics statistics{.mean = {0, 0, 0}, .deviation = {1, 1, 1}};
+  const ImageData data(source, statistics, {}, kHost);
+  data.prepare(std::vector<std::int64_t>{4, 5}, {});
+  const at::Tensor inputs = data.gather(at::tensor({4, 6}, at::kLong), {}).inputs;
   EXPECT_TRUE(at::isfinite(inputs[0]).all().item<bool>());
   EXPECT_TRUE(at::isnan(inputs[1]).all().item<bool>());
 }
@@ -138,8 +144,15 @@ TEST(OwnFolder, StreamedAndResidentAreTheSameBits) {
   const test::TestFolder root;
   write_class(root, "cat", 40, 0);
   write_class(root, "dog", 30, 100);
-  expect_same_bits({.name = root.path().string(), .image_size = 16});
-  expect_same_bits({.name = root.path().string(), .image_size = 16, .rotation = 30});
+  for (const double rotation : {0, 30}) {
+    const DataOptions resident{
+        .name = root.path().string(), .image_size = 16, .rotation = rotation};
+    DataOptions decoded = resident, in_host_memory = resident;
+    decoded.decoded_bytes = 1000;
+    in_host_memory.device_bytes = 1000;
+    expect_same_bits(resident, decoded);
+    expect_same_bits(resident, in_host_memory);
+  }
 }
 
 TEST(OwnFolder, NamesClassesAndChoosesTheSize) {
@@ -163,8 +176,8 @@ TEST(OwnFolder, DropsAFewBrokenImagesAndRefusesMany) {
   write_class(root, "dog", 150, 100, 8);
   root.write("dog/1003.png", test::bytes_of("\x89PNG\r\n\x1a\n and then nothing"));
   DataOptions options{.name = root.path().string(), .bad_data = {BadData::Skip, 0.01}};
-  for (const std::int64_t resident : {0, 1}) {
-    options.resident_bytes = resident;
+  for (const std::int64_t decoded : {DataOptions::kAnyNumber, std::int64_t{0}}) {
+    options.decoded_bytes = decoded;
     const LoadedData data = load_data(options, kHost);
     EXPECT_EQ(data.train->size() + data.test->size(), 299);
     EXPECT_TRUE(mentions(data.notices, "dog/1003.png: broken image: PNG"));
@@ -187,7 +200,7 @@ TEST(OwnFolder, AnImageThatVanishesIsNamed) {
   const test::TestFolder root;
   write_class(root, "cat", 10, 0, 8);
   write_class(root, "dog", 10, 100, 8);
-  const LoadedData data = load_data({.name = root.path().string(), .resident_bytes = 1}, kHost);
+  const LoadedData data = load_data({.name = root.path().string(), .decoded_bytes = 1}, kHost);
   fs::remove_all(root.path() / "cat");
   std::vector<std::int64_t> all(static_cast<std::size_t>(data.train->size()));
   std::iota(all.begin(), all.end(), std::int64_t{0});

@@ -84,6 +84,29 @@ class Kinds(unittest.TestCase):
                                   "--image-size", 32, "--batch", 20, "--steps", 2))
 
 
+class Placement(unittest.TestCase):
+    def test_is_kept_in_the_configuration(self):
+        with scratch_folder() as root:
+            write_mnist(root / "mnist")
+            done = train_on("mnist", root, "--model", "lenet5", "--batch", 20, "--steps", 2,
+                            "--data-placement", "host")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn('placement = "host"', (root / "run/config.toml").read_text())
+            summary = json.loads(done.stdout.splitlines()[-1])
+            self.assertEqual(summary["host_data_bytes"], 0)  # a CPU has no other memory
+            self.assertGreater(summary["data_bytes"], 28 * 28)
+
+    def test_of_no_other_name_and_not_of_integer_training(self):
+        self.assertIn("--data-placement", run("train", "--help-all").stdout)
+        done = run("train", "--data-placement", "hots", "--print-config")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("auto, device or host, got 'hots'; did you mean 'host'?", done.stderr)
+        done = run("train", "--method", "elasticzo-int8", "--model", "lenet5", "--data-placement", "host",
+                   "--print-config")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--data-placement", done.stderr)
+
+
 class BadData(unittest.TestCase):
     def test_fails_at_the_first_bad_record_and_names_it(self):
         with scratch_folder() as root:

@@ -111,24 +111,24 @@ class OwnData(unittest.TestCase):
             self.assertEqual(*accuracies)  # the same numbers in either file
             self.assertIn("held out as test set", (root / "run-own.npz/metrics.jsonl").read_text())
 
-    def test_streamed_arrays_give_the_same_weights(self):
+    def test_arrays_in_host_memory_give_the_same_weights(self):
         with scratch_folder() as root:
             write_npz(root / "own.npz")
-            for name, memory in (("resident", "none"), ("streamed", "1kB")):
+            for name, memory in (("resident", "none"), ("host", "1kB")):
                 self.summary(train_on(root / "own.npz", root / name, "--epochs", 2, "--data-memory", memory))
-            self.assertEqual(final_weights(root / "resident"), final_weights(root / "streamed"))
-            self.assertIn("stay in host memory", (root / "streamed/metrics.jsonl").read_text())
+            self.assertEqual(final_weights(root / "resident"), final_weights(root / "host"))
+            self.assertIn("stay in host memory", (root / "host/metrics.jsonl").read_text())
 
     @unittest.skipUnless(os.path.exists("/dev/nvidia0"), "this machine has no CUDA device")
-    def test_captured_steps_read_streamed_images(self):
+    def test_captured_steps_read_images_in_host_memory(self):
         with scratch_folder() as root:
             write_npz(root / "own.npz", 600)
-            for name, memory in (("resident", "none"), ("streamed", "1kB")):
+            for name, memory in (("resident", "none"), ("host", "1kB")):
                 summary = self.summary(train_on(
                     root / "own.npz", root / name, "--epochs", 3, "--method", "triaccel",
                     "--deterministic", "true", "--data-memory", memory, "--device", "cuda"))
                 self.assertGreater(summary["graph_replays"], 0)
-            self.assertEqual(final_weights(root / "resident"), final_weights(root / "streamed"))
+            self.assertEqual(final_weights(root / "resident"), final_weights(root / "host"))
 
     def test_defects_of_arrays_are_named(self):
         with scratch_folder() as root:

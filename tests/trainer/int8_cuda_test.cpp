@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "tests/support/sample_sets.h"
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
@@ -34,24 +35,6 @@ RunConfig patches_run(const std::string& device, std::int64_t bp_layers) {
   config.zeroth_order.bp_layers = bp_layers;
   config.device.device = device;
   return config;
-}
-
-/// Forty clouds of a shape each, a box at a place of its own.
-void write_clouds(const std::filesystem::path& folder) {
-  std::ofstream names(folder / "shape_names.txt");
-  for (int label = 0; label < 40; ++label) names << "shape" << label << "\n";
-  for (const std::string split : {"train", "test"}) {
-    std::ofstream clouds(folder / (split + "_1024_q10.u16"), std::ios::binary);
-    std::ofstream labels(folder / (split + "_labels.u8"), std::ios::binary);
-    for (std::uint64_t label = 0; label < 40; ++label) {
-      labels.put(static_cast<char>(label));
-      for (std::uint64_t i = 0; i < 3 * 1024; ++i) {
-        const std::uint64_t middle = i < 1024 ? 100 + 20 * label : 512;
-        const std::uint64_t at = middle + random_words(label, i, split.size()).words[0] % 100;
-        clouds.put(static_cast<char>(at % 256)).put(static_cast<char>(at / 256));
-      }
-    }
-  }
 }
 
 struct Ended {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/support/sample_sets.h"
 #include "tests/trainer/small_run.h"
 #include "triaccel/models/network.h"
 #include "triaccel/trainer/loop/training.h"
@@ -11,13 +12,6 @@ namespace triaccel {
 namespace {
 
 namespace nn = torch::nn;
-
-/// Writes a text with something to learn in it: words of a small vocabulary in random order.
-void write_text(const std::filesystem::path& file) {
-  const std::vector<std::string> words = {"the ", "fox ", "saw ", "a ", "dog ", "and ", "ran.\n"};
-  std::ofstream out(file);
-  for (std::uint64_t i = 0; i < 4000; ++i) out << words[random_words(3, i, 0).words[0] % 7];
-}
 
 /// The loss on held-out samples after the same training under two methods.
 std::pair<double, double> losses(RunConfig config, const ScratchFolder& scratch) {
@@ -38,7 +32,7 @@ std::pair<double, double> losses(RunConfig config, const ScratchFolder& scratch)
 
 TEST(GptSmall, LearnsTextUnderTheControlLoopAsInFp32) {
   const ScratchFolder scratch;
-  write_text(scratch.path / "input.txt");
+  write_text(scratch.path);
   RunConfig config;
   config.model.name = "gpt-small";
   config.model.width = 64;

@@ -33,7 +33,7 @@ ImageSet as_image_set(ImageSource&& source, const OwnData& data, const std::stri
 }
 
 ImageSplits read_own_images(DataOptions options, std::vector<std::string>* notices) {
-  options.resident_bytes = 0;
+  options.decoded_bytes = DataOptions::kAnyNumber;
   OwnData data = read_own_data(options);
   require(data.classes.size() <= 256, "--data", data.classes.size(),
           " classes; integer training takes at most 256");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,11 @@ struct DataOptions {
   std::int64_t context_length = 256;  // tokens per sample, for text
   bool channels_last = false;
   BadDataRule bad_data = {};
-  std::int64_t resident_bytes = 0;  // own data: keep the pixels on the device up to this; 0: always
-  std::uint64_t seed = 0;           // selects held-out samples and generates the synthetic set
+  std::int64_t device_bytes = kAnyNumber;   // a larger set stays in host memory
+  std::int64_t decoded_bytes = kAnyNumber;  // a larger folder of images is decoded while training
+  std::uint64_t seed = 0;  // selects held-out samples and generates the synthetic set
+
+  static constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Reads the images of "synthetic", of an image set in data_set_names() or of the user's own files

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "triaccel/data/stored_samples.h"
+
 namespace triaccel {
 
 /// Inputs and targets of one forward pass, on the device.
@@ -22,24 +24,26 @@ struct GatherOptions {
   std::uint64_t seed = 0;
 };
 
-/// Samples stored compactly on the device and converted to batches there.
+/// Samples stored compactly, on the device or where it can read them, and converted to batches
+/// there.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual std::int64_t bytes() const = 0;                              // resident on the device
+  virtual std::int64_t host_bytes() const { return 0; }                // in pinned host memory
   virtual std::vector<std::string> class_names() const { return {}; }  // of own data
 
-  /// Called once, before anything is gathered.
-  virtual void move_to(c10::Device) {}
+  /// Called once, before anything is gathered. Changes nothing where it throws.
+  virtual void move_to(const DataPlace&) {}
 
   /// Updates the epoch in device memory before its first augmented sample is gathered; the only way
   /// a captured gather() learns of a new epoch.
   virtual void enter_epoch(const GatherOptions&) const {}
 
   /// Makes the samples `now` available to gather() and to captured gathers of as many samples, and
-  /// starts reading `next` in the background. Needed by sets that are not resident as a whole; a
-  /// sample that was not prepared is gathered as NaN.
+  /// starts reading `next` in the background. Needed by sets that are in nobody's memory as a
+  /// whole; a sample that was not prepared is gathered as NaN.
   virtual void prepare(std::span<const std::int64_t> /*now*/,
                        std::span<const std::int64_t> /*next*/ = {}) const {}
 

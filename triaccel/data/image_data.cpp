@@ -12,10 +12,16 @@
 namespace triaccel {
 namespace {
 
-at::Tensor bytes_on_device(const std::vector<std::uint8_t>& bytes, at::IntArrayRef shape,
-                           c10::Device device) {
-  auto* const data = const_cast<std::uint8_t*>(bytes.data());
-  return at::from_blob(data, shape, at::kByte).to(device, at::kByte, false, /*copy=*/true);
+/// The pixels of an ImageSet or an ImageSource.
+template <typename Images>
+StoredSamples stored_pixels(const Images& images, const DataPlace& place) {
+  return StoredSamples::copy(images.pixels.data(),
+                             {images.count, images.channels, images.height, images.width},
+                             at::kByte, place);
+}
+
+at::Tensor byte_labels(const std::vector<std::uint8_t>& labels, c10::Device device) {
+  return StoredSamples::copy(labels.data(), {std::ssize(labels)}, at::kByte, device).tensor();
 }
 
 }  // namespace
@@ -63,31 +69,30 @@ PixelStatistics pixel_statistics(const ImageSet& set) {
 }
 
 ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
-                     const ImageDataOptions& options, c10::Device device)
+                     const ImageDataOptions& options, const DataPlace& place)
     : options_(options) {
   MemoryPurposeScope purpose(MemoryPurpose::Data);
-  pixels_ = bytes_on_device(set.pixels, {set.count, set.channels, set.height, set.width}, device);
-  labels_ = bytes_on_device(set.labels, {set.count}, device);
-  set_statistics(statistics, device);
+  pixels_ = stored_pixels(set, place);
+  labels_ = byte_labels(set.labels, place.device);
+  set_statistics(statistics, place.device);
 }
 
 ImageData::ImageData(const ImageSource& source, const PixelStatistics& statistics,
-                     const ImageDataOptions& options, c10::Device device)
+                     const ImageDataOptions& options, const DataPlace& place)
     : options_(options) {
   MemoryPurposeScope purpose(MemoryPurpose::Data);
   if (source.read)
     stream_ = std::make_unique<ImageStream>(
         source.read, source.count, std::array{source.channels, source.height, source.width},
-        device);
+        place.device);
   else
-    pixels_ = bytes_on_device(source.pixels,
-                              {source.count, source.channels, source.height, source.width}, device);
+    pixels_ = stored_pixels(source, place);
   const auto most = std::ranges::max_element(source.labels);
   if (most == source.labels.end() || *most < 256)
-    labels_ = bytes_on_device({source.labels.begin(), source.labels.end()}, {source.count}, device);
+    labels_ = byte_labels({source.labels.begin(), source.labels.end()}, place.device);
   else
-    labels_ = at::tensor(at::ArrayRef<std::int32_t>(source.labels)).to(device, at::kLong);
-  set_statistics(statistics, device);
+    labels_ = at::tensor(at::ArrayRef<std::int32_t>(source.labels)).to(place.device, at::kLong);
+  set_statistics(statistics, place.device);
 }
 
 void ImageData::set_statistics(const PixelStatistics& statistics, c10::Device device) {
@@ -103,7 +108,7 @@ void ImageData::set_statistics(const PixelStatistics& statistics, c10::Device de
 
 std::int64_t ImageData::bytes() const {
   return static_cast<std::int64_t>(labels_.nbytes()) +
-         (stream_ ? stream_->bytes() : pixels_.numel());
+         (stream_ ? stream_->bytes() : pixels_.device_bytes());
 }
 
 void ImageData::prepare(std::span<const std::int64_t> now,
@@ -120,7 +125,7 @@ void ImageData::enter_epoch(const GatherOptions& options) const {
 Batch ImageData::gather(const at::Tensor& ids, const GatherOptions& options) const {
   const auto format =
       options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  const at::Tensor& images = stream_ ? stream_->window() : pixels_;
+  const at::Tensor& images = stream_ ? stream_->window() : pixels_.tensor();
   const at::Tensor rows = stream_ ? stream_->row_of().index_select(0, ids) : at::Tensor();
   at::Tensor inputs = at::empty({ids.numel(), images.size(1), images.size(2), images.size(3)},
                                 at::TensorOptions(at::kFloat).device(images.device()), format);

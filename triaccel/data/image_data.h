@@ -51,12 +51,13 @@ struct ImageDataOptions {
 class ImageData final : public Dataset {
  public:
   ImageData(const ImageSet& set, const PixelStatistics& statistics, const ImageDataOptions& options,
-            c10::Device device);
+            const DataPlace& place);
   ImageData(const ImageSource& source, const PixelStatistics& statistics,
-            const ImageDataOptions& options, c10::Device device);
+            const ImageDataOptions& options, const DataPlace& place);
 
   std::int64_t size() const override { return labels_.numel(); }
   std::int64_t bytes() const override;
+  std::int64_t host_bytes() const override { return pixels_.host_bytes(); }
   std::vector<std::string> class_names() const override { return options_.class_names; }
   void enter_epoch(const GatherOptions& options) const override;
   void prepare(std::span<const std::int64_t> now,
@@ -67,8 +68,8 @@ class ImageData final : public Dataset {
   void set_statistics(const PixelStatistics& statistics, c10::Device device);
 
   ImageDataOptions options_;
-  std::unique_ptr<ImageStream> stream_;  // null: resident
-  at::Tensor pixels_;                    // uint8 [count, channels, height, width]; not if streamed
+  std::unique_ptr<ImageStream> stream_;  // null: all pixels are there
+  StoredSamples pixels_;                 // uint8 [count, channels, height, width]; not if streamed
   at::Tensor labels_;                    // uint8 [count], or int64 for more than 256 classes
   at::Tensor scale_;                     // float [channels]
   at::Tensor shift_;                     // float [channels]

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/sampler.h"
-#include "triaccel/core/step_report.h"
 #include "triaccel/data/image_data.h"
 #include "triaccel/data/own_data.h"
 #include "triaccel/data/text_data.h"
-#include "triaccel/device/cpu_memory.h"
 #include "triaccel/formats/data_root.h"
 #include "triaccel/formats/point_cloud.h"
 #include "triaccel/formats/text_corpus.h"
@@ -22,35 +21,39 @@ namespace {
 /// Point clouds stored as 16-bit coordinates; a batch is float [B, 3, points] in [-1, 1].
 class PointData final : public Dataset {
  public:
-  PointData(const PointSet& set, c10::Device device);
+  PointData(const PointSet& set, const DataPlace& place);
 
   std::int64_t size() const override { return labels_.numel(); }
-  std::int64_t bytes() const override;
+  std::int64_t bytes() const override { return coordinates_.device_bytes() + labels_.numel(); }
+  std::int64_t host_bytes() const override { return coordinates_.host_bytes(); }
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:
-  at::Tensor coordinates_;  // int16 [count, 3, points]: 0 to 1023
-  at::Tensor labels_;       // uint8 [count]
+  StoredSamples coordinates_;  // int16 [count, 3, points]: 0 to 1023
+  at::Tensor labels_;          // uint8 [count]
 };
 
-PointData::PointData(const PointSet& set, c10::Device device) {
-  MemoryPurposeScope purpose(MemoryPurpose::Data);
-  // Ten bits fit int16, which libtorch supports everywhere, unlike uint16.
-  auto* const coordinates = const_cast<std::uint16_t*>(set.coordinates.data());
-  auto* const labels = const_cast<std::uint8_t*>(set.labels.data());
-  coordinates_ = at::from_blob(coordinates, {set.count, 3, set.points}, at::kShort)
-                     .to(device, at::kShort, false, /*copy=*/true);
-  labels_ = at::from_blob(labels, {set.count}, at::kByte).to(device, at::kByte, false, true);
-}
-
-std::int64_t PointData::bytes() const {
-  return static_cast<std::int64_t>(coordinates_.nbytes() + labels_.nbytes());
-}
+// Ten bits fit int16, which libtorch supports everywhere, unlike uint16.
+PointData::PointData(const PointSet& set, const DataPlace& place)
+    : coordinates_(StoredSamples::copy(set.coordinates.data(), {set.count, 3, set.points},
+                                       at::kShort, place)),
+      labels_(
+          StoredSamples::copy(set.labels.data(), {set.count}, at::kByte, place.device).tensor()) {}
 
 Batch PointData::gather(const at::Tensor& ids, const GatherOptions&) const {
   constexpr double scale = 2.0 / kLargestCoordinate;
-  return {coordinates_.index_select(0, ids).to(at::kFloat).mul_(scale).sub_(1),
+  return {coordinates_.tensor().index_select(0, ids).to(at::kFloat).mul_(scale).sub_(1),
           labels_.index_select(0, ids).to(at::kLong)};
+}
+
+/// Where a set of so many bytes goes. What stays in host memory is told in the notices.
+DataPlace place_of(LoadedData& data, const DataOptions& options, std::size_t bytes,
+                   c10::Device device) {
+  const auto total = static_cast<std::int64_t>(bytes);
+  if (total <= options.device_bytes) return device;
+  data.notices.push_back(text(options.name, ": ", byte_text(total),
+                              " of samples stay in host memory while the network trains"));
+  return {device, /*host=*/true};
 }
 
 /// Images of both splits, from an ImageSplits or an OwnData.
@@ -58,8 +61,10 @@ template <typename Splits>
 void make_image_data(LoadedData& data, const Splits& splits, const DataOptions& options,
                      const ImageDataOptions& image_options, c10::Device device) {
   data.image_options = image_options;
-  data.train = std::make_shared<ImageData>(splits.train, data.statistics, image_options, device);
-  data.test = std::make_shared<ImageData>(splits.test, data.statistics, image_options, device);
+  const DataPlace place =
+      place_of(data, options, splits.train.pixels.size() + splits.test.pixels.size(), device);
+  data.train = std::make_shared<ImageData>(splits.train, data.statistics, image_options, place);
+  data.test = std::make_shared<ImageData>(splits.test, data.statistics, image_options, place);
   data.stored_height = splits.train.height;
   data.stored_width = splits.train.width;
   data.shape = {.input_channels = splits.train.channels,
@@ -96,8 +101,10 @@ void load_images(LoadedData& data, const DataOptions& options, c10::Device devic
 void load_points(LoadedData& data, const DataOptions& options, c10::Device device) {
   const PointSplits splits = read_points(options);
   data.notices = finding_notices(splits.findings);
-  data.train = std::make_shared<PointData>(splits.train, device);
-  data.test = std::make_shared<PointData>(splits.test, device);
+  const std::size_t numbers = splits.train.coordinates.size() + splits.test.coordinates.size();
+  const DataPlace place = place_of(data, options, numbers * sizeof(std::uint16_t), device);
+  data.train = std::make_shared<PointData>(splits.train, place);
+  data.test = std::make_shared<PointData>(splits.test, place);
   data.shape = {.input_channels = 3, .classes = splits.train.classes};
 }
 
@@ -105,9 +112,11 @@ void load_text(LoadedData& data, const DataOptions& options, c10::Device device)
   const auto folder = find_data_folder(options.name, options.root);
   const TextCorpus corpus = read_text_corpus(folder, options.bad_data);
   data.notices = finding_notices(corpus.findings);
-  data.train = std::make_shared<TextData>(corpus.train, options.context_length, device,
+  const DataPlace place =
+      place_of(data, options, corpus.train.size() + corpus.validation.size(), device);
+  data.train = std::make_shared<TextData>(corpus.train, options.context_length, place,
                                           /*may_shift=*/options.validation_samples == 0);
-  data.test = std::make_shared<TextData>(corpus.validation, options.context_length, device);
+  data.test = std::make_shared<TextData>(corpus.validation, options.context_length, place);
   data.shape = {.classes = static_cast<std::int64_t>(corpus.vocabulary.size())};
 }
 

@@ -33,7 +33,8 @@ struct LoadedData {
   std::int64_t stored_height = 0, stored_width = 0;
 };
 
-/// Reads a data set, or the user's own files, and copies it to the device.
+/// Reads a data set, or the user's own files, and copies it to the device, or to host memory if it
+/// takes more than options.device_bytes.
 LoadedData load_data(const DataOptions& options, c10::Device device);
 
 /// "synthetic" and the sets read from files.

@@ -224,10 +224,10 @@ OwnData read_image_folder(const DataOptions& options, DefectLog& log) {
                                 "); --image-size chooses another size"));
   const std::int64_t bytes = 3 * size * size * std::ssize(folder.train.files) +
                              3 * size * size * std::ssize(folder.test.files);
-  const bool resident = options.resident_bytes == 0 || bytes <= options.resident_bytes;
+  const bool resident = bytes <= options.decoded_bytes;
   if (!resident)
     data.notices.push_back(text(options.name, ": ", byte_text(bytes),
-                                " of decoded images, more than ", byte_text(options.resident_bytes),
+                                " of decoded images, more than ", byte_text(options.decoded_bytes),
                                 "; they are decoded while the network trains"));
   PixelSums sums(3);
   data.train = SplitReader(options, size, resident, log)
@@ -237,17 +237,6 @@ OwnData read_image_folder(const DataOptions& options, DefectLog& log) {
   check_every_class(data, options.name);
   data.statistics = sums.statistics();
   return data;
-}
-
-/// The pixels stay in host memory; `source` reads them from there.
-void read_from_host(ImageSource& source) {
-  const auto bytes = static_cast<std::size_t>(source.channels * source.height * source.width);
-  source.read = [pixels =
-                     std::make_shared<const std::vector<std::uint8_t>>(std::move(source.pixels)),
-                 bytes](std::int64_t number, std::span<std::uint8_t> into) {
-    std::copy_n(pixels->data() + static_cast<std::size_t>(number) * bytes, bytes, into.data());
-  };
-  source.pixels = {};
 }
 
 OwnData read_array_file(const DataOptions& options, DefectLog& log) {
@@ -265,7 +254,6 @@ OwnData read_array_file(const DataOptions& options, DefectLog& log) {
   if (train.height != train.width && options.image_size == 0)
     throw DataError(text(options.name, ": images of ", train.height, "x", train.width,
                          " pixels; networks take square ones, so choose a size with --image-size"));
-  const auto bytes = static_cast<std::int64_t>(train.pixels.size() + arrays.test.pixels.size());
   static_cast<LabelledImages&>(data.train) = std::move(arrays.train);
   static_cast<LabelledImages&>(data.test) = std::move(arrays.test);
   for (LabelledImages* set :
@@ -286,13 +274,6 @@ OwnData read_array_file(const DataOptions& options, DefectLog& log) {
     sums.add(std::span(data.train.pixels).subspan(at, image));
   data.statistics = sums.statistics();
   check_every_class(data, options.name);
-  if (options.resident_bytes > 0 && bytes > options.resident_bytes) {
-    read_from_host(data.train);
-    read_from_host(data.test);
-    data.notices.push_back(text(options.name, ": ", byte_text(bytes), " of images, more than ",
-                                byte_text(options.resident_bytes),
-                                "; they stay in host memory while the network trains"));
-  }
   return data;
 }
 

@@ -30,7 +30,7 @@ struct OwnData {
 
 /// Reads a folder of images by class, or an .npz or .safetensors file. Every image is decoded once,
 /// by several threads, to find what is broken and to measure mean and standard deviation. If all of
-/// them fit in options.resident_bytes the pixels are kept; otherwise the sources read them again,
+/// them fit in options.decoded_bytes the pixels are kept; otherwise the sources read them again,
 /// one by one. Without a test set of its own, a tenth of each class is held out: always the same
 /// samples of the same files. Throws DataError naming the file.
 OwnData read_own_data(const DataOptions& options);

@@ -14,8 +14,8 @@ constexpr std::uint64_t kShiftStream = std::uint64_t{1} << 49;  // of the seed, 
 
 }  // namespace
 
-TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device,
-                   bool may_shift)
+TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context,
+                   const DataPlace& place, bool may_shift)
     : context_(context), may_shift_(may_shift) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   // The last window must fit with the largest shift.
@@ -23,9 +23,8 @@ TextData::TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c
   require(context > 0 && windows_ > 0, "--context-length", "a text of ", count,
           " tokens is too short for windows of ", context);
   MemoryPurposeScope purpose(MemoryPurpose::Data);
-  auto* const data = const_cast<std::uint8_t*>(tokens.data());
-  tokens_ = at::from_blob(data, {count}, at::kByte).to(device, at::kByte, false, /*copy=*/true);
-  steps_ = at::arange(context + 1, at::TensorOptions(at::kLong).device(device));
+  tokens_ = StoredSamples::copy(tokens.data(), {count}, at::kByte, place);
+  steps_ = at::arange(context + 1, at::TensorOptions(at::kLong).device(place.device));
   shift_ = at::zeros({1}, steps_.options());
 }
 
@@ -42,7 +41,7 @@ Batch TextData::gather(const at::Tensor& ids, const GatherOptions& options) cons
   at::Tensor first = ids * context_;
   if (options.augment && may_shift_) first += shift_;
   const at::Tensor places = first.unsqueeze(1) + steps_;
-  const at::Tensor windows = tokens_.take(places).to(at::kLong);
+  const at::Tensor windows = tokens_.tensor().take(places).to(at::kLong);
   return {windows.narrow(1, 0, context_), windows.narrow(1, 1, context_)};
 }
 

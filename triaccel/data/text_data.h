@@ -11,16 +11,17 @@ namespace triaccel {
 /// boundaries vary; not with held-out windows, which the shift would overlap.
 class TextData final : public Dataset {
  public:
-  TextData(std::span<const std::uint8_t> tokens, std::int64_t context, c10::Device device,
+  TextData(std::span<const std::uint8_t> tokens, std::int64_t context, const DataPlace& place,
            bool may_shift = true);
 
   std::int64_t size() const override { return windows_; }
-  std::int64_t bytes() const override { return tokens_.numel(); }
+  std::int64_t bytes() const override { return tokens_.device_bytes(); }
+  std::int64_t host_bytes() const override { return tokens_.host_bytes(); }
   void enter_epoch(const GatherOptions& options) const override;
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:
-  at::Tensor tokens_;                  // uint8 [count]
+  StoredSamples tokens_;               // uint8 [count]
   at::Tensor steps_;                   // int64 [context + 1]: 0, 1, 2, …
   at::Tensor shift_;                   // int64 [1]: of the epoch's windows
   mutable std::int64_t entered_ = -1;  // value of shift_

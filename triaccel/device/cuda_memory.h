@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "triaccel/core/step_report.h"
@@ -31,6 +32,15 @@ void limit_cuda_memory(std::int64_t bytes);
 
 /// Gives cached blocks back to the device.
 void release_cuda_cache();
+
+/// Host memory that work on the current device reads in place, over the bus.
+struct MappedMemory {
+  std::shared_ptr<void> host = {};  // freed with the last copy of it, once the device is idle
+  void* on_device = nullptr;        // its address there
+};
+
+/// Takes pinned host memory, which counts against no limit of the device. Throws OutOfMemory.
+MappedMemory map_host_memory(std::int64_t bytes);
 
 /// Makes the caching allocator extend the memory of each stream and pool page by page, instead of
 /// taking a segment for every size that finds no gap: a plan of other sizes then uses the bytes of

@@ -1,6 +1,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
@@ -73,6 +74,20 @@ void release_cuda_cache() {
   // pages of all captured streams and runs on one.
   c10::cuda::device_synchronize();
   allocator::emptyCache();
+}
+
+MappedMemory map_host_memory(std::int64_t bytes) {
+  void* host = nullptr;
+  if (cudaHostAlloc(&host, static_cast<std::size_t>(bytes), cudaHostAllocMapped) != cudaSuccess) {
+    (void)cudaGetLastError();  // or the next call would report it
+    throw OutOfMemory(text(byte_text(bytes), " of pinned host memory cannot be allocated"));
+  }
+  MappedMemory memory{.host = {host, [](void* pinned) {
+                                 (void)cudaDeviceSynchronize();  // work may still read it
+                                 (void)cudaFreeHost(pinned);
+                               }}};
+  C10_CUDA_CHECK(cudaHostGetDevicePointer(&memory.on_device, host, 0));
+  return memory;
 }
 
 void allow_expandable_segments() {

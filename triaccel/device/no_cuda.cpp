@@ -24,6 +24,7 @@ MemoryReport read_cuda_memory() { no_cuda("read_cuda_memory"); }
 void reset_cuda_memory_peak() { no_cuda("reset_cuda_memory_peak"); }
 void limit_cuda_memory(std::int64_t) { no_cuda("limit_cuda_memory"); }
 void release_cuda_cache() { no_cuda("release_cuda_cache"); }
+MappedMemory map_host_memory(std::int64_t) { no_cuda("map_host_memory"); }
 void allow_expandable_segments() {}
 
 void synchronize_cuda() { no_cuda("synchronize_cuda"); }

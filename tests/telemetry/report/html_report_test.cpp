@@ -12,6 +12,7 @@
 #include "tests/telemetry/sample_run.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/telemetry/records/efficiency_score.h"
+#include "triaccel/telemetry/records/summary.h"
 #include "triaccel/telemetry/report/html_text.h"
 #include "triaccel/telemetry/report/report_parts.h"
 #include "triaccel/telemetry/report/svg_heat_map.h"
@@ -117,6 +118,16 @@ TEST(HtmlReport, ShowsTheControlLoopOfARunThatHasOne) {
   const std::string plain = report_of(sample_record(5));
   for (const char* part : {"Largest eigenvalue", "Learning-rate scale", "Efficiency score"})
     EXPECT_EQ(plain.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, TellsHowMuchOfTheDataIsInHostMemory) {
+  RunRecord run = sample_record(5);
+  EXPECT_EQ(report_of(run).find("data set in host memory"), std::string::npos);
+  run.summary->host_data_bytes = 123 << 20;
+  run.summary = summary_from_json(to_json(*run.summary), "test");
+  const std::string html = report_of(run);
+  EXPECT_NE(html.find("data set in host memory"), std::string::npos);
+  EXPECT_NE(html.find("123 MiB"), std::string::npos);
 }
 
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {

@@ -163,6 +163,8 @@ std::string facts_table(const ReportedRun& run) {
       {"skipped steps", count(o.skipped_steps)},
       {"steps retried after out of memory", count(o.memory_retries)},
   };
+  if (o.host_data_bytes > 0)
+    rows.emplace_back("data set in host memory", byte_text(o.host_data_bytes));
   if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));
   if (o.plan_changes > 0) rows.emplace_back("plan changes", count(o.plan_changes));
   if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));

@@ -12,6 +12,7 @@
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/formats/bad_data.h"
 #include "triaccel/optim/optimizer_options.h"
+#include "triaccel/policies/memory/data_placement.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
@@ -129,6 +130,8 @@ template <>
 inline constexpr Names3 kChoiceNames<MemoryLayout> = {"auto", "contiguous", "channels-last"};
 template <>
 inline constexpr Names4 kChoiceNames<BadDataMode> = {"auto", "fail", "skip", "report"};
+template <>
+inline constexpr Names3 kChoiceNames<DataPlacement> = {"auto", "device", "host"};
 template <>
 inline constexpr Names3 kChoiceNames<DeviceName> = {"auto", "cpu", "cuda"};
 template <>

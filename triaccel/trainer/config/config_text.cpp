@@ -143,7 +143,7 @@ std::uint64_t config_hash(const RunConfig& config) {
   std::erase_if(entries, [](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget" || entry.key == "new_head" ||
-           (entry.table == "data" && entry.key == "memory");
+           (entry.table == "data" && (entry.key == "memory" || entry.key == "placement"));
   });
   // A run keeps its own copy of the plans it replays, and may be moved; so may the user's own data.
   for (TomlEntry& entry : entries)

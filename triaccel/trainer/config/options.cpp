@@ -168,6 +168,10 @@ void add_data_options(std::vector<Option>& all) {
   d.add("--data-memory", "memory", &D::memory,
         "memory for own images; more are decoded while training (none: no limit)")
       .only_with(kOwnData);
+  d.topic(topics::kMemory);
+  d.add("--data-placement", "placement", &D::placement,
+        "keep samples in device or host memory; auto: host above 1/8 of --budget. GPU only")
+      .strictly_with(kFloats);
 }
 
 void add_run_options(std::vector<Option>& all) {

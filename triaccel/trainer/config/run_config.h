@@ -119,6 +119,7 @@ struct RunConfig {
     bool augment = true;
     Choice<BadDataMode> bad_data = BadDataMode::Auto;
     Budget memory = "25%";  // of the budget or device, for decoded images of own data
+    Choice<DataPlacement> placement = DataPlacement::Auto;
   } data;
 
   struct Device {

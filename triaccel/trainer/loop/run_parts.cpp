@@ -20,6 +20,7 @@
 #include "triaccel/models/families.h"
 #include "triaccel/models/model_zoo.h"
 #include "triaccel/ops/tensors/tensor_bundle.h"
+#include "triaccel/policies/memory/data_placement.h"
 #include "triaccel/policies/zeroth_order/elastic_boundary.h"
 #include "triaccel/trainer/evaluate/evaluator.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
@@ -91,11 +92,22 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
   return fixed ? fixed_kernels(shapes, parts.on.device) : measure_kernels(shapes, parts.on.device);
 }
 
+/// The most bytes of samples that are kept on the device; a CPU has no other place.
+std::int64_t data_on_device(const RunConfig& config, const RunDevice& on) {
+  const DataPlacement wanted = config.data.placement;
+  return largest_data_on_device(on.device.is_cpu() ? DataPlacement::Device : wanted,
+                                on.budget_bytes);
+}
+
 /// A user's data sets as a run uses them; the last `val_split` training samples are held out.
-LoadedData own_data(const OwnTask& task, const RunConfig& config, c10::Device device) {
+LoadedData own_data(const OwnTask& task, const RunConfig& config, const RunDevice& on) {
   const MemoryPurposeScope purpose(MemoryPurpose::Data);
-  task.train->move_to(device);
-  if (task.test != task.train) task.test->move_to(device);
+  const bool same = task.test == task.train;
+  std::int64_t bytes = task.train->bytes() + task.train->host_bytes();
+  if (!same) bytes += task.test->bytes() + task.test->host_bytes();
+  const DataPlace place(on.device, /*host=*/bytes > data_on_device(config, on));
+  task.train->move_to(place);
+  if (!same) task.test->move_to(place);
   const std::int64_t held_out = config.data.val_split, size = task.train->size();
   require(held_out < size, "--val-split", "holds out ", held_out, " of ", size, " samples");
   LoadedData data{.train = task.train, .test = task.test};
@@ -241,16 +253,31 @@ ZerothOrderOptions zeroth_order_options(const RunConfig& config) {
 
 namespace {
 
-/// What own images may take of the device and of the host, which holds them while they are read.
-std::int64_t resident_bytes(const RunConfig& config, const RunDevice& on) {
+/// What samples may take of the device, and decoded images of the memory they are kept in.
+struct DataLimits {
+  std::int64_t on_device = DataOptions::kAnyNumber;
+  std::int64_t decoded = DataOptions::kAnyNumber;
+};
+
+DataLimits data_limits(const RunConfig& config, const RunDevice& on) {
+  DataLimits limits{.on_device = data_on_device(config, on)};
   const Budget& share = config.data.memory;
+  if (!is_own_data(config.data.name) || share == Budget()) return limits;
   const std::int64_t budget = on.budget_bytes > 0 ? on.budget_bytes : device_total_bytes(on.device);
-  return std::min(share.bytes_on(budget), share.bytes_on(device_total_bytes(at::kCPU)));
+  // All of them lie in host memory while they are read.
+  limits.decoded = share.bytes_on(device_total_bytes(at::kCPU));
+  const bool must_be_on_device =
+      on.device.is_cuda() && config.data.placement == DataPlacement::Device;
+  if (must_be_on_device || on.device.is_cpu())
+    limits.decoded = std::min(limits.decoded, share.bytes_on(budget));
+  if (!must_be_on_device) limits.on_device = std::min(limits.on_device, share.bytes_on(budget));
+  return limits;
 }
 
 }  // namespace
 
 LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool channels_last) {
+  const DataLimits limits = data_limits(config, on);
   return load_data({.name = config.data.name,
                     .root = config.data.root,
                     .train_samples = config.data.train_samples,
@@ -260,7 +287,8 @@ LoadedData load_data_for(const RunConfig& config, const RunDevice& on, bool chan
                     .context_length = config.data.context_length,
                     .channels_last = channels_last,
                     .bad_data = bad_data_rule(config),
-                    .resident_bytes = resident_bytes(config, on),
+                    .device_bytes = limits.on_device,
+                    .decoded_bytes = limits.decoded,
                     .seed = static_cast<std::uint64_t>(config.train.seed)},
                    on.device);
 }
@@ -299,8 +327,7 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
   try {
     catching_out_of_memory([&] {
-      data =
-          task.train ? own_data(task, config, on.device) : load_data_for(config, on, channels_last);
+      data = task.train ? own_data(task, config, on) : load_data_for(config, on, channels_last);
       if (own) {
         network = std::move(*own);
         const MemoryPurposeScope purpose(MemoryPurpose::Weights);

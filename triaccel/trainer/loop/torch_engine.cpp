@@ -97,7 +97,9 @@ std::unique_ptr<Sink> TorchEngine::files_in(const std::filesystem::path& directo
 }
 
 void TorchEngine::complete(RunSummary& summary) const {
-  summary.data_bytes = parts_.data.train->bytes() + parts_.data.test->bytes();
+  const LoadedData& data = parts_.data;
+  summary.data_bytes = data.train->bytes() + data.test->bytes();
+  summary.host_data_bytes = data.train->host_bytes() + data.test->host_bytes();
   summary.parameters = parameter_count(parts_.network);
   if (const GraphCache* graphs = parts_.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;

@@ -1,0 +1,58 @@
+#include "triaccel/data/stored_samples.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "triaccel/core/step_report.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/cuda_memory.h"
+
+namespace triaccel {
+namespace {
+
+/// Memory that the allocators of libtorch, and with them the budget, do not know.
+MappedMemory host_memory(std::int64_t bytes, c10::Device reader) {
+  if (reader.is_cuda()) return map_host_memory(bytes);
+  const std::shared_ptr<std::byte[]> plain(new std::byte[static_cast<std::size_t>(bytes)]);
+  return {.host = plain, .on_device = plain.get()};
+}
+
+at::Tensor copy_in_host_memory(const at::Tensor& values, c10::Device reader) {
+  const at::TensorOptions type(values.scalar_type());
+  const c10::Device device = at::empty({0}, type.device(reader)).device();  // with its index
+  const auto bytes = static_cast<std::int64_t>(values.nbytes());
+  const MappedMemory memory = host_memory(std::max<std::int64_t>(1, bytes), device);
+  at::from_blob(memory.host.get(), values.sizes(), type).copy_(values);
+  return at::from_blob(
+      memory.on_device, values.sizes(), [kept = memory.host](void*) {}, type.device(device),
+      device);
+}
+
+}  // namespace
+
+StoredSamples::StoredSamples(const at::Tensor& values, const DataPlace& place)
+    : in_host_memory_(place.in_host_memory) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Data);
+  tensor_ = in_host_memory_ ? copy_in_host_memory(values, place.device) : values.to(place.device);
+}
+
+StoredSamples StoredSamples::copy(const void* values, at::IntArrayRef shape, at::ScalarType type,
+                                  const DataPlace& place) {
+  const MemoryPurposeScope purpose(MemoryPurpose::Data);
+  // from_blob requires a mutable pointer, but the view is only read.
+  const at::Tensor view = at::from_blob(const_cast<void*>(values), shape, type);
+  const bool copied_anyway = place.in_host_memory || !place.device.is_cpu();
+  return {copied_anyway ? view : view.clone(), place};
+}
+
+StoredSamples StoredSamples::moved_to(const DataPlace& place) const {
+  if (!in_host_memory_) return {tensor_, place};
+  if (place.in_host_memory && tensor_.device().type() == place.device.type()) return *this;
+  const MemoryPurposeScope purpose(MemoryPurpose::Data);
+  return {tensor_.clone(), place};  // the tensor only looks as if it lay on the device
+}
+
+}  // namespace triaccel
