@@ -115,29 +115,17 @@ void check_fit(const RunConfig& config) {
 }
 
 double default_learning_rate(const RunConfig& config) {
-  switch (OptimizerKind(config.train.optimizer)) {
-    case OptimizerKind::Sgd:
-      return config.train.method == TrainMethod::ElasticZo ? 0.01 : 0.05;
-    case OptimizerKind::AdamW:
-      return 1e-3;
-    case OptimizerKind::AdaLomo:  // relative to the weights
-    case OptimizerKind::ApolloMini:
-      break;
-  }
-  return 0.01;
+  const OptimizerKind optimizer = config.train.optimizer;
+  if (optimizer == OptimizerKind::Sgd)
+    return config.train.method == TrainMethod::ElasticZo ? 0.01 : 0.05;
+  const bool compact =
+      optimizer == OptimizerKind::AdaLomo || optimizer == OptimizerKind::ApolloMini;
+  return compact ? 0.01 : 1e-3;
 }
 
-double default_weight_decay(const RunConfig& config) {
-  switch (OptimizerKind(config.train.optimizer)) {
-    case OptimizerKind::Sgd:
-      return 5e-4;
-    case OptimizerKind::AdamW:
-    case OptimizerKind::ApolloMini:
-      return 0.05;
-    case OptimizerKind::AdaLomo:
-      break;
-  }
-  return 0;
+double default_weight_decay(OptimizerKind optimizer) {
+  if (optimizer == OptimizerKind::AdaLomo) return 0;
+  return optimizer == OptimizerKind::Sgd ? 5e-4 : 0.05;
 }
 
 }  // namespace
@@ -182,7 +170,8 @@ RunConfig resolved(RunConfig config) {
   if (config.model.init == WeightInit::Auto)
     config.model.init = uses_zeroth_order(config) ? WeightInit::Kaiming : WeightInit::Torch;
   if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
-  if (config.train.weight_decay < 0) config.train.weight_decay = default_weight_decay(config);
+  if (config.train.weight_decay < 0)
+    config.train.weight_decay = default_weight_decay(config.train.optimizer);
   if (config.train.warmup_epochs < 0 && config.train.steps == 0)
     config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
   if (config.run.name.empty())
