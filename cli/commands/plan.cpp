@@ -57,6 +57,7 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.pass_size < request.batch)
     options += fmt::format(" --accumulate {}", request.batch / plan.pass_size);
   if (plan.state_in_8_bits) options += " --optimizer-state fp8";
+  if (plan.data_on_host) options += " --data-placement host";
   if (plan.pass.activations != ActivationFormat::Raw)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
   if (plan.pass.recompute_norms) options += " --recompute-norms";
@@ -75,6 +76,7 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"activations", name_of(plan.pass.activations)},
           {"recompute_norms", plan.pass.recompute_norms},
           {"state_bits", plan.state_in_8_bits ? 8 : 32},
+          {"data_on_host", plan.data_on_host},
           {"loss", name_of(plan.loss)},
           {"samples_per_second", plan.samples_per_second},
           {"options", options_of(plan, request)}};
@@ -93,7 +95,7 @@ void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {
   };
   row("weights and buffers", plan.weights, "FP32");
   row("optimizer state", plan.state, plan.state_in_8_bits ? "8 bits" : "FP32");
-  row("data set", plan.data, plan.data > 0 ? "on the device" : "");
+  row("data set", plan.data, plan.data_on_host ? "in host memory" : "on the device");
   row("gradients and workspace", plan.step,
       plan.pass.whole ? "" : "gradients of all passes are summed in FP32");
   row("activations", plan.activations, activation_text(plan, census.request));

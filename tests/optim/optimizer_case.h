@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +12,8 @@
 
 namespace triaccel {
 
-/// Every optimizer, its state in every format.
-inline std::vector<OptimizerOptions> every_optimizer() {
+/// The optimizers that are made of moments, their state in every format.
+inline std::vector<OptimizerOptions> every_moment_optimizer() {
   std::vector<OptimizerOptions> all;
   for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
     for (const StateFormat state : {StateFormat::Fp32, StateFormat::Fp8})
@@ -20,10 +21,18 @@ inline std::vector<OptimizerOptions> every_optimizer() {
   return all;
 }
 
+inline std::vector<OptimizerOptions> every_optimizer() {
+  std::vector<OptimizerOptions> all = every_moment_optimizer();
+  for (const OptimizerKind kind : {OptimizerKind::AdaLomo, OptimizerKind::ApolloMini})
+    all.push_back({.kind = kind});
+  return all;
+}
+
 /// For the name of a test.
 inline std::string optimizer_text(const OptimizerOptions& options) {
-  return std::string(options.kind == OptimizerKind::Sgd ? "sgd" : "adamw") +
-         (options.state == StateFormat::Fp32 ? "_fp32" : "_fp8");
+  std::string name(optimizer_name(options.kind));
+  std::ranges::replace(name, '-', '_');
+  return name + (options.state == StateFormat::Fp32 ? "_fp32" : "_fp8");
 }
 
 /// A few parameters in two layers, one of them channels-last, and a copy for a reference to train.

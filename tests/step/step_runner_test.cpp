@@ -211,7 +211,8 @@ std::vector<Fault> every_fault() {
 INSTANTIATE_TEST_SUITE_P(Networks, EveryAllocation, testing::ValuesIn(every_fault()));
 
 TEST(StepRunner, UpdatesWithoutAllocating) {
-  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW}) {
+  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW, OptimizerKind::AdaLomo,
+                                   OptimizerKind::ApolloMini}) {
     Bench bench(kSlimResnet, {.optimizer = {.kind = kind}, .weight_average_decay = 0.9});
     bench.network.forward(Bench::data().gather(at::arange(4), {}).inputs).sum().backward();
     const at::Tensor rates = at::full({bench.network.layers.size()}, 0.1f);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "triaccel/base/error.h"
+#include "triaccel/kernels/update/adamw.h"
 #include "triaccel/optim/named_states.h"
 #include "triaccel/optim/optimizer.h"
 
@@ -52,11 +52,6 @@ class MomentOptimizer : public Optimizer {
                             options);
   }
 
-  static void check_weight_decay(const OptimizerOptions& options) {
-    require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
-            options.weight_decay);
-  }
-
   StateFormat format_;
   std::uint64_t noise_seed_;
   TensorBundle bundle_;
@@ -65,7 +60,14 @@ class MomentOptimizer : public Optimizer {
   std::vector<NamedStates> moments_;
 };
 
-/// The optimizers that are made of moments: all that OptimizerKind names.
+/// The options as a kernel takes them; UsageError if they are out of range.
+float checked_weight_decay(const OptimizerOptions& options);
+kernels::AdamWStep adamw_step(const OptimizerOptions& options);
+
+/// UsageError for a state in 8 bits, by an optimizer that has none.
+void require_exact_state(const OptimizerOptions& options);
+
+/// The optimizers that are made of moments: SGD and AdamW. UsageError for others.
 std::unique_ptr<MomentOptimizer> make_moment_optimizer(const OptimizerOptions& options,
                                                        std::vector<ParameterRef> parameters);
 

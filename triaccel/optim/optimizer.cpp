@@ -7,6 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/kernels/update/adamw.h"
 #include "triaccel/kernels/update/sgd.h"
+#include "triaccel/optim/compact_optimizer.h"
 #include "triaccel/optim/moment_optimizer.h"
 
 namespace triaccel {
@@ -21,11 +22,10 @@ class Sgd final : public MomentOptimizer {
   }
 
   void set_options(const OptimizerOptions& options) override {
-    check_weight_decay(options);
     require(options.momentum >= 0 && options.momentum < 1, "--optimizer",
             "momentum must be in [0, 1), got ", options.momentum);
     step_ = {.momentum = static_cast<float>(options.momentum),
-             .weight_decay = static_cast<float>(options.weight_decay),
+             .weight_decay = checked_weight_decay(options),
              .nesterov = options.nesterov};
   }
 
@@ -53,16 +53,7 @@ class AdamW final : public MomentOptimizer {
     set_options(options);
   }
 
-  void set_options(const OptimizerOptions& options) override {
-    check_weight_decay(options);
-    for (const double beta : {options.beta1, options.beta2})
-      require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
-    require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
-    step_ = {.beta1 = options.beta1,
-             .beta2 = options.beta2,
-             .epsilon = static_cast<float>(options.epsilon),
-             .weight_decay = static_cast<float>(options.weight_decay)};
-  }
+  void set_options(const OptimizerOptions& options) override { step_ = adamw_step(options); }
 
   void update(const UpdateInputs& inputs) override {
     bundle_.bind_gradients();
@@ -80,6 +71,28 @@ class AdamW final : public MomentOptimizer {
 
 }  // namespace
 
+float checked_weight_decay(const OptimizerOptions& options) {
+  require(options.weight_decay >= 0, "--optimizer", "weight_decay must not be negative, got ",
+          options.weight_decay);
+  return static_cast<float>(options.weight_decay);
+}
+
+kernels::AdamWStep adamw_step(const OptimizerOptions& options) {
+  for (const double beta : {options.beta1, options.beta2})
+    require(beta >= 0 && beta < 1, "--optimizer", "betas must be in [0, 1), got ", beta);
+  require(options.epsilon > 0, "--optimizer", "epsilon must be positive, got ", options.epsilon);
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = static_cast<float>(options.epsilon),
+          .weight_decay = checked_weight_decay(options)};
+}
+
+void require_exact_state(const OptimizerOptions& options) {
+  require(options.state == StateFormat::Fp32, "--optimizer-state",
+          "only sgd and adamw have a state in 8 bits; omit it for ", optimizer_name(options.kind),
+          ", whose state is small");
+}
+
 std::unique_ptr<MomentOptimizer> make_moment_optimizer(const OptimizerOptions& options,
                                                        std::vector<ParameterRef> parameters) {
   switch (options.kind) {
@@ -87,14 +100,27 @@ std::unique_ptr<MomentOptimizer> make_moment_optimizer(const OptimizerOptions& o
       return std::make_unique<Sgd>(options, std::move(parameters));
     case OptimizerKind::AdamW:
       return std::make_unique<AdamW>(options, std::move(parameters));
+    case OptimizerKind::AdaLomo:
+    case OptimizerKind::ApolloMini:
+      break;
   }
-  ensure(false, "every OptimizerKind has an optimizer");
-  return nullptr;
+  throw UsageError(text("[--optimizer] ", optimizer_name(options.kind),
+                        " has no moments of its parameters' shapes; use sgd or adamw here"));
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<ParameterRef> parameters) {
-  return make_moment_optimizer(options, std::move(parameters));
+  switch (options.kind) {
+    case OptimizerKind::Sgd:
+    case OptimizerKind::AdamW:
+      return make_moment_optimizer(options, std::move(parameters));
+    case OptimizerKind::AdaLomo:
+      return make_adalomo(options, std::move(parameters));
+    case OptimizerKind::ApolloMini:
+      return make_apollo_mini(options, std::move(parameters));
+  }
+  ensure(false, "every OptimizerKind has an optimizer");
+  return nullptr;
 }
 
 ElasticOptimizer::ElasticOptimizer(const OptimizerOptions& options,

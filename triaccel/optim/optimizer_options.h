@@ -1,16 +1,23 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace triaccel {
 
-enum class OptimizerKind { Sgd, AdamW };
+enum class OptimizerKind { Sgd, AdamW, AdaLomo, ApolloMini };
 
 /// As --optimizer takes them, in the order of the enumerators, and the help line of that option.
-inline constexpr std::array<std::string_view, 2> kOptimizerNames = {"sgd", "adamw"};
-inline constexpr std::string_view kOptimizerHelp = "sgd or adamw";
+inline constexpr std::array<std::string_view, 4> kOptimizerNames = {"sgd", "adamw", "adalomo",
+                                                                    "apollo-mini"};
+inline constexpr std::string_view kOptimizerHelp =
+    "sgd, adamw, or with little state: adalomo, apollo-mini";
+
+constexpr std::string_view optimizer_name(OptimizerKind kind) {
+  return kOptimizerNames[static_cast<std::size_t>(kind)];
+}
 
 /// Format of the optimizer state.
 enum class StateFormat {
@@ -22,13 +29,14 @@ enum class StateFormat {
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
   StateFormat state = StateFormat::Fp32;
-  double momentum = 0.9;       // SGD
-  bool nesterov = false;       // SGD
-  double weight_decay = 5e-4;  // SGD: added to the gradient; AdamW: decoupled from it
-  double beta1 = 0.9;          // AdamW
-  double beta2 = 0.999;        // AdamW
-  double epsilon = 1e-8;       // AdamW
-  std::uint64_t seed = 0;      // of the run: for stochastic rounding of 8-bit states
+  double momentum = 0.9;                   // SGD
+  bool nesterov = false;                   // SGD
+  double weight_decay = 5e-4;              // SGD: added to the gradient; others: decoupled from it
+  double beta1 = 0.9;                      // AdamW, APOLLO-Mini
+  double beta2 = 0.999;                    // AdamW, APOLLO-Mini
+  double epsilon = 1e-8;                   // AdamW, APOLLO-Mini
+  std::int64_t projection_interval = 200;  // APOLLO-Mini: steps with the same projection
+  std::uint64_t seed = 0;  // of the run: for stochastic rounding of 8-bit states and projections
 };
 
 }  // namespace triaccel

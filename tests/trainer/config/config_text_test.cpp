@@ -120,6 +120,11 @@ TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
   there.control.replay = "/there/replayed_plans.jsonl";
   EXPECT_EQ(config_hash(here), config_hash(there));
   EXPECT_NE(config_hash(here), config_hash(config));
+  RunConfig apollo;
+  apollo.train.optimizer = "apollo-mini";
+  RunConfig sooner = apollo;
+  sooner.train.projection_interval = 50;
+  EXPECT_NE(config_hash(sooner), config_hash(apollo));
 }
 
 TEST(Resolved, FillsInWhatDependsOnOthers) {

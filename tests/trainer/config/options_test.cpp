@@ -114,8 +114,10 @@ TEST(AllOptions, TakeEveryNameTheyList) {
       EXPECT_NE(answer(option, "nosuch").find(name), std::string::npos) << option.flag;
     }
   }
-  EXPECT_EQ(answer(option_named("--optimizer"), "sdg"),
-            "[--optimizer] must be sgd or adamw, got 'sdg'; did you mean 'sgd'?");
+  EXPECT_EQ(
+      answer(option_named("--optimizer"), "sdg"),
+      "[--optimizer] must be one of sgd, adamw, adalomo or apollo-mini, got 'sdg'; did you mean "
+      "'sgd'?");
   EXPECT_EQ(answer(option_named("--device"), "gpu7"),
             "[--device] must be one of auto, cpu or cuda, got 'gpu7'");
 }
@@ -138,6 +140,7 @@ TEST(RequireEffect, KnowsWhichOptionsAMethodIgnores) {
                                          {"fp32", "epochs=3", true},
                                          {"fp32", "clip=1", true},
                                          {"fp32", "context_length=64", false},
+                                         {"fp32", "projection_interval=50", false},
                                          {"amp", "policy=paper", false},
                                          {"amp", "zo_lr=0", true},
                                          {"triaccel", "kernels=gemm", true},
@@ -177,6 +180,34 @@ TEST(RequireEffect, KnowsWhichOptionsAMethodIgnores) {
   EXPECT_THROW(stem.require_effect(config, stem.condition), UsageError);
   config.model.name = "vgg16-bn";
   EXPECT_NO_THROW(stem.require_effect(config, stem.condition));
+}
+
+TEST(Resolved, FillsInLearningRateAndWeightDecayByOptimizer) {
+  struct Case {
+    const char* optimizer;
+    double lr, weight_decay;
+  };
+  for (const Case& c : {Case{"sgd", 0.05, 5e-4}, Case{"adamw", 1e-3, 0.05},
+                        Case{"adalomo", 0.01, 0}, Case{"apollo-mini", 0.01, 0.05}}) {
+    RunConfig config;
+    config.train.optimizer = c.optimizer;
+    EXPECT_EQ(resolved(config).train.lr, c.lr) << c.optimizer;
+    EXPECT_EQ(resolved(config).train.weight_decay, c.weight_decay) << c.optimizer;
+  }
+}
+
+TEST(Resolved, RefusesAStateInEightBitsOfOptimizersWithoutOne) {
+  RunConfig config;
+  config.train.optimizer_state = "fp8";
+  config.train.optimizer = "apollo-mini";
+  try {
+    resolved(config);
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "[--optimizer-state] only sgd and adamw have a state in 8 bits; omit it for "
+              "apollo-mini, whose state is small");
+  }
 }
 
 TEST(Resolved, RefusesNamesThatLeaveTheFolderOfRuns) {

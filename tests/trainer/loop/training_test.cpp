@@ -215,8 +215,9 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, ResumeExactly,
                          testing::Values(std::tuple("fp32", "sgd"), std::tuple("fp32", "adamw"),
-                                         std::tuple("amp", "sgd"),
-                                         std::tuple("triaccel", "adamw")));
+                                         std::tuple("amp", "sgd"), std::tuple("triaccel", "adamw"),
+                                         std::tuple("fp32", "adalomo"),
+                                         std::tuple("triaccel", "apollo-mini")));
 
 /// What reports of a run tell of codes, in their order.
 std::vector<CompressionNoise> noise_of(const Recorder& run) {
@@ -268,6 +269,24 @@ TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "adamw"));
+
+class CompactState : public testing::TestWithParam<std::string> {};
+
+TEST_P(CompactState, LearnsInLessMemoryThanAdamW) {
+  RunConfig config = plain_digits_run();
+  config.train.epochs = 24;
+  config.device.threads = 1;
+  const auto trained = [&](const std::string& optimizer) {
+    config.train.optimizer = optimizer;
+    const ScratchFolder scratch;
+    return start_run(config, scratch.path);
+  };
+  const RunSummary adamw = trained("adamw"), compact = trained(GetParam());
+  EXPECT_LT(compact.loss, 0.5);
+  EXPECT_LT(compact.peak_bytes, adamw.peak_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, CompactState, testing::Values("adalomo", "apollo-mini"));
 
 TEST(ResumeExactly, AlsoWithCompressedActivations) {
   RunConfig config = digits_run();

@@ -22,6 +22,8 @@ struct TensorEntry {
   std::int64_t count = 0;
   std::int32_t layer = 0;
   FloatType gradient_type = FloatType::F32;
+  std::int64_t rows = 1;   // the tensor as a matrix in memory order; columns = count / rows
+  std::uint64_t seed = 0;  // of random numbers for this tensor
 };
 
 /// Elements of one unit of work: one CUDA block, or one turn of an OpenMP loop.

@@ -33,6 +33,9 @@ class TensorBundle {
   /// The same in 8 bits: a U8 tensor of kernels::quantized_state_bytes() for every parameter.
   std::vector<at::Tensor> add_quantized_state(int which);
 
+  /// What kernels read of a parameter, to bind states of other shapes.
+  kernels::TensorEntry& entry(std::size_t parameter) { return all_[parameter]; }
+
   /// Binds the parameters' present gradients; parameters without one drop out of
   /// with_gradients() until the next call.
   void bind_gradients();

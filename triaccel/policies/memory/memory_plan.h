@@ -13,7 +13,7 @@ struct PassCost {
   ActivationFormat activations = ActivationFormat::Raw;
   bool recompute_norms = false;
   bool whole = false;  // the batch in one pass; else in several, whose gradients are summed
-  double bytes = 0;    // of a step, beside weights, optimizer state and data: gradients,
+  double bytes = 0;    // of a step, without weights, optimizer state and data: gradients,
                        // copies of weights, workspace
   double bytes_per_sample = 0;  // of a pass
   double seconds = 0;           // of a pass of no samples

@@ -140,9 +140,11 @@ std::uint64_t config_hash(const RunConfig& config) {
   entries.insert(next, {.table = std::string(kRemoved.table),
                         .key = std::string(kRemoved.key),
                         .value = std::string(kRemoved.value)});
-  std::erase_if(entries, [](const TomlEntry& entry) {
+  std::erase_if(entries, [&](const TomlEntry& entry) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget" || entry.key == "new_head" ||
+           (entry.key == "projection_interval" &&  // earlier versions have none
+            config.train.optimizer != OptimizerKind::ApolloMini) ||
            (entry.table == "data" && (entry.key == "memory" || entry.key == "placement"));
   });
   // A run keeps its own copy of the plans it replays, and may be moved; so may the user's own data.

@@ -13,12 +13,16 @@ bool has_stem(const RunConfig& config) {
 }
 
 bool uses_sgd(const RunConfig& config) { return config.train.optimizer == OptimizerKind::Sgd; }
+bool uses_apollo_mini(const RunConfig& config) {
+  return config.train.optimizer == OptimizerKind::ApolloMini;
+}
 bool is_own(const RunConfig& config) { return is_own_data(config.data.name); }
 bool has_weights(const RunConfig& config) { return !config.model.init_from.empty(); }
 bool takes_text(const RunConfig& config) { return config.data.name == "text"; }
 
 constexpr Condition kStem = {"a resnet, densenet or vgg --model", has_stem};
 constexpr Condition kSgd = {"--optimizer sgd", uses_sgd};
+constexpr Condition kApolloMini = {"--optimizer apollo-mini", uses_apollo_mini};
 constexpr Condition kOwnData = {"--data PATH, your own images", is_own};
 constexpr Condition kInitFrom = {"--init-from", has_weights};
 constexpr Condition kText = {"--data text", takes_text};
@@ -67,16 +71,21 @@ void add_train_options(std::vector<Option>& all) {
       .between(1, 1 << 20);
   t.add("--optimizer", "optimizer", &T::optimizer, kOptimizerHelp).everyday();
   t.add("--optimizer-state", "optimizer_state", &T::optimizer_state,
-        "format of momentum and moments: fp32, or fp8 in a quarter of the memory")
+        "format of sgd's and adamw's state: fp32, or fp8 in a quarter of the memory")
       .strictly_with(kFloats);
-  t.add("--lr", "lr", &T::lr, "peak learning rate (0: 0.05 for sgd, 0.001 for adamw)")
+  t.add("--lr", "lr", &T::lr,
+        "peak learning rate (0: 0.05 for sgd, 0.001 for adamw, 0.01 for others)")
       .everyday()
       .alias("--learning-rate")
       .between(0, 1e9)
       .filled_in();
   t.add("--momentum", "momentum", &T::momentum, "momentum of sgd").below(0, 1).only_with(kSgd);
+  t.add("--projection-interval", "projection_interval", &T::projection_interval,
+        "steps after which apollo-mini draws a new random projection")
+      .at_least(1)
+      .only_with(kApolloMini);
   t.add("--weight-decay", "weight_decay", &T::weight_decay,
-        "weight decay (-1: 0.0005 for sgd, 0.05 for adamw)")
+        "weight decay (-1: 0.0005 for sgd, 0.05 for adamw and apollo-mini, 0 for adalomo)")
       .everyday()
       .alias("--wd")
       .between(-1, 1e9)

@@ -69,6 +69,11 @@ void check_pairs(const RunConfig& config) {
   const PrecisionOptions& precision = control.precision_rules;
   const BatchOptions& batch = control.batch_rules;
   const RunConfig::Activations& activations = config.activations;
+  const bool has_moments = config.train.optimizer == OptimizerKind::Sgd ||
+                           config.train.optimizer == OptimizerKind::AdamW;
+  require(has_moments || config.train.optimizer_state == StateFormat::Fp32, "--optimizer-state",
+          "only sgd and adamw have a state in 8 bits; omit it for ", config.train.optimizer,
+          ", whose state is small");
   require(precision.tau_low <= precision.tau_high, "--tau-high",
           "must not lie below --tau-low, got ", precision.tau_high, " and ", precision.tau_low);
   require(batch.rho_low < batch.rho_high, "--rho-high", "must lie above --rho-low, got ",
@@ -109,6 +114,20 @@ void check_fit(const RunConfig& config) {
           ", but the data set '", data, "' holds ", held);
 }
 
+double default_learning_rate(const RunConfig& config) {
+  const OptimizerKind optimizer = config.train.optimizer;
+  if (optimizer == OptimizerKind::Sgd)
+    return config.train.method == TrainMethod::ElasticZo ? 0.01 : 0.05;
+  const bool compact =
+      optimizer == OptimizerKind::AdaLomo || optimizer == OptimizerKind::ApolloMini;
+  return compact ? 0.01 : 1e-3;
+}
+
+double default_weight_decay(OptimizerKind optimizer) {
+  if (optimizer == OptimizerKind::AdaLomo) return 0;
+  return optimizer == OptimizerKind::Sgd ? 5e-4 : 0.05;
+}
+
 }  // namespace
 
 bool uses_zeroth_order(const RunConfig& config) {
@@ -144,15 +163,15 @@ RunConfig resolved(RunConfig config) {
   check_pairs(config);
   check_paths(config);
   check_fit(config);
-  const bool sgd = config.train.optimizer == OptimizerKind::Sgd;
   const bool elastic = config.train.method == TrainMethod::ElasticZo;
   if (config.train.batch == 0) config.train.batch = estimates_losses(config) ? 32 : 96;
   check_first_batch(config);
-  if (config.train.lr == 0) config.train.lr = sgd ? (elastic ? 0.01 : 0.05) : 1e-3;
+  if (config.train.lr == 0) config.train.lr = default_learning_rate(config);
   if (config.model.init == WeightInit::Auto)
     config.model.init = uses_zeroth_order(config) ? WeightInit::Kaiming : WeightInit::Torch;
   if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
-  if (config.train.weight_decay < 0) config.train.weight_decay = sgd ? 5e-4 : 0.05;
+  if (config.train.weight_decay < 0)
+    config.train.weight_decay = default_weight_decay(config.train.optimizer);
   if (config.train.warmup_epochs < 0 && config.train.steps == 0)
     config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
   if (config.run.name.empty())

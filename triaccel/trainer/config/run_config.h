@@ -22,9 +22,10 @@ struct RunConfig {
     std::int64_t accumulate = 1;
     Choice<OptimizerKind> optimizer = OptimizerKind::Sgd;
     Choice<StateFormat> optimizer_state = StateFormat::Fp32;
-    double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw
+    double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw, 0.01 for others
     double momentum = 0.9;
-    double weight_decay = -1;   // negative: 5e-4 for sgd, 0.05 for adamw
+    std::int64_t projection_interval = 200;  // steps
+    double weight_decay = -1;   // negative: 5e-4 for sgd, 0 for adalomo, 0.05 for others
     double warmup_epochs = -1;  // negative: 5 epochs, at most a sixth of the run
     double label_smoothing = 0;
     double clip = 0;

@@ -133,6 +133,7 @@ StepRunnerOptions runner_options(const RunConfig& config, const Method& method) 
                         .state = train.optimizer_state,
                         .momentum = train.momentum,
                         .weight_decay = train.weight_decay,
+                        .projection_interval = train.projection_interval,
                         .seed = static_cast<std::uint64_t>(train.seed)},
           .gradients = {.clip_norm = train.clip, .loss_scaling = method.loss_scaling},
           .label_smoothing = train.label_smoothing,

@@ -183,6 +183,7 @@ RunConfig with_memory_plan(RunConfig config, const MemoryPlan& plan) {
   config = with_variant(std::move(config), {.activations = plan.pass.activations,
                                             .recompute_norms = plan.pass.recompute_norms});
   if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
+  if (plan.data_on_host) config.data.placement = DataPlacement::Host;
   const std::int64_t samples = config.train.batch * config.train.accumulate;
   config.train.batch = plan.pass_size;
   config.train.accumulate = divide_up(samples, plan.pass_size);
