@@ -22,7 +22,6 @@ using Json = nlohmann::ordered_json;
 
 struct PlanArguments {
   std::unique_ptr<ConfigOptions> options;
-  std::string lossy = "auto";
   bool sweep = false;
   bool json = false;
 };
@@ -117,7 +116,7 @@ void plan_command(const PlanArguments& arguments) {
   const c10::Device device = choose_device(config.device.device);
   const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
   MemoryCensus census = take_memory_census(config);
-  census.request.lossy = arguments.lossy == "auto";
+  census.request.lossy = config.device.lossy == LossyMeans::Auto;
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
   const MemoryPlan least = least_memory(plans);
   const std::optional<MemoryPlan> plan =
@@ -157,11 +156,6 @@ void add_plan(CLI::App& program) {
       "plan", "Show where the memory of a run would go, and the least budget it trains in");
   auto arguments = std::make_shared<PlanArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
-  command
-      ->add_option("--lossy", arguments->lossy,
-                   "never: only plans that change no gradient; auto: others where these do not fit")
-      ->check(CLI::IsMember({"auto", "never"}))
-      ->capture_default_str();
   command->add_flag("--sweep", arguments->sweep, "the best plan for every budget");
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] { plan_command(*arguments); });

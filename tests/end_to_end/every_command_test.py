@@ -33,6 +33,7 @@ class Commands:
                     "0.01"],
         "demo": ["demo", *SMALL_RUN, "--data", "synthetic", "--train-samples", "64", "--epochs",
                  "0.5", "--out", "{new}"],
+        "plan": ["plan", *SMALL_RUN, "--data", "synthetic", "--train-samples", "64"],
         "memory": ["memory", "--batch", "32"],
         "doctor": ["doctor", "--device", "cpu"],
         "inspect": ["inspect", "{run}"],

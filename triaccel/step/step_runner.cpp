@@ -169,13 +169,23 @@ void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::T
                           const GatherOptions& gather) {
   require_all_layers(plan);
   DatasetBatch batch = samples_of(data, ids, gather);
-  catching_out_of_memory([&] {  // what stays must not lie in the memory of captured steps
+  const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
+  prepare(plan, batch, std::ssize(passes), /*learning_rate=*/0, /*zeroth_order_rate=*/0);
+  execution_->run_once([&] { step(batch, passes, Enqueued::Rehearsed); });
+}
+
+void StepRunner::prepare(const StepPlan& plan, StepBatch& batch, std::int64_t passes,
+                         double learning_rate, double zeroth_order_rate) {
+  // Gradients of several passes are summed in FP32, which is also how a caller wants them.
+  const bool summed = passes > 1 || options_.leave_gradients;
+  if (layers_) layers_->follow(plan.layers, summed ? 2 : 1);
+  activations_.follow(plan, batch.samples());
+  catching_out_of_memory([&] {  // what fails here has changed nothing yet, and what stays must not
+                                // lie in the memory of captured steps
     batch.prepare();
     divide_layers(plan);
-    set_inputs(plan, ids, /*learning_rate=*/0, /*zeroth_order_rate=*/0);
+    set_inputs(plan, batch.ids(), learning_rate, zeroth_order_rate);
   });
-  const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
-  execution_->run_once([&] { step(batch, passes, Enqueued::Rehearsed); });
 }
 
 void StepRunner::run(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
@@ -192,15 +202,7 @@ void StepRunner::run(const StepPlan& plan, StepBatch& batch, double learning_rat
   require_all_layers(plan);
   const std::int64_t samples = batch.samples();
   const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
-  // Gradients of several passes are summed in FP32, which is also how a caller wants them.
-  const bool summed = passes.size() > 1 || options_.leave_gradients;
-  if (layers_) layers_->follow(plan.layers, summed ? 2 : 1);
-  activations_.follow(plan, samples);
-  catching_out_of_memory([&] {  // what fails here has changed nothing yet
-    batch.prepare();
-    divide_layers(plan);
-    set_inputs(plan, batch.ids(), learning_rate, zeroth_order_rate);
-  });
+  prepare(plan, batch, std::ssize(passes), learning_rate, zeroth_order_rate);
   const auto work = [&](Enqueued enqueued) {
     step(batch, passes, enqueued);
     activations_.note_counts();

@@ -153,6 +153,9 @@ class StepRunner {
 
  private:
   void require_all_layers(const StepPlan& plan) const;
+  /// All that comes before a step and is never captured.
+  void prepare(const StepPlan& plan, StepBatch& batch, std::int64_t passes, double learning_rate,
+               double zeroth_order_rate);
   /// For the next step().
   void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                   double zeroth_order_rate);

@@ -89,6 +89,8 @@ enum class WeightInit { Auto, Torch, Kaiming };
 enum class MemoryLayout { Auto, Contiguous, ChannelsLast };
 enum class DeviceName { Auto, Cpu, Cuda };
 enum class GraphCapture { Auto, Off };
+/// Whether a budget may be kept by means that change gradients or weights.
+enum class LossyMeans { Auto, Never };
 /// auto: built-in sets fail, own data skips.
 enum class BadDataMode { Auto, Fail, Skip, Report };
 
@@ -136,6 +138,8 @@ template <>
 inline constexpr Names3 kChoiceNames<DeviceName> = {"auto", "cpu", "cuda"};
 template <>
 inline constexpr Names2 kChoiceNames<GraphCapture> = {"auto", "off"};
+template <>
+inline constexpr Names2 kChoiceNames<LossyMeans> = {"auto", "never"};
 
 /// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
 /// or the name of a registered codec. "coded" is the former name of "compressed".

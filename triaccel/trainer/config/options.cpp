@@ -194,6 +194,8 @@ void add_run_options(std::vector<Option>& all) {
   v.add("--budget", "budget", &V::budget, "memory the run may use: 300MiB, 2GB, 80% or none")
       .everyday()
       .strictly_with(kFloats);
+  v.add("--lossy", "lossy", &V::lossy,
+        "auto: where a budget is too small for anything else, optimizer state in 8 bits; never");
   v.topic(topics::kRun);
   v.add("--graphs", "graphs", &V::graphs, "CUDA graphs of whole training steps: auto or off");
 

@@ -128,6 +128,7 @@ struct RunConfig {
     std::int64_t threads = 0;  // 0: libtorch's own choice
     Budget budget = {};
     Choice<GraphCapture> graphs = GraphCapture::Auto;
+    Choice<LossyMeans> lossy = LossyMeans::Auto;  // to keep a budget
   } device;
 
   struct Run {

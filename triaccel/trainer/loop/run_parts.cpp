@@ -25,6 +25,7 @@
 #include "triaccel/trainer/evaluate/evaluator.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/memory_fit.h"
 #include "triaccel/trainer/loop/network_state.h"
 
 namespace triaccel {
@@ -316,9 +317,10 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
   return network;
 }
 
-RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
+RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
                    std::optional<DeviceFormats> as_if, OwnTask own_task)
-    : on(config),
+    : config(asked),
+      on(config),
       method(method_on(config.train.method, on.device.type())),
       formats(as_if.value_or(formats_on(on.device))),
       channels_last(wants_channels_last(config, on.device)),
@@ -344,16 +346,26 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
         kernels = to_text(choose_kernels(config, *this));
         method.layer_precision = first_precision(config, formats);
       }
-      make_runner(config);
+      set_first_plan();
+      if (on.budget_bytes == 0 || method.zeroth_order) return make_runner(config);
+      if (std::string said = fit_memory(*this); !said.empty())
+        data.notices.push_back(std::move(said));
     });
   } catch (const OutOfMemory& error) {
     const bool limited = on.budget_bytes > 0;
-    throw OutOfMemory(text("[train] weights, optimizer state and data do not fit in ",
-                           limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory",
-                           ": ", error.what(), limited ? "; raise --budget or choose" : "; choose",
-                           " a smaller model or smaller images"));
+    throw OutOfMemory(text(
+        "[train] weights, optimizer state and data do not fit in ",
+        limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory", ": ", error.what(),
+        limited ? "; raise --budget ('triaccel plan' shows the least) or choose" : "; choose",
+        " a smaller model or smaller images"));
   }
   on.gauge.release_cache();  // what setting up has left behind
+  if (method.zeroth_order && method.backprop && config.zeroth_order.bp_layers < 0 &&
+      on.budget_bytes > 0)
+    fit_boundary(*this, config);
+}
+
+void RunParts::set_first_plan() {
   const std::int64_t layers = network.layers.size();
   const std::int64_t asked_for = config.zeroth_order.bp_layers;
   const std::int64_t bp_layers = asked_for < 0 ? std::min(layers, kBpLayers) : asked_for;
@@ -363,17 +375,15 @@ RunParts::RunParts(const RunConfig& config, std::optional<Network> own,
   const std::int64_t passes =
       std::min(config.train.accumulate, divide_up(samples, std::max<std::int64_t>(1, batch)));
   plan = first_plan(method, batch, passes, layers, bp_layers);
-  if (method.zeroth_order && method.backprop && asked_for < 0 && on.budget_bytes > 0)
-    fit_boundary(*this, config);
 }
 
-void RunParts::make_runner(const RunConfig& config) {
-  StepRunnerOptions options = runner_options(config, method);
+void RunParts::make_runner(const RunConfig& of) {
+  StepRunnerOptions options = runner_options(of, method);
   options.loss = task.loss;
   if (method.per_layer)
     options.layers = {.kernels = kernel_choices_from(kernels, network.layers.size()),
                       .device_has_bf16 = formats.bf16,
-                      .recompute_norms = config.activations.recompute_norms};
+                      .recompute_norms = of.activations.recompute_norms};
   runner.reset();
   runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
 }

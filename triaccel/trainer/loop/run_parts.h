@@ -67,8 +67,9 @@ struct RunParts {
 
   /// Replaces the runner by one for a configuration that differs from the first one in how memory
   /// is used: optimizer state and activations.
-  void make_runner(const RunConfig& config);
+  void make_runner(const RunConfig& of);
 
+  RunConfig config;  // as it is followed: what does not fit its budget becomes smaller
   RunDevice on;
   Method method;
   DeviceFormats formats;
@@ -79,6 +80,9 @@ struct RunParts {
   std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it
   std::unique_ptr<StepRunner> runner;
   StepPlan plan;  // the first
+
+ private:
+  void set_first_plan();
 };
 
 /// What a configuration says about layers trained by a zeroth-order estimate.

@@ -45,7 +45,7 @@ std::vector<Stateful*> optimizer_parts(const RunParts& parts) {
 }  // namespace
 
 TorchEngine::TorchEngine(const RunConfig& config, RunParts& parts)
-    : config_(config),
+    : config_(parts.config),
       parts_(parts),
       order_(parts.on.device, parts.data.train.get()),
       evaluator_(parts.network, parts.on.device, parts.runner->graphs(), parts.task.loss,
@@ -86,6 +86,9 @@ std::vector<std::string> TorchEngine::take_notices() {
 }
 
 void TorchEngine::record_choices(RunConfig& config) const {
+  config.activations = config_.activations;
+  config.train.optimizer_state = config_.train.optimizer_state;
+  config.device.graphs = config_.device.graphs;
   if (parts_.method.per_layer) config.control.kernels = parts_.kernels;
   if (!parts_.data.image_options.class_names.empty())
     config.data.image_size = parts_.data.shape.image_size;

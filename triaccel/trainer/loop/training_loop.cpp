@@ -173,10 +173,11 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
   const auto smaller = control_.out_of_memory(plan_);
   const std::int64_t limit = engine_.info().budget_bytes;
   if (!smaller && failures >= kMostTries)
-    throw OutOfMemory(text("[train] the smallest forward pass does not fit in ",
-                           limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ",
-                           error.what(), limit > 0 ? "; raise --budget or choose" : "; choose",
-                           " a smaller model or smaller images"));
+    throw OutOfMemory(text(
+        "[train] the smallest forward pass does not fit in ",
+        limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ", error.what(),
+        limit > 0 ? "; raise --budget ('triaccel plan' shows the least) or choose" : "; choose",
+        " a smaller model or smaller images"));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
   note(text("out of memory: repeating the step on the same ", samples, " samples, ",

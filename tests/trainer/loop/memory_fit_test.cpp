@@ -1,0 +1,84 @@
+#include "triaccel/trainer/loop/memory_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/trainer/watched_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/trainer/measure/memory_census.h"
+
+namespace triaccel {
+namespace {
+
+/// Its weights and states are most of its memory.
+RunConfig wide_run(std::int64_t budget_bytes) {
+  RunConfig config = small_run();
+  config.model.name = "resnet18";
+  config.model.width = 32;
+  config.data.train_samples = 64;
+  config.train.method = "triaccel";
+  config.train.batch = 16;
+  config.train.epochs = 1;
+  config.control.batch = BatchMode::Micro;
+  config.control.curvature = CurvatureSource::Off;
+  if (budget_bytes > 0) config.device.budget = std::to_string(budget_bytes);
+  return config;
+}
+
+/// Least bytes with the optimizer's state in FP32, and with all means.
+std::pair<std::int64_t, std::int64_t> measured_least_bytes() {
+  const MemoryCensus census = take_memory_census(wide_run(0));
+  MemoryRequest as_asked = census.request;
+  as_asked.may_quantize_state = false;
+  return {least_memory(memory_plans(census.costs, as_asked)).bytes(),
+          least_memory(memory_plans(census.costs, census.request)).bytes()};
+}
+
+const std::pair<std::int64_t, std::int64_t>& least_bytes() {
+  static const auto found = measured_least_bytes();
+  return found;
+}
+
+TEST(MemoryFit, ChangesNothingWhereTheRunFits) {
+  const RunParts parts(resolved(wide_run(4 * least_bytes().first)));
+  EXPECT_EQ(parts.config.train.optimizer_state, StateFormat::Fp32);
+  EXPECT_TRUE(parts.data.notices.empty());
+}
+
+TEST(MemoryFit, TakesStateIn8BitsWhereNothingElseFits) {
+  const auto [as_asked, least] = least_bytes();
+  ASSERT_GT(as_asked, least);
+  const RunConfig config = wide_run((as_asked + least) / 2);
+  {
+    const RunParts parts(resolved(config));
+    EXPECT_EQ(parts.config.train.optimizer_state, StateFormat::Fp8);
+    ASSERT_EQ(parts.data.notices.size(), 1u);
+    EXPECT_NE(parts.data.notices[0].find("the optimizer's state is in 8 bits"), std::string::npos);
+  }
+  WatchedRun run(config);
+  const RunSummary summary = run.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_LE(summary.peak_bytes, (as_asked + least) / 2);
+  EXPECT_TRUE(run.each_sample_once(1));
+}
+
+TEST(MemoryFit, KeepsEveryBitWhereLossyMeansAreForbidden) {
+  const auto [as_asked, least] = least_bytes();
+  RunConfig config = wide_run((as_asked + least) / 2);
+  config.device.lossy = LossyMeans::Never;
+  EXPECT_THROW((void)WatchedRun(config).run(), OutOfMemory);
+}
+
+TEST(MemoryFit, SaysWhereTheLeastBudgetIsFound) {
+  try {
+    WatchedRun(wide_run(least_bytes().second / 2)).run();
+    FAIL() << "trains in half of what it needs";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("'triaccel plan' shows the least"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace triaccel

@@ -1,0 +1,75 @@
+#include "triaccel/trainer/measure/memory_census.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/trainer/watched_run.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+namespace {
+
+RunConfig config_of(const std::string& model, const std::string& method) {
+  RunConfig config = small_run();
+  config.model.name = model;
+  if (model != "lenet5") config.model.width = 8;
+  config.train.method = method;
+  config.train.batch = 48;
+  config.train.steps = 3;
+  if (method == "triaccel") {
+    config.control.batch = BatchMode::Off;
+    config.control.curvature = CurvatureSource::Off;
+    config.control.precision = LayerPrecision::Bf16;
+  }
+  return config;
+}
+
+/// Most bytes of a run's steps.
+std::int64_t measured_peak(const RunConfig& config) {
+  const std::int64_t before = read_cpu_memory().used;
+  return WatchedRun(config).run().peak_bytes - before;
+}
+
+class MemoryCensusOf : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
+  const RunConfig config = config_of(GetParam().first, GetParam().second);
+  const MemoryCensus census = take_memory_census(config);
+  const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
+  for (const std::int64_t pass : {48, 16, 6})
+    for (const bool quantized : {false, true}) {
+      const auto plan = std::ranges::find_if(plans, [&](const MemoryPlan& one) {
+        return one.pass.activations == ActivationFormat::Raw && one.pass_size == pass &&
+               one.state_in_8_bits == quantized;
+      });
+      ASSERT_NE(plan, plans.end());
+      const auto peak = static_cast<double>(measured_peak(with_memory_plan(config, *plan)));
+      EXPECT_NEAR(static_cast<double>(plan->bytes()), peak, 0.03 * peak)
+          << pass << " samples a pass, state in " << (quantized ? 8 : 32) << " bits";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, MemoryCensusOf,
+                         testing::Values(std::pair{"lenet5", "fp32"}, std::pair{"resnet18", "fp32"},
+                                         std::pair{"resnet18", "triaccel"}));
+
+TEST(MemoryCensus, LeavesOpenWhatIsAtItsDefault) {
+  RunConfig config = config_of("lenet5", "fp32");
+  config.train.optimizer_state = StateFormat::Fp8;
+  config.activations.keep = "lossless";
+  const MemoryCensus census = take_memory_census(config);
+  EXPECT_FALSE(census.request.may_quantize_state);
+  for (const PassCost& pass : census.costs.passes)
+    EXPECT_EQ(pass.activations, ActivationFormat::Lossless);
+}
+
+TEST(MemoryCensus, IsForBackpropagation) {
+  RunConfig config = small_run();
+  config.train.method = "zo";
+  EXPECT_THROW((void)take_memory_census(config), UsageError);
+}
+
+}  // namespace
+}  // namespace triaccel
