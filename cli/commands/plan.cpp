@@ -59,7 +59,7 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.data_on_host) options += " --data-placement host";
   if (plan.pass.activations != ActivationFormat::Raw)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
-  if (plan.pass.recompute_norms) options += " --recompute-norms";
+  if (plan.pass.recompute_norms) options += " --recompute-norms true";
   return options;
 }
 

@@ -1,4 +1,4 @@
-#include "triaccel/trainer/loop/memory_fit.h"
+#include "triaccel/trainer/loop/run_parts.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -25,7 +25,6 @@
 #include "triaccel/trainer/evaluate/evaluator.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/control_setup.h"
-#include "triaccel/trainer/loop/memory_fit.h"
 #include "triaccel/trainer/loop/network_state.h"
 
 namespace triaccel {
