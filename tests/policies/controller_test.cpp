@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/policies/simulated_device.h"
 #include "triaccel/base/error.h"
 #include "triaccel/policies/early_stopping.h"
 
@@ -199,6 +200,37 @@ TEST(EarlyStopping, CountsEvaluationsWithoutImprovement) {
 TEST(EarlyStopping, NeverStopsWithoutPatience) {
   EarlyStopping stopping;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(stopping.should_stop_after(1.0));
+}
+
+/// ResNet-18 on CIFAR-10 in 400 MiB, as on a GPU whose pools keep what passes once took.
+SimulatedDevice pooled_device() {
+  constexpr double kMiB = 1 << 20;
+  return {.fixed = 150 * kMiB,
+          .sample_fp32 = 1.6 * kMiB,
+          .limit = 400 * kMiB,
+          .known = 1,
+          .pools = true};
+}
+
+TEST(Controller, KeepsItsBatchWherePoolsKeepMemory) {
+  for (const PolicySet set : {PolicySet::Paper, PolicySet::Robust}) {
+    ControlOptions options = default_options(set);
+    options.precision_on = options.curvature_on = false;
+    options.batch.mode = BatchMode::Elastic;
+    options.batch.grow_as_rate_falls = false;
+    StepPlan plan{.batch_size = 96, .micro_batch_size = 96, .layers = {{}}};
+    Controller controller(options, {LayerKind::Convolution}, plan);
+    SimulatedDevice device = pooled_device();
+    plan = controller.first_plan();
+    std::int64_t smallest = plan.batch_size;
+    for (int tick = 0; tick < 300; ++tick) {
+      const SimulatedTick ran = run_interval(device, controller, plan);
+      plan = controller.next(ran.report, ran.ran).plan;
+      smallest = std::min(smallest, plan.batch_size);
+    }
+    EXPECT_GE(smallest, 64) << (set == PolicySet::Paper ? "paper" : "robust");
+    EXPECT_GE(plan.batch_size, 96) << (set == PolicySet::Paper ? "paper" : "robust");
+  }
 }
 
 }  // namespace

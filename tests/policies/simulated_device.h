@@ -20,8 +20,11 @@ struct SimulatedDevice {
   double limit = 0;        // bytes, as reported
   double hidden = 0;       // bytes a tenant took that the limit does not tell of
   double known = 0;        // share of the fixed bytes whose purpose is reported
+  bool pools = false;      // memory once taken stays taken until passes get smaller
   std::uint64_t seed = 0;
   std::uint64_t draws = 0;
+  double held = 0;            // by pools
+  std::int64_t held_for = 0;  // samples of a pass
 
   /// Bytes a sample adds to a pass.
   double sample_bytes(const StepPlan& plan) const {
@@ -35,6 +38,15 @@ struct SimulatedDevice {
     const double wobble = 2.0 * unit_float(random_words(seed, draws++).words[0]) - 1;
     const auto pass = static_cast<double>(samples_per_pass(plan));
     return (fixed + sample_bytes(plan) * pass) * (1 + noise * wobble);
+  }
+
+  /// What the gauge shows after a plan has run in so many bytes.
+  double shown(const StepPlan& plan, double bytes) {
+    if (!pools) return bytes;
+    const std::int64_t pass = samples_per_pass(plan);
+    if (pass != held_for) held = pass < held_for ? bytes : std::max(held, bytes);
+    held_for = pass;
+    return held;
   }
 };
 
@@ -62,8 +74,9 @@ inline SimulatedTick run_interval(SimulatedDevice& device, Controller& controlle
   tick.report.learning_rate = 0.1;
   tick.report.memory.limit = static_cast<std::int64_t>(device.limit);
   // What failed left its mark: the peak of such an interval is the limit itself.
+  const double shown = device.shown(plan, bytes);
   tick.report.memory.peak =
-      static_cast<std::int64_t>(tick.report.memory_retries > 0 ? device.limit : bytes);
+      static_cast<std::int64_t>(tick.report.memory_retries > 0 ? device.limit : shown);
   tick.report.memory.reserved = tick.report.memory.peak;
   tick.report.memory.peak_by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)] =
       static_cast<std::int64_t>(device.known * device.fixed);

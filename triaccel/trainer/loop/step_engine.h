@@ -108,6 +108,8 @@ class StepEngine {
   /// The most memory used since the last call.
   virtual MemoryReport take_peak() = 0;
   virtual void release_cache() {}
+  /// Captured steps go, with the memory that they hold; they are captured again when needed.
+  virtual void drop_captured() {}
 
   /// Saves its state together with that of the loop, which goes into kTrainerFile.
   virtual SavedCheckpoint save(CheckpointStore& store, const CheckpointInfo& info,

@@ -186,7 +186,7 @@ std::string TorchEngine::set_budget(const Budget& budget) {
   const std::int64_t bytes = budget.bytes_on(device_total_bytes(on.device));
   const std::int64_t before = std::exchange(on.budget_bytes, bytes);
   if (bytes > 0 && bytes < on.gauge.read().reserved) {  // what captured steps and caches hold
-    if (GraphCache* const graphs = parts_.runner->graphs()) graphs->clear();
+    drop_captured();
     on.gauge.release_cache();
   }
   on.gauge.set_limit(bytes);

@@ -50,6 +50,9 @@ class TorchEngine final : public StepEngine {
   std::string set_budget(const Budget& budget) override;
   MemoryReport take_peak() override;
   void release_cache() override { parts_.on.gauge.release_cache(); }
+  void drop_captured() override {
+    if (GraphCache* const graphs = parts_.runner->graphs()) graphs->clear();
+  }
   SavedCheckpoint save(CheckpointStore& store, const CheckpointInfo& info,
                        std::vector<StateView> of_loop) override;
   void restore(const LoadedCheckpoint& checkpoint, const StepPlan& plan) override;

@@ -284,7 +284,9 @@ void TrainingLoop::change_plan(StepPlan next) {
   if (next == plan_) return;
   if (shape_hash(next) != shape_hash(plan_)) {
     ++progress_.plan_changes;
-    // Blocks cached for other sizes would count as taken, and the next peak with them.
+    // Blocks kept for other sizes would count as taken, and the next peak with them; captured steps
+    // of smaller passes lie in what those of larger ones need.
+    if (next.micro_batch_size < plan_.micro_batch_size) engine_.drop_captured();
     engine_.release_cache();
     start_new_peak();
   }
