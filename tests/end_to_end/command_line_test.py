@@ -126,7 +126,7 @@ class ExitCodes(unittest.TestCase):
 
     def test_out_of_memory_at_the_smallest_batch(self):
         with scratch_folder() as folder:
-            self.expect(6, ["budget", "--budget"], "train", *SMALL_RUN, "--budget", "17MiB", "--out",
+            self.expect(6, ["budget", "--budget"], "train", *SMALL_RUN, "--budget", "16MiB", "--out",
                         folder / "run")
 
     def test_numerical_failure(self):
@@ -234,6 +234,19 @@ class ReadCommands(unittest.TestCase):
         cells = self.json_of("doctor", "--device", "cpu")["formats"]
         self.assertEqual(len(cells), 9)
         self.assertIn("allocator", run("doctor", "--device", "cpu").stdout)
+
+    def test_plan(self):
+        plan = self.json_of("plan", *SMALL_RUN, "--sweep")
+        self.assertGreaterEqual(plan["plan"]["bytes"], plan["least_bytes"])
+        self.assertEqual(plan["plan"]["bytes"], sum(plan["plan"][f"{part}_bytes"] for part in (
+            "weight", "state", "data", "step", "activation")))
+        sizes = [one["bytes"] for one in plan["sweep"]]
+        self.assertEqual(sizes, sorted(sizes))
+        self.assertEqual(sizes[0], plan["least_bytes"])
+        small = run("plan", *SMALL_RUN, "--budget", "1MiB")
+        self.assertEqual(small.returncode, 6, small.stderr)
+        self.assertIn("the least is", small.stderr)
+        self.assertIn("optimizer state", run("plan", *SMALL_RUN, "--budget", "1GiB").stdout)
 
     def test_bench_step(self):
         timing = self.json_of("bench", "step", *SMALL_RUN, "--samples", 3)

@@ -78,7 +78,7 @@ TEST(Train, HalvesThePassesUntilTheyFitTheBudget) {
 
 TEST(Train, GivesUpWhenOneSampleDoesNotFit) {
   RunConfig config = small_run();
-  config.device.budget = "17MiB";
+  config.device.budget = "16MiB";
   EXPECT_THROW(train(make_model({.name = "lenet5"}), config), OutOfMemory);
 }
 
