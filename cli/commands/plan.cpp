@@ -38,18 +38,6 @@ const char* name_of(ActivationFormat format) {
   return "";
 }
 
-const char* name_of(Loss loss) {
-  switch (loss) {
-    case Loss::None:
-      return "exact";
-    case Loss::Slight:
-      return "slightly lossy";
-    case Loss::Marked:
-      return "lossy";
-  }
-  return "";
-}
-
 /// The options of 'triaccel train' that follow a plan.
 std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string options = fmt::format("--batch {}", plan.pass_size);
@@ -76,7 +64,7 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"recompute_norms", plan.pass.recompute_norms},
           {"state_bits", plan.state_in_8_bits ? 8 : 32},
           {"data_on_host", plan.data_on_host},
-          {"loss", name_of(plan.loss)},
+          {"lossiness", name_of(plan.lossiness)},
           {"samples_per_second", plan.samples_per_second},
           {"options", options_of(plan, request)}};
 }
@@ -99,7 +87,7 @@ void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {
       plan.pass.whole ? "" : "gradients of all passes are summed in FP32");
   row("activations", plan.activations, activation_text(plan, census.request));
   row("total", plan.bytes(),
-      fmt::format("{}, about {:.0f} samples/s", name_of(plan.loss), plan.samples_per_second));
+      fmt::format("{}, about {:.0f} samples/s", name_of(plan.lossiness), plan.samples_per_second));
   fmt::print("  triaccel train … {}\n", options_of(plan, census.request));
 }
 
@@ -107,7 +95,7 @@ void print_sweep(const std::vector<MemoryPlan>& best, const MemoryCensus& census
   fmt::print("  {:>12}  {:>10}  {:<15} {}\n", "budget", "samples/s", "", "options");
   for (const MemoryPlan& plan : best)
     fmt::print("  {:>12}  {:>10.0f}  {:<15} {}\n", byte_text(plan.bytes()), plan.samples_per_second,
-               name_of(plan.loss), options_of(plan, census.request));
+               name_of(plan.lossiness), options_of(plan, census.request));
 }
 
 void plan_command(const PlanArguments& arguments) {

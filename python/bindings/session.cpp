@@ -165,6 +165,17 @@ class Session {
     return training_->step(parts, closure_from(closure), key);
   }
 
+  /// (bytes, pass size, samples per second, lossiness) of every way to split a batch.
+  std::vector<std::tuple<std::int64_t, std::int64_t, double, std::string>> memory_plans(
+      std::int64_t samples, const py::function& closure) {
+    const py::gil_scoped_release release;
+    std::vector<std::tuple<std::int64_t, std::int64_t, double, std::string>> plans;
+    for (const MemoryPlan& plan : training_->memory_plans(samples, closure_from(closure)))
+      plans.emplace_back(plan.bytes(), plan.pass_size, plan.samples_per_second,
+                         std::string(name_of(plan.lossiness)));
+    return plans;
+  }
+
   void finish_step(double learning_rate) {
     const py::gil_scoped_release release;
     training_->finish_step(learning_rate);
@@ -303,6 +314,7 @@ void bind_session(py::module_& module) {
            py::arg("applied_steps") = 0)
       .def("backward", &Session::backward)
       .def("step", &Session::step)
+      .def("memory_plans", &Session::memory_plans)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)
       .def("undo", &Session::undo)

@@ -363,6 +363,18 @@ class Attached:
         samples = samples_in(batch)
         self._open().profile(samples, lambda first, count: closure(part_of(batch, first, count, samples)))
 
+    def memory_plan(self, batch: Any, closure: Closure) -> dict[str, Any]:
+        """What steps over such a batch would take in memory, from a few smaller ones, which are undone.
+
+        ``plans`` has every way to split the batch, with ``bytes`` at the peak, ``pass_size``, ``samples_per_second`` and
+        ``lossiness`` ("exact", or how far smaller passes change batch norm); ``least_bytes`` is the least of them. What the
+        process holds now is counted, so call it after a first step has made the optimizer's states.
+        """
+        samples = samples_in(batch)
+        found = self._open().memory_plans(samples, self._loss_of([(batch, samples)], closure))
+        plans = [dict(zip(("bytes", "pass_size", "samples_per_second", "lossiness"), plan)) for plan in found]
+        return {"batch": samples, "least_bytes": min(plan["bytes"] for plan in plans), "plans": plans}
+
     def end_step(self, loss: torch.Tensor, samples: int) -> None:
         """Ends a step whose passes you have run yourself, with its mean loss, before its gradients are dropped: the control
         loop measures them and decides."""

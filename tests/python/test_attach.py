@@ -303,3 +303,21 @@ def test_evaluates_in_the_plans_precision():
     torch.testing.assert_close(planned.float(), whole, rtol=0.1, atol=0.1)
     ta.detach()
     copy.deepcopy(model)
+
+
+def test_memory_plan_predicts_the_peak_of_steps():
+    model, optimizer = make(lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, fused=True))
+    batch = images(32)
+    ta = triaccel.attach(model, optimizer, precision="off")
+    ta.step(batch, closure_of(model))
+    before = everything(model, optimizer)
+    found = ta.memory_plan(batch, closure_of(model))
+    assert same(everything(model, optimizer), before)
+    assert found["batch"] == 32 and found["least_bytes"] == min(plan["bytes"] for plan in found["plans"])
+    whole = next(plan for plan in found["plans"] if plan["pass_size"] == 32)
+    assert whole["lossiness"] == "exact" and whole["samples_per_second"] > 0
+    _C.reset_cpu_memory_peak()
+    ta.step(batch, closure_of(model))
+    assert whole["bytes"] == pytest.approx(_C.cpu_memory_peak(), rel=0.03)
+    with pytest.raises(ValueError, match="at least 4 samples"):
+        ta.memory_plan(images(2), closure_of(model))

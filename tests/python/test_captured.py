@@ -249,3 +249,16 @@ def test_batches_have_fixed_places():
     assert places.place({"x": first[0], "kind": "a"}, 0)[0] != number
     with pytest.raises(CannotCapture, match="move the batch to"):
         places.place([torch.zeros(1, device="meta")], 0)
+
+
+def test_compiled_models_are_captured_from_their_second_step_on():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).to(DEVICE)
+    ta = triaccel.attach(model, optimizers("SGD", model, momentum=0.9), precision="bf16", compile="auto", graphs="auto")
+    torch.manual_seed(1)
+    batch = (torch.randn(32, 16, device=DEVICE), torch.randint(4, (32,), device=DEVICE))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        losses = [ta.step(batch, loss_of(model)).item() for _ in range(12)]
+    assert ta._captured is not None and ta._captured.engine is not None
+    assert losses[-1] < losses[0]

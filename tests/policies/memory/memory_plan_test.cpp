@@ -61,7 +61,7 @@ TEST(MemoryPlan, KeepsEverythingWhereThereIsRoom) {
   EXPECT_EQ(plan->pass_size, 64);
   EXPECT_FALSE(plan->pass.recompute_norms || plan->state_in_8_bits || plan->data_on_host);
   EXPECT_EQ(plan->bytes(), (45 + 45 + 60 + 256 + 150) * kMiB);
-  EXPECT_EQ(plan->loss, Loss::None);
+  EXPECT_EQ(plan->lossiness, Lossiness::None);
   EXPECT_DOUBLE_EQ(plan->samples_per_second, 64 / (1e-3 + 64e-4));
 }
 
@@ -72,23 +72,23 @@ TEST(MemoryPlan, TakesExactMeansBeforeLossyOnes) {
   ASSERT_TRUE(moved);
   EXPECT_TRUE(moved->data_on_host);
   EXPECT_FALSE(moved->pass.recompute_norms);
-  EXPECT_EQ(moved->loss, Loss::None);
+  EXPECT_EQ(moved->lossiness, Lossiness::None);
   const auto again = plan_memory(all, 400 * kMiB);
   ASSERT_TRUE(again);
   EXPECT_TRUE(again->pass.recompute_norms);
-  EXPECT_EQ(again->loss, Loss::None);
+  EXPECT_EQ(again->lossiness, Lossiness::None);
   const auto slight = plan_memory(all, 340 * kMiB);
   ASSERT_TRUE(slight);
-  EXPECT_EQ(slight->loss, Loss::Slight);
+  EXPECT_EQ(slight->lossiness, Lossiness::Slight);
   const auto marked = plan_memory(all, 160 * kMiB);
   ASSERT_TRUE(marked);
-  EXPECT_EQ(marked->loss, Loss::Marked);
+  EXPECT_EQ(marked->lossiness, Lossiness::Marked);
 }
 
 TEST(MemoryPlan, SplitsTheBatchExactlyWhereNoNormReadsAcrossIt) {
   const auto plan = plan_memory(plans({.batch_norm = false}), 200 * kMiB);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->loss, Loss::None);
+  EXPECT_EQ(plan->lossiness, Lossiness::None);
   EXPECT_LT(plan->pass_size, 64);
 }
 
@@ -102,7 +102,7 @@ TEST(MemoryPlan, NeverFitsBelowTheLeast) {
       ASSERT_TRUE(found);
       EXPECT_EQ(found->bytes(), least.bytes());
       if (!lossy) {
-        EXPECT_EQ(least.loss, Loss::None);
+        EXPECT_EQ(least.lossiness, Lossiness::None);
       }
       EXPECT_GE(least.pass_size, 2);
     }
@@ -123,13 +123,13 @@ TEST(MemoryPlan, MoreMemoryIsNeverWorse) {
   EXPECT_EQ(best.front().bytes(), least_memory(all).bytes());
   for (std::size_t i = 1; i < best.size(); ++i) {
     EXPECT_GT(best[i].bytes(), best[i - 1].bytes());
-    EXPECT_TRUE(best[i].loss < best[i - 1].loss ||
+    EXPECT_TRUE(best[i].lossiness < best[i - 1].lossiness ||
                 best[i].samples_per_second > best[i - 1].samples_per_second);
   }
   for (const MemoryPlan& plan : best) {
     const auto found = plan_memory(all, plan.bytes());
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->loss, plan.loss);
+    EXPECT_EQ(found->lossiness, plan.lossiness);
     EXPECT_EQ(found->samples_per_second, plan.samples_per_second);
   }
 }

@@ -9,24 +9,46 @@
 namespace triaccel {
 namespace {
 
-Loss loss_of(const MemoryPlan& plan, const MemoryRequest& request) {
+Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const bool splits_norms = request.batch_norm && plan.pass_size < request.batch;
-  if (plan.pass.activations == ActivationFormat::Compressed) return Loss::Marked;
-  if (splits_norms && plan.pass_size < kFewSamples) return Loss::Marked;
-  return splits_norms || plan.state_in_8_bits ? Loss::Slight : Loss::None;
+  if (plan.pass.activations == ActivationFormat::Compressed) return Lossiness::Marked;
+  if (splits_norms && plan.pass_size < kFewSamples) return Lossiness::Marked;
+  return splits_norms || plan.state_in_8_bits ? Lossiness::Slight : Lossiness::None;
 }
 
 std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
 
 /// Fewer losses first, then speed, then memory.
 bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
-  if (a.loss != b.loss) return a.loss < b.loss;
+  if (a.lossiness != b.lossiness) return a.lossiness < b.lossiness;
   if (a.samples_per_second != b.samples_per_second)
     return a.samples_per_second > b.samples_per_second;
   return a.bytes() < b.bytes();
 }
 
 }  // namespace
+
+const char* name_of(Lossiness lossiness) {
+  switch (lossiness) {
+    case Lossiness::None:
+      return "exact";
+    case Lossiness::Slight:
+      return "slightly lossy";
+    case Lossiness::Marked:
+      return "lossy";
+  }
+  return "";
+}
+
+PassCost line_through(const PassSample& small, const PassSample& large, double fixed_bytes) {
+  const auto more = static_cast<double>(std::max<std::int64_t>(1, large.samples - small.samples));
+  const auto samples = static_cast<double>(large.samples);
+  PassCost cost{.bytes_per_sample = std::max(0.0, (large.bytes - small.bytes) / more),
+                .seconds_per_sample = std::max(1e-9, (large.seconds - small.seconds) / more)};
+  cost.bytes = large.bytes - fixed_bytes - samples * cost.bytes_per_sample;
+  cost.seconds = std::max(0.0, large.seconds - samples * cost.seconds_per_sample);
+  return cost;
+}
 
 std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryRequest& request) {
   require(request.batch > 0, "memory plan", "the batch must be positive, got ", request.batch);
@@ -46,8 +68,8 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
     const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
     const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample;
     plan.samples_per_second = seconds > 0 ? static_cast<double>(request.batch) / seconds : 0;
-    plan.loss = loss_of(plan, request);
-    if (request.lossy || plan.loss == Loss::None) plans.push_back(plan);
+    plan.lossiness = lossiness_of(plan, request);
+    if (request.lossy || plan.lossiness == Lossiness::None) plans.push_back(plan);
   };
   const bool quantizes = request.may_quantize_state && costs.state_in_8_bits < costs.state;
   const bool moves = request.may_move_data && costs.data > 0;

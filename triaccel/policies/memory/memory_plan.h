@@ -20,6 +20,16 @@ struct PassCost {
   double seconds_per_sample = 0;
 };
 
+/// A step whose passes had so many samples each.
+struct PassSample {
+  std::int64_t samples = 0;
+  double bytes = 0;    // at its peak
+  double seconds = 0;  // of one pass
+};
+
+/// The costs on the line through two steps, where `fixed_bytes` are no part of a step.
+PassCost line_through(const PassSample& small, const PassSample& large, double fixed_bytes);
+
 /// What the memory of a run is made of.
 struct MemoryCosts {
   std::int64_t weights = 0;  // with buffers
@@ -42,11 +52,14 @@ struct MemoryRequest {
 };
 
 /// How far a plan is from the one that computes what was asked for to the last bit.
-enum class Loss {
+enum class Lossiness {
   None,
   Slight,  // optimizer state in 8 bits, batch norm over passes of 16 samples or more
   Marked,  // compressed activations, batch norm over fewer samples
 };
+
+/// "exact", "slightly lossy" or "lossy".
+const char* name_of(Lossiness lossiness);
 
 /// Where everything is kept, and what comes of it.
 struct MemoryPlan {
@@ -57,7 +70,7 @@ struct MemoryPlan {
   // Bytes on the device.
   std::int64_t weights = 0, state = 0, data = 0, step = 0, activations = 0;
   double samples_per_second = 0;
-  Loss loss = Loss::None;
+  Lossiness lossiness = Lossiness::None;
 
   std::int64_t bytes() const { return weights + state + data + step + activations; }
 };

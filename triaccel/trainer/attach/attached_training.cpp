@@ -310,6 +310,51 @@ void AttachedTraining::finish_own_step(std::int64_t samples, const at::Tensor& m
   finish_step();
 }
 
+PassSample AttachedTraining::measure_step(std::int64_t pass, std::int64_t passes,
+                                          const ClosureBatch::Closure& closure) {
+  StepPlan plan = plan_;
+  plan.batch_size = pass * passes;
+  plan.micro_batch_size = pass;
+  PassSample sample{.samples = pass};
+  for (int i = 0; i < 2; ++i) {  // the first one sets libraries up
+    gauge_.release_cache();
+    gauge_.reset_peak();
+    const Stopwatch watch;
+    ClosureBatch batch(plan.batch_size, closure, device_);
+    runner_->run(plan, batch, /*learning_rate=*/0);
+    synchronize(device_);
+    sample.seconds = watch.seconds() / static_cast<double>(passes);
+    runner_->take_back();
+  }
+  const MemoryReport memory = gauge_.read();
+  sample.bytes = static_cast<double>(device_.is_cpu() ? memory.peak : memory.reserved);
+  return sample;
+}
+
+std::vector<MemoryPlan> AttachedTraining::memory_plans(std::int64_t samples,
+                                                       const ClosureBatch::Closure& closure) {
+  require(!options_.optimizer, "memory_plan", "is for steps that are not captured");
+  require(samples >= 4, "memory_plan", "needs a batch of at least 4 samples, got ", samples);
+  if (!control_) start(samples);
+  gauge_.release_cache();
+  MemoryCosts costs{.weights = gauge_.used()};
+  const std::int64_t large = samples / 2;
+  const std::int64_t small =
+      std::max(std::min(options_.smallest_pass, large / 2), large / 4 > 0 ? large / 4 : 1);
+  for (const bool whole : {true, false}) {
+    const std::int64_t passes = whole ? 1 : 2;
+    costs.passes.push_back(line_through(measure_step(small, passes, closure),
+                                        measure_step(large, passes, closure),
+                                        static_cast<double>(costs.weights)));
+    costs.passes.back().whole = whole;
+  }
+  gauge_.release_cache();
+  gauge_.reset_peak();
+  return triaccel::memory_plans(costs, {.batch = samples,
+                                        .smallest_pass = options_.smallest_pass,
+                                        .batch_norm = options_.smallest_pass > 1});
+}
+
 StepReport AttachedTraining::report() {
   StepReport report = runner_->collect();
   report.step = steps_;

@@ -17,6 +17,7 @@
 #include "triaccel/core/step_report.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/policies/controller.h"
+#include "triaccel/policies/memory/memory_plan.h"
 #include "triaccel/signals/curvature_probe.h"
 #include "triaccel/step/step_batch.h"
 #include "triaccel/step/step_runner.h"
@@ -101,6 +102,11 @@ class AttachedTraining {
   /// A step whose passes the caller has run, with this mean loss; its gradients are still there.
   void finish_own_step(std::int64_t samples, const at::Tensor& mean_loss);
 
+  /// How much memory steps over such a batch take in one pass or in several, and how fast they are,
+  /// by the time and memory of a few smaller ones, which are undone: all ways to split it. What the
+  /// process holds now counts as weights.
+  std::vector<MemoryPlan> memory_plans(std::int64_t samples, const ClosureBatch::Closure& closure);
+
   /// What happened since the last report. Waits for the device.
   StepReport report();
 
@@ -127,6 +133,9 @@ class AttachedTraining {
   void profile(bool first, std::int64_t samples, const ClosureBatch::Closure& closure);
   void probe(std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
+  /// Of a step of equal passes, which is undone.
+  PassSample measure_step(std::int64_t pass, std::int64_t passes,
+                          const ClosureBatch::Closure& closure);
 
   AttachOptions options_;
   c10::Device device_;

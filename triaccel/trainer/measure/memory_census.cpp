@@ -22,10 +22,6 @@ namespace {
 constexpr std::array<std::int64_t, 2> kPassSizes = {4, 16};  // samples: a line needs two
 constexpr double kBusBytesPerSecond = 20e9;                  // from host memory to a GPU
 
-struct Measured {
-  double bytes = 0, seconds = 0;
-};
-
 /// How activations may be kept.
 struct Variant {
   ActivationFormat activations = ActivationFormat::Raw;
@@ -78,7 +74,7 @@ class Meter {
   }
 
   /// A step of so many passes: the second of its kind, since the first one sets libraries up.
-  Measured step(std::int64_t pass, std::int64_t passes) {
+  PassSample step(std::int64_t pass, std::int64_t passes) {
     StepPlan plan = parts_.plan;
     plan.batch_size = pass * passes;
     plan.micro_batch_size = pass;
@@ -88,10 +84,11 @@ class Meter {
     parts_.on.gauge.reset_peak();
     const Stopwatch watch;
     rehearse(plan, ids);
-    const double seconds = watch.seconds();
+    const double seconds = watch.seconds() / static_cast<double>(passes);
     const MemoryReport memory = parts_.on.gauge.read();
     const bool on_cpu = parts_.on.device.is_cpu();
-    return {.bytes = static_cast<double>(on_cpu ? memory.peak : memory.reserved),
+    return {.samples = pass,
+            .bytes = static_cast<double>(on_cpu ? memory.peak : memory.reserved),
             .seconds = seconds};
   }
 
@@ -116,18 +113,11 @@ PassCost cost_of(Meter& meter, const Variant& variant, bool whole, std::int64_t 
   const std::int64_t passes = whole ? 1 : 2;
   const std::int64_t large = std::min(kPassSizes[1], batch);
   const std::int64_t small = std::min(kPassSizes[0], std::max<std::int64_t>(1, large / 2));
-  const Measured first = meter.step(small, passes), second = meter.step(large, passes);
-  const auto more = static_cast<double>(std::max<std::int64_t>(1, large - small));
-  const auto per_pass = static_cast<double>(passes);
-  PassCost cost{
-      .activations = variant.activations,
-      .recompute_norms = variant.recompute_norms,
-      .whole = whole,
-      .bytes_per_sample = std::max(0.0, (second.bytes - first.bytes) / more),
-      .seconds_per_sample = std::max(1e-9, (second.seconds - first.seconds) / per_pass / more)};
-  const auto at = static_cast<double>(large);
-  cost.bytes = second.bytes - fixed_bytes - at * cost.bytes_per_sample;
-  cost.seconds = std::max(0.0, second.seconds / per_pass - at * cost.seconds_per_sample);
+  const PassSample first = meter.step(small, passes), second = meter.step(large, passes);
+  PassCost cost = line_through(first, second, fixed_bytes);
+  cost.activations = variant.activations;
+  cost.recompute_norms = variant.recompute_norms;
+  cost.whole = whole;
   return cost;
 }
 
