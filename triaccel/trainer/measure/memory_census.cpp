@@ -19,7 +19,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::array<std::int64_t, 2> kPassSizes = {4, 16};  // samples: a line needs two
+constexpr std::array<std::int64_t, 2> kPassSizes = {8, 32};  // samples: a line needs two
 constexpr double kBusBytesPerSecond = 20e9;                  // from host memory to a GPU
 
 /// How activations may be kept.
