@@ -134,6 +134,14 @@ TEST(MemoryPlan, MoreMemoryIsNeverWorse) {
   }
 }
 
+TEST(MemoryPlan, LeavesRoomToMeasureActivations) {
+  MemoryCosts one{.passes = {compressed()}};
+  one.passes[0].whole = true;
+  one.passes[0].profile_bytes = 100.0 * kMiB;
+  EXPECT_EQ(memory_plans(one, {.batch = 8}).front().bytes(), 100 * kMiB);
+  EXPECT_EQ(memory_plans(one, {.batch = 64}).front().bytes(), (62 + 64) * kMiB);
+}
+
 TEST(MemoryPlan, PassesAreEqualPartsOfTheBatch) {
   MemoryCosts one = costs();
   one.passes = in_one_pass_or_several({raw()});

@@ -65,6 +65,7 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
                     .data = on_host ? 0 : costs.data,
                     .step = rounded_up(pass.bytes),
                     .activations = rounded_up(pass.bytes_per_sample * static_cast<double>(size))};
+    plan.step = std::max(plan.step, rounded_up(pass.profile_bytes) - plan.activations);
     const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
     const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample;
     plan.samples_per_second = seconds > 0 ? static_cast<double>(request.batch) / seconds : 0;

@@ -16,6 +16,7 @@ struct PassCost {
   double bytes = 0;    // of a step, without weights, optimizer state and data: gradients,
                        // copies of weights, workspace
   double bytes_per_sample = 0;  // of a pass
+  double profile_bytes = 0;     // that measuring activations takes in place of a step
   double seconds = 0;           // of a pass of no samples
   double seconds_per_sample = 0;
 };

@@ -64,13 +64,17 @@ class Meter {
     parts.network.module->train();
   }
 
-  /// For the steps that follow.
-  void keep_activations(const Variant& variant) {
+  /// For the steps that follow. Returns the most bytes in use meanwhile, 0 where nothing was
+  /// measured.
+  double keep_activations(const Variant& variant) {
     const RunConfig config = with_variant(config_, variant);
     parts_.plan.saved.clear();
     parts_.make_runner(config);
-    if (parts_.runner->saved() != nullptr)
-      plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+    if (parts_.runner->saved() == nullptr) return 0;
+    parts_.on.gauge.release_cache();
+    parts_.on.gauge.reset_peak();
+    plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+    return peak();
   }
 
   /// A step of so many passes: the second of its kind, since the first one sets libraries up.
@@ -85,14 +89,15 @@ class Meter {
     const Stopwatch watch;
     rehearse(plan, ids);
     const double seconds = watch.seconds() / static_cast<double>(passes);
-    const MemoryReport memory = parts_.on.gauge.read();
-    const bool on_cpu = parts_.on.device.is_cpu();
-    return {.samples = pass,
-            .bytes = static_cast<double>(on_cpu ? memory.peak : memory.reserved),
-            .seconds = seconds};
+    return {.samples = pass, .bytes = peak(), .seconds = seconds};
   }
 
  private:
+  double peak() const {
+    const MemoryReport memory = parts_.on.gauge.read();
+    return static_cast<double>(parts_.on.device.is_cpu() ? memory.peak : memory.reserved);
+  }
+
   void rehearse(const StepPlan& plan, const at::Tensor& ids) {
     parts_.runner->rehearse(plan, *parts_.data.train, ids,
                             {.augment = augments(config_),
@@ -162,9 +167,11 @@ MemoryCensus take_memory_census(const RunConfig& asked) {
   Meter meter(config, parts);
   const auto fixed = static_cast<double>(costs.weights + costs.state + costs.data);
   for (const Variant& variant : variants_of(config, parts)) {
-    meter.keep_activations(variant);
-    for (const bool whole : {true, false})
+    const double profile = meter.keep_activations(variant);
+    for (const bool whole : {true, false}) {
       costs.passes.push_back(cost_of(meter, variant, whole, batch, fixed));
+      costs.passes.back().profile_bytes = std::max(0.0, profile - fixed);
+    }
   }
   return census;
 }
