@@ -134,7 +134,7 @@ void plan_command(const PlanArguments& arguments) {
   if (!plan)
     throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small: the least is ",
                            byte_text(least.bytes()), ", with ", options_of(least, census.request),
-                           "; smaller images, a smaller model or --optimizer adalomo need less"));
+                           "; smaller images or a smaller model need less"));
 }
 
 }  // namespace

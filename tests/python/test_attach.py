@@ -319,5 +319,5 @@ def test_memory_plan_predicts_the_peak_of_steps():
     _C.reset_cpu_memory_peak()
     ta.step(batch, closure_of(model))
     assert whole["bytes"] == pytest.approx(_C.cpu_memory_peak(), rel=0.03)
-    with pytest.raises(ValueError, match="at least 4 samples"):
+    with pytest.raises(ValueError, match="at least 8 samples"):
         ta.memory_plan(images(2), closure_of(model))

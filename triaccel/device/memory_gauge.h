@@ -21,6 +21,9 @@ class MemoryGauge {
   /// The budget in bytes; 0: none. Passing it raises c10::OutOfMemoryError in whatever allocates.
   void set_limit(std::int64_t bytes);
 
+  /// Of the peak, what a budget counts: on a CPU live tensors, on a GPU all that was reserved.
+  std::int64_t counted_peak() const { return on_cuda_ ? read().reserved : read().peak; }
+
   /// Bytes in live tensors now: cheap enough for every step.
   std::int64_t used() const;
 

@@ -19,6 +19,11 @@ constexpr std::string_view optimizer_name(OptimizerKind kind) {
   return kOptimizerNames[static_cast<std::size_t>(kind)];
 }
 
+/// Whether its state is one or two numbers per weight, which may be kept in 8 bits.
+constexpr bool has_moments(OptimizerKind kind) {
+  return kind == OptimizerKind::Sgd || kind == OptimizerKind::AdamW;
+}
+
 /// Format of the optimizer state.
 enum class StateFormat {
   Fp32,

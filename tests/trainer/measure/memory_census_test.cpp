@@ -66,6 +66,16 @@ TEST(MemoryCensus, LeavesOpenWhatIsAtItsDefault) {
     EXPECT_EQ(pass.activations, ActivationFormat::Lossless);
 }
 
+TEST(MemoryCensus, TakesOptimizersWhoseStateIsSmallAnyway) {
+  RunConfig config = config_of("lenet5", "fp32");
+  config.train.optimizer = OptimizerKind::AdaLomo;
+  const MemoryCensus census = take_memory_census(config);
+  EXPECT_FALSE(census.request.may_quantize_state);
+  EXPECT_LT(census.costs.state, census.costs.weights / 10);
+  for (const MemoryPlan& plan : memory_plans(census.costs, census.request))
+    EXPECT_FALSE(plan.state_in_8_bits);
+}
+
 TEST(MemoryCensus, IsForBackpropagation) {
   RunConfig config = small_run();
   config.train.method = "zo";

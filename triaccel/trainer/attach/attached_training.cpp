@@ -326,21 +326,21 @@ PassSample AttachedTraining::measure_step(std::int64_t pass, std::int64_t passes
     sample.seconds = watch.seconds() / static_cast<double>(passes);
     runner_->take_back();
   }
-  const MemoryReport memory = gauge_.read();
-  sample.bytes = static_cast<double>(device_.is_cpu() ? memory.peak : memory.reserved);
+  sample.bytes = static_cast<double>(gauge_.counted_peak());
   return sample;
 }
 
 std::vector<MemoryPlan> AttachedTraining::memory_plans(std::int64_t samples,
                                                        const ClosureBatch::Closure& closure) {
   require(!options_.optimizer, "memory_plan", "is for steps that are not captured");
-  require(samples >= 4, "memory_plan", "needs a batch of at least 4 samples, got ", samples);
+  const std::int64_t least = 4 * options_.smallest_pass;
+  require(samples >= least, "memory_plan", "needs a batch of at least ", least, " samples, got ",
+          samples);
   if (!control_) start(samples);
   gauge_.release_cache();
   MemoryCosts costs{.weights = gauge_.used()};
   const std::int64_t large = samples / 2;
-  const std::int64_t small =
-      std::max(std::min(options_.smallest_pass, large / 2), large / 4 > 0 ? large / 4 : 1);
+  const std::int64_t small = std::max(options_.smallest_pass, large / 4);
   for (const bool whole : {true, false}) {
     const std::int64_t passes = whole ? 1 : 2;
     costs.passes.push_back(line_through(measure_step(small, passes, closure),

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -36,9 +35,7 @@ std::vector<Means> means_for(const RunParts& parts) {
     config.device.graphs = GraphCapture::Off;
     add("steps are not captured in CUDA graphs");
   }
-  const bool has_moments = config.train.optimizer == OptimizerKind::Sgd ||
-                           config.train.optimizer == OptimizerKind::AdamW;
-  if (config.device.lossy == LossyMeans::Auto && has_moments &&
+  if (config.device.lossy == LossyMeans::Auto && has_moments(config.train.optimizer) &&
       config.train.optimizer_state == StateFormat::Fp32) {
     config.train.optimizer_state = StateFormat::Fp8;
     add("the optimizer's state is in 8 bits");

@@ -74,7 +74,7 @@ class Meter {
     parts_.on.gauge.release_cache();
     parts_.on.gauge.reset_peak();
     plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
-    return peak();
+    return static_cast<double>(parts_.on.gauge.counted_peak());
   }
 
   /// A step of so many passes: the second of its kind, since the first one sets libraries up.
@@ -89,15 +89,12 @@ class Meter {
     const Stopwatch watch;
     rehearse(plan, ids);
     const double seconds = watch.seconds() / static_cast<double>(passes);
-    return {.samples = pass, .bytes = peak(), .seconds = seconds};
+    return {.samples = pass,
+            .bytes = static_cast<double>(parts_.on.gauge.counted_peak()),
+            .seconds = seconds};
   }
 
  private:
-  double peak() const {
-    const MemoryReport memory = parts_.on.gauge.read();
-    return static_cast<double>(parts_.on.device.is_cpu() ? memory.peak : memory.reserved);
-  }
-
   void rehearse(const StepPlan& plan, const at::Tensor& ids) {
     parts_.runner->rehearse(plan, *parts_.data.train, ids,
                             {.augment = augments(config_),
@@ -116,7 +113,8 @@ class Meter {
 PassCost cost_of(Meter& meter, const Variant& variant, bool whole, std::int64_t batch,
                  double fixed_bytes) {
   const std::int64_t passes = whole ? 1 : 2;
-  const std::int64_t large = std::min(kPassSizes[1], batch);
+  const std::int64_t large =
+      std::clamp<std::int64_t>(batch / passes, 1, kPassSizes[1]);  // as large as such passes are
   const std::int64_t small = std::min(kPassSizes[0], std::max<std::int64_t>(1, large / 2));
   const PassSample first = meter.step(small, passes), second = meter.step(large, passes);
   PassCost cost = line_through(first, second, fixed_bytes);
@@ -153,13 +151,16 @@ MemoryCensus take_memory_census(const RunConfig& asked) {
                   .smallest_pass = smallest,
                   .batch_norm = smallest > 1,
                   .equal_passes = true,
-                  .may_quantize_state = config.train.optimizer_state == StateFormat::Fp32,
-                  .may_move_data = false}};
+                  .may_quantize_state = config.train.optimizer_state == StateFormat::Fp32 &&
+                                        has_moments(config.train.optimizer),
+                  .may_move_data =
+                      parts.on.device.is_cuda() && config.data.placement == DataPlacement::Auto}};
   MemoryCosts& costs = census.costs;
   costs.weights =
       bytes_of(parts.network.module->parameters()) + bytes_of(parts.network.module->buffers());
   costs.data = parts.data.train->bytes() + parts.data.test->bytes();
-  costs.state_in_8_bits = state_bytes(config, parts, StateFormat::Fp8);
+  if (census.request.may_quantize_state)
+    costs.state_in_8_bits = state_bytes(config, parts, StateFormat::Fp8);
   costs.state = state_bytes(config, parts, config.train.optimizer_state);
   costs.data_seconds = static_cast<double>(costs.data) /
                        static_cast<double>(parts.data.train->size() + parts.data.test->size()) /
