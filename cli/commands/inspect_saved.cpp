@@ -30,7 +30,7 @@ SavedCensus census_of_run(RunConfig config) {
           "' does not use autograd and saves no activations");
   config.data.train_samples = std::max<std::int64_t>(config.train.batch, 2);
   install_saved_tensor_engine();
-  RunParts parts(config);
+  RunParts parts(config, {}, {}, {}, UnderBudget::KeepAll);
   parts.runner->follow(parts.plan);
   std::vector<at::Tensor> constants = buffers_of(parts.network);
   for (const ParameterRef& parameter : parameters_of(parts.network))
@@ -140,7 +140,7 @@ void write_bit_widths(const RunConfig& config, const std::filesystem::path& fold
             "--bit-widths", "'", (folder / name).string(),
             "' exists already; choose another folder");
   }
-  RunParts parts(config);
+  RunParts parts(config, {}, {}, {}, UnderBudget::KeepAll);
   const SavedSurvey survey = survey_saved(parts);
   std::filesystem::create_directories(folder);
   write_saved_files(

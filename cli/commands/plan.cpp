@@ -13,12 +13,14 @@
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/first_product.h"
-#include "triaccel/trainer/measure/memory_census.h"
+#include "triaccel/trainer/loop/memory_census.h"
 
 namespace triaccel::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 struct PlanArguments {
   std::unique_ptr<ConfigOptions> options;
@@ -43,11 +45,13 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string options = fmt::format("--batch {}", plan.pass_size);
   if (plan.pass_size < request.batch)
     options += fmt::format(" --accumulate {}", request.batch / plan.pass_size);
+  if (plan.pass.casts_by_layer) options += " --weight-casts layer";
   if (plan.state_in_8_bits) options += " --optimizer-state fp8";
   if (plan.data_on_host) options += " --data-placement host";
   if (plan.pass.activations != ActivationFormat::Raw)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
   if (plan.pass.recompute_norms) options += " --recompute-norms true";
+  if (plan.pass.eager) options += " --graphs off";
   return options;
 }
 
@@ -62,6 +66,8 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"passes", request.batch / plan.pass_size},
           {"activations", name_of(plan.pass.activations)},
           {"recompute_norms", plan.pass.recompute_norms},
+          {"eager", plan.pass.eager},
+          {"casts_by_layer", plan.pass.casts_by_layer},
           {"state_bits", plan.state_in_8_bits ? 8 : 32},
           {"data_on_host", plan.data_on_host},
           {"lossiness", name_of(plan.lossiness)},
@@ -85,6 +91,8 @@ void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {
   row("data set", plan.data, plan.data_on_host ? "in host memory" : "on the device");
   row("gradients and workspace", plan.step,
       plan.pass.whole ? "" : "gradients of all passes are summed in FP32");
+  if (plan.pass.casts_by_layer)
+    fmt::print("  {:<42}{}\n", "", "weights rounded to 16 bits per layer");
   row("activations", plan.activations, activation_text(plan, census.request));
   row("total", plan.bytes(),
       fmt::format("{}, about {:.0f} samples/s", name_of(plan.lossiness), plan.samples_per_second));
@@ -98,42 +106,66 @@ void print_sweep(const std::vector<MemoryPlan>& best, const MemoryCensus& census
                name_of(plan.lossiness), options_of(plan, census.request));
 }
 
+/// The first of the plans that fits when it is measured.
+std::optional<MemoryPlan> first_fitting(RunParts& parts, const std::vector<MemoryPlan>& plans,
+                                        std::int64_t budget) {
+  constexpr int kMostPlans = 8;
+  std::int64_t allowed = budget > 0 ? planned_share(budget) : kUnlimited;
+  int tries = 0;
+  for (const MemoryPlan& plan : fitting_plans(plans, allowed)) {
+    if (plan.bytes() > allowed) continue;
+    const auto found = measured_plan(parts, plan, /*profile=*/budget == 0);
+    if (found && found->bytes() <= allowed) return found;
+    if (++tries == kMostPlans) break;
+    allowed = std::min(allowed, planned_share(plan.bytes()));
+  }
+  return {};
+}
+
+std::vector<MemoryPlan> sweep_of(RunParts& parts, const std::vector<MemoryPlan>& plans) {
+  std::vector<MemoryPlan> measured;
+  for (const MemoryPlan& plan : best_by_budget(plans))
+    if (const auto found = measured_plan(parts, plan, /*profile=*/true)) measured.push_back(*found);
+  return best_by_budget(measured);
+}
+
 void plan_command(const PlanArguments& arguments) {
   RunConfig config = arguments.options->config();
   check_first_product(/*always=*/false);
   const c10::Device device = choose_device(config.device.device);
   const std::int64_t budget = config.device.budget.bytes_on(device_total_bytes(device));
-  MemoryCensus census = take_memory_census(config);
-  census.request.lossy = config.device.lossy == LossyMeans::Auto;
+  RunParts parts(without_budget(config));
+  const MemoryCensus census = take_memory_census(parts);
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
-  const MemoryPlan least = least_memory(plans);
-  const std::optional<MemoryPlan> plan =
-      plan_memory(plans, budget > 0 ? budget : std::numeric_limits<std::int64_t>::max());
+  if (plans.empty()) throw OutOfMemory("[plan] not even the smallest step fits on the device");
+  const std::optional<MemoryPlan> plan = first_fitting(parts, plans, budget);
+  const MemoryPlan least = least_plan(parts, census).value_or(least_memory(plans));
+  const std::int64_t least_budget = budget_for(least.bytes());
+  std::vector<MemoryPlan> sweep;
+  if (arguments.sweep) sweep = sweep_of(parts, plans);
   if (arguments.json) {
     Json found = {{"model", config.model.name},
                   {"method", config.train.method.name()},
                   {"batch", census.request.batch},
                   {"device", device_text(device)},
                   {"budget_bytes", budget},
-                  {"least_bytes", least.bytes()},
+                  {"least_bytes", least_budget},
                   {"least_plan", plan_json(least, census.request)}};
     if (plan) found["plan"] = plan_json(*plan, census.request);
-    if (arguments.sweep)
-      for (const MemoryPlan& one : best_by_budget(plans))
-        found["sweep"].push_back(plan_json(one, census.request));
+    for (const MemoryPlan& one : sweep) found["sweep"].push_back(plan_json(one, census.request));
     fmt::print("{}\n", found.dump());
   } else {
     fmt::print("{}, batch {}, {}, {}\n", config.model.name, census.request.batch,
                config.train.method.name(), device_text(device));
     if (plan) print_plan(*plan, census);
-    if (arguments.sweep) print_sweep(best_by_budget(plans), census);
+    if (arguments.sweep) print_sweep(sweep, census);
     if (plan)
-      fmt::print("least budget {}: {}\n", byte_text(least.bytes()),
+      fmt::print("least budget {}: {}\n", byte_text(least_budget),
                  options_of(least, census.request));
   }
   if (!plan)
     throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small: the least is ",
-                           byte_text(least.bytes()), ", with ", options_of(least, census.request),
+                           byte_text(least_budget), ", with ", options_of(least, census.request),
                            "; smaller images or a smaller model need less"));
 }
 

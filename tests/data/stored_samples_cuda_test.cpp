@@ -15,6 +15,7 @@ class SamplesInHostMemory : public testing::Test {
  protected:
   void SetUp() override {
     if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
+    (void)at::ones({1}, at::TensorOptions(at::kFloat).device(device));  // starts the allocator
   }
 
   const c10::Device device{c10::kCUDA, 0};

@@ -34,7 +34,7 @@ class Dataset {
   virtual std::int64_t host_bytes() const { return 0; }                // in pinned host memory
   virtual std::vector<std::string> class_names() const { return {}; }  // of own data
 
-  /// Called once, before anything is gathered. Changes nothing where it throws.
+  /// Called before anything is captured. Changes nothing where it throws.
   virtual void move_to(const DataPlace&) {}
 
   /// Updates the epoch in device memory before its first augmented sample is gathered; the only way

@@ -59,6 +59,7 @@ class ImageData final : public Dataset {
   std::int64_t bytes() const override;
   std::int64_t host_bytes() const override { return pixels_.host_bytes(); }
   std::vector<std::string> class_names() const override { return options_.class_names; }
+  void move_to(const DataPlace& place) override { pixels_ = pixels_.moved_to(place); }
   void enter_epoch(const GatherOptions& options) const override;
   void prepare(std::span<const std::int64_t> now,
                std::span<const std::int64_t> next) const override;

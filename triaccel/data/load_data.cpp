@@ -26,6 +26,7 @@ class PointData final : public Dataset {
   std::int64_t size() const override { return labels_.numel(); }
   std::int64_t bytes() const override { return coordinates_.device_bytes() + labels_.numel(); }
   std::int64_t host_bytes() const override { return coordinates_.host_bytes(); }
+  void move_to(const DataPlace& place) override { coordinates_ = coordinates_.moved_to(place); }
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:

@@ -17,6 +17,7 @@ class TextData final : public Dataset {
   std::int64_t size() const override { return windows_; }
   std::int64_t bytes() const override { return tokens_.device_bytes(); }
   std::int64_t host_bytes() const override { return tokens_.host_bytes(); }
+  void move_to(const DataPlace& place) override { tokens_ = tokens_.moved_to(place); }
   void enter_epoch(const GatherOptions& options) const override;
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 

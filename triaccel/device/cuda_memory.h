@@ -44,8 +44,8 @@ MappedMemory map_host_memory(std::int64_t bytes);
 
 /// Makes the caching allocator extend the memory of each stream and pool page by page, instead of
 /// taking a segment for every size that finds no gap: a plan of other sizes then uses the bytes of
-/// the one before. Pages of 12 MiB: the least it allows is above 10, and the device's own are of 2.
-/// Settings in PYTORCH_ALLOC_CONF are respected.
+/// the one before. Pages are of 2 MiB, as the device's own. Settings in PYTORCH_ALLOC_CONF are
+/// respected.
 void allow_expandable_segments();
 
 /// Waits for everything enqueued on the current device.

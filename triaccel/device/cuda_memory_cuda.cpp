@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 #include "triaccel/base/byte_size.h"
@@ -18,14 +19,29 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-constexpr std::int64_t kPageMib = 12;
+using Settings = c10::CachingAllocator::AcceleratorAllocatorConfig;
+
+// Memory grows by pages of the device's own size. libtorch takes no less than 12 MiB from its
+// settings, because segments that cannot grow need more.
+constexpr std::size_t kPageBytes = 2 << 20;
+
+std::atomic<std::size_t>& page_size(Settings& settings);
+template <auto Member>
+struct PageSize {
+  friend std::atomic<std::size_t>& page_size(Settings& settings) { return settings.*Member; }
+};
+template struct PageSize<&Settings::large_segment_size_>;  // private; an instantiation may name it
 
 std::int64_t cuda_limit = 0;
 
 c10::DeviceIndex current() { return c10::cuda::current_device(); }
 
-bool grows() {
-  return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
+/// What may be taken past the limit: requests below 10 MiB are checked as if they took one page.
+std::int64_t unchecked_bytes() {
+  if (!Settings::use_expandable_segments()) return 0;
+  const std::size_t page = Settings::large_segment_size();
+  const std::size_t most = std::max(page, c10::CachingAllocator::kMinLargeAlloc - kPageBytes);
+  return static_cast<std::int64_t>(most);
 }
 
 }  // namespace
@@ -63,8 +79,7 @@ void reset_cuda_memory_peak() { allocator::resetPeakStats(current()); }
 
 void limit_cuda_memory(std::int64_t bytes) {
   cuda_limit = bytes;
-  const std::int64_t page = grows() ? kPageMib << 20 : 0;
-  const double share = static_cast<double>(std::max<std::int64_t>(0, bytes - page)) /
+  const double share = static_cast<double>(std::max<std::int64_t>(0, bytes - unchecked_bytes())) /
                        static_cast<double>(cuda_total_bytes());
   allocator::setMemoryFraction(bytes == 0 ? 1.0 : std::min(share, 1.0), current());
 }
@@ -93,8 +108,8 @@ MappedMemory map_host_memory(std::int64_t bytes) {
 void allow_expandable_segments() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return;
-  c10::CachingAllocator::setAllocatorSettings(
-      text("expandable_segments:True,large_segment_size_mb:", kPageMib));
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+  page_size(Settings::instance()) = kPageBytes;
 }
 
 void synchronize_cuda() { c10::cuda::device_synchronize(); }

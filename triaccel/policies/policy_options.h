@@ -113,9 +113,10 @@ struct BatchOptions {
   double rho_high = 0.93;
 
   // Samples per step; in Micro mode samples per pass.
-  std::int64_t smallest = 8;  // at most the initial size
-  std::int64_t largest = 0;   // 0: four times the initial size, in Micro mode the batch
-  std::int64_t bucket = 8;    // pass sizes are multiples of it; Micro: equal passes
+  std::int64_t smallest = 8;       // at most the initial size
+  std::int64_t smallest_pass = 1;  // samples that the network needs; batch norm: two
+  std::int64_t largest = 0;        // 0: four times the initial size, in Micro mode the batch
+  std::int64_t bucket = 8;         // pass sizes are multiples of it; Micro: equal passes
 
   std::int64_t delta_up = 16;  // paper: samples per tick
   std::int64_t delta_down = 16;

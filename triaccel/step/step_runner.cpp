@@ -71,7 +71,7 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .fuse = options.layers->fuse && device.is_cuda(),
                               // A norm's input may be decoded: no mask is recomputed from it.
                               .keep_relu_masks = options.saved.has_value(),
-                              .prepare_weights = device.is_cuda(),
+                              .prepare_weights = device.is_cuda() && options.layers->copy_weights,
                               .recompute_norms = options.layers->recompute_norms});
   if (options.leave_gradients) {
     require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");
@@ -248,6 +248,7 @@ void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
     catching_out_of_memory([&] {
       GradientListener* const listener = strategy_->begin_step(std::ssize(passes), enqueued);
       if (layers_) layers_->begin_step(side, listener);
+      if (layers_ && passes.size() > 1 && !options_.leave_gradients) layers_->place_sums();
       strategy_->compute(snapshot_, captured,
                          [&](const PassRules& rules) { run_passes(batch, passes, rules); });
       if (side != nullptr) side->join();

@@ -30,6 +30,7 @@ namespace triaccel {
 struct LayerOptions {
   KernelChoices kernels = {};
   bool device_has_bf16 = true;
+  bool copy_weights = true;  // all to 16 bits at the start of a step, else each where it is used
   bool recompute_norms = false;  // as LayerExecutionOptions
   bool fuse = true;              // on a GPU; needs a forward function that reads no memory itself
 };

@@ -134,6 +134,49 @@ TEST(MemoryPlan, MoreMemoryIsNeverWorse) {
   }
 }
 
+TEST(MemoryPlan, TakesLossesWhereTheyAreWorthIt) {
+  PassCost slow = raw(), fast = compressed();
+  slow.whole = fast.whole = true;
+  fast.seconds = slow.seconds;
+  const auto chosen = [&](double times_as_fast) {
+    fast.seconds = slow.seconds / times_as_fast;
+    fast.seconds_per_sample = slow.seconds_per_sample / times_as_fast;
+    return plan_memory(memory_plans({.passes = {slow, fast}}, {.batch = 8}), 1000 * kMiB)
+        ->pass.activations;
+  };
+  EXPECT_EQ(chosen(kWorthAMarkedLoss - 0.1), ActivationFormat::Raw);
+  EXPECT_EQ(chosen(kWorthAMarkedLoss + 0.1), ActivationFormat::Compressed);
+}
+
+TEST(MemoryPlan, TakesNoLargerPassesThanWereSeenToFit) {
+  PassCost seen = raw();
+  seen.largest = 4;
+  for (const MemoryPlan& plan : memory_plans({.passes = {seen}}, {.batch = 64}))
+    EXPECT_LE(plan.pass_size, 4);
+}
+
+TEST(MemoryPlan, OrdersWhatFitsByWhatItIsWorth) {
+  const auto all = plans({.batch_norm = true});
+  const auto fitting = fitting_plans(all, 400 * kMiB);
+  ASSERT_GE(fitting.size(), 10u);
+  EXPECT_LT(fitting.size(), all.size());
+  for (std::size_t i = 0; i < fitting.size(); ++i) {
+    EXPECT_LE(fitting[i].bytes(), 400 * kMiB);
+    if (i > 0) {
+      EXPECT_LE(worth_of(fitting[i].samples_per_second, fitting[i].lossiness),
+                worth_of(fitting[i - 1].samples_per_second, fitting[i - 1].lossiness));
+    }
+  }
+}
+
+TEST(MemoryPlan, CountsWhatTheAllocatorTakesOnTop) {
+  const PassCost cost =
+      line_through({.samples = 8, .bytes = 180, .overhead = 5, .seconds = 1},
+                   {.samples = 16, .bytes = 260, .overhead = 12, .seconds = 2}, 20);
+  EXPECT_DOUBLE_EQ(cost.bytes_per_sample, 10);
+  EXPECT_DOUBLE_EQ(cost.bytes, 100 - 20 + 12);
+}
+
 TEST(MemoryPlan, LeavesRoomToMeasureActivations) {
   MemoryCosts one{.passes = {compressed()}};
   one.passes[0].whole = true;

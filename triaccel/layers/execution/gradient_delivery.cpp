@@ -27,16 +27,22 @@ at::Tensor wide_gradient(const at::Tensor& gradient, const at::Tensor& scales, s
 }
 
 void GradientDelivery::give(const at::Tensor& weight, at::Tensor gradient) const {
-  if (!same_memory_order(gradient, weight))  // multi-tensor kernels walk both in one order
-    gradient = at::empty_like(weight, weight.options().dtype(gradient.dtype())).copy_(gradient);
   at::Tensor& held = weight.mutable_grad();
-  if (!held.defined() && !accumulate) {
-    held = std::move(gradient);
+  const bool adds_up = accumulate || held.defined();
+  if (adds_up && gradient.scalar_type() == at::kHalf)
+    gradient = wide_gradient(gradient, scales, layer);
+  if (held.defined()) {
+    if (held.scalar_type() != at::kFloat) held = wide_gradient(held, scales, layer);
+    held.add_(gradient);
     return;
   }
-  at::Tensor wide = wide_gradient(gradient, scales, layer);
-  if (held.defined()) wide.add_(wide_gradient(held, scales, layer));
-  held = std::move(wide);
+  const at::ScalarType type = adds_up ? at::kFloat : gradient.scalar_type();
+  // Multi-tensor kernels walk weight and gradient in one order.
+  if (gradient.scalar_type() == type && same_memory_order(gradient, weight) && !sum.defined())
+    held = std::move(gradient);
+  else
+    held = (sum.defined() ? sum : at::empty_like(weight, weight.options().dtype(type)))
+               .copy_(gradient);
 }
 
 void GradientDelivery::give_on_side_stream(const at::Tensor& weight,

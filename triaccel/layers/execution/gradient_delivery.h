@@ -28,6 +28,7 @@ struct GradientDelivery {
   std::int64_t layer = 0;
   at::Tensor scales = {};      // GradientControl::layer_scales
   bool accumulate = false;     // the gradient is a sum over several passes
+  at::Tensor sum = {};         // memory for it, as the weight; undefined: it is allocated
   SideStream* side = nullptr;  // for parameters' gradients; null: all on the main stream
   GradientListener* listener = nullptr;
 

@@ -74,6 +74,8 @@ class LayerExecution final : public OperatorHooks {
   /// after backward.
   void begin_step(SideStreams* side, GradientListener* listener);
   void end_step();
+  /// As LayerTable, for a step of several passes.
+  void place_sums() { layers_.place_sums(); }
 
   /// As WeightUses::each_once.
   bool used_each_weight_once() const { return uses_.each_once(); }

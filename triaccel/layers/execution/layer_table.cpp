@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/ops/tensors/tensor_bundle.h"
 
 namespace triaccel {
 
@@ -53,7 +55,20 @@ void LayerTable::begin_step(SideStream* side, GradientListener* listener) {
   if (prepared_) prepared_->make(side);
 }
 
+void LayerTable::place_sums() {
+  const MemoryPurposeScope purpose(MemoryPurpose::Gradients);
+  std::vector<at::Tensor> weights;
+  for (const Layer& layer : layers_)
+    if (layer.weight.requires_grad()) weights.push_back(layer.weight);
+  if (weights.empty()) return;
+  std::vector<at::Tensor> sums = in_flat_buffer(weights, weights.front().device());
+  auto next = sums.begin();
+  for (Layer& layer : layers_)
+    if (layer.weight.requires_grad()) layer.gradients.sum = std::move(*next++);
+}
+
 void LayerTable::end_step() {
+  for (Layer& layer : layers_) layer.gradients.sum.reset();
   if (prepared_) prepared_->drop();
 }
 

@@ -62,6 +62,9 @@ class LayerTable {
   /// Around each step: until it ends, copies made at its beginning stand for the weights.
   void begin_step(SideStream* side, GradientListener* listener);
   void end_step();
+  /// Allocates the sums of gradients of the step that has begun, all of them together: one by one,
+  /// between what passes allocate and free, they would leave gaps.
+  void place_sums();
   /// The current stream comes after the copies, which may be made on a side stream.
   void join_copies();
 

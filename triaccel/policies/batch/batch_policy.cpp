@@ -110,7 +110,8 @@ void BatchPolicy::apply_paper(const StepReport& report, const StepPlan& ran, Ste
     plan.micro_batch_size = std::min(after, plan.batch_size);
   } else if (after != before || retried) {
     plan.batch_size = after;
-    plan.micro_batch_size = divide_up(after, sizes_.passes());
+    plan.micro_batch_size =
+        std::min(after, std::max(sizes_.smallest(), divide_up(after, sizes_.passes())));
   }
 }
 

@@ -13,8 +13,8 @@ enum class DataPlacement {
 };
 
 /// Under a budget, data sets up to one part of so many are kept on the device: what they take is
-/// missing for activations.
-inline constexpr std::int64_t kPartsForData = 8;
+/// missing for activations, and from host memory they are read about as fast as they are needed.
+inline constexpr std::int64_t kPartsForData = 64;
 
 /// The most bytes of samples, training and test set together, that are kept in device memory.
 /// Budget 0: none.

@@ -18,11 +18,13 @@ Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
 
 std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
 
-/// Fewer losses first, then speed, then memory.
+double worth_of(const MemoryPlan& plan) {
+  return triaccel::worth_of(plan.samples_per_second, plan.lossiness);
+}
+
 bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
+  if (worth_of(a) != worth_of(b)) return worth_of(a) > worth_of(b);
   if (a.lossiness != b.lossiness) return a.lossiness < b.lossiness;
-  if (a.samples_per_second != b.samples_per_second)
-    return a.samples_per_second > b.samples_per_second;
   return a.bytes() < b.bytes();
 }
 
@@ -40,12 +42,25 @@ const char* name_of(Lossiness lossiness) {
   return "";
 }
 
+double worth_of(double samples_per_second, Lossiness lossiness) {
+  switch (lossiness) {
+    case Lossiness::None:
+      return samples_per_second;
+    case Lossiness::Slight:
+      return samples_per_second / kWorthASlightLoss;
+    case Lossiness::Marked:
+      return samples_per_second / kWorthAMarkedLoss;
+  }
+  return samples_per_second;
+}
+
 PassCost line_through(const PassSample& small, const PassSample& large, double fixed_bytes) {
   const auto more = static_cast<double>(std::max<std::int64_t>(1, large.samples - small.samples));
   const auto samples = static_cast<double>(large.samples);
   PassCost cost{.bytes_per_sample = std::max(0.0, (large.bytes - small.bytes) / more),
                 .seconds_per_sample = std::max(1e-9, (large.seconds - small.seconds) / more)};
-  cost.bytes = large.bytes - fixed_bytes - samples * cost.bytes_per_sample;
+  cost.bytes = large.bytes - fixed_bytes - samples * cost.bytes_per_sample +
+               std::max(small.overhead, large.overhead);
   cost.seconds = std::max(0.0, large.seconds - samples * cost.seconds_per_sample);
   return cost;
 }
@@ -79,7 +94,7 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
       const std::int64_t size = divide_up(request.batch, parts);
       if (size < smallest) break;
       if (parts > 1 && size == divide_up(request.batch, parts - 1)) continue;
-      if (pass.whole != (parts == 1)) continue;
+      if (pass.whole != (parts == 1) || (pass.largest > 0 && size > pass.largest)) continue;
       if (request.equal_passes && request.batch % parts != 0) continue;
       for (const bool quantized : {false, true})
         for (const bool on_host : {false, true})
@@ -88,12 +103,16 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
   return plans;
 }
 
+std::vector<MemoryPlan> fitting_plans(std::vector<MemoryPlan> plans, std::int64_t budget_bytes) {
+  std::erase_if(plans, [&](const MemoryPlan& plan) { return plan.bytes() > budget_bytes; });
+  std::ranges::stable_sort(plans, is_better);
+  return plans;
+}
+
 std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
                                       std::int64_t budget_bytes) {
-  const MemoryPlan* best = nullptr;
-  for (const MemoryPlan& plan : plans)
-    if (plan.bytes() <= budget_bytes && (best == nullptr || is_better(plan, *best))) best = &plan;
-  return best == nullptr ? std::nullopt : std::optional(*best);
+  const std::vector<MemoryPlan> fitting = fitting_plans(plans, budget_bytes);
+  return fitting.empty() ? std::nullopt : std::optional(fitting.front());
 }
 
 MemoryPlan least_memory(const std::vector<MemoryPlan>& plans) {

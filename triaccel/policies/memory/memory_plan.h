@@ -12,9 +12,13 @@ namespace triaccel {
 struct PassCost {
   ActivationFormat activations = ActivationFormat::Raw;
   bool recompute_norms = false;
-  bool whole = false;  // the batch in one pass; else in several, whose gradients are summed
-  double bytes = 0;    // of a step, without weights, optimizer state and data: gradients,
-                       // copies of weights, workspace
+  bool eager = false;  // steps are not captured in CUDA graphs though they could be
+  bool casts_by_layer =
+      false;                 // weights are rounded to 16 bits where they are used, not all at once
+  bool whole = false;        // the batch in one pass; else in several, whose gradients are summed
+  std::int64_t largest = 0;  // samples of a pass: more do not fit; 0: any number
+  double bytes = 0;          // of a step, without weights, optimizer state and data: gradients,
+                             // copies of weights, workspace
   double bytes_per_sample = 0;  // of a pass
   double profile_bytes = 0;     // that measuring activations takes in place of a step
   double seconds = 0;           // of a pass of no samples
@@ -24,8 +28,9 @@ struct PassCost {
 /// A step whose passes had so many samples each.
 struct PassSample {
   std::int64_t samples = 0;
-  double bytes = 0;    // at its peak
-  double seconds = 0;  // of one pass
+  double bytes = 0;     // in use at its peak
+  double overhead = 0;  // that the allocator took on top of them, whatever the size
+  double seconds = 0;   // of one pass
 };
 
 /// The costs on the line through two steps, where `fixed_bytes` are no part of a step.
@@ -82,15 +87,25 @@ inline constexpr std::int64_t kFewSamples = 16;
 /// All plans, for each set of choices with every size of a pass: the batch in 1, 2, 3, … parts.
 std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryRequest& request);
 
-/// The fastest of the plans with the least loss that fit; nothing where none does.
+/// How much faster than an exact plan one with losses must be to be taken, slight or marked.
+inline constexpr double kWorthASlightLoss = 1.25;
+inline constexpr double kWorthAMarkedLoss = 4;
+
+/// Speed, divided by what losses must be worth.
+double worth_of(double samples_per_second, Lossiness lossiness);
+
+/// The fastest of the plans that fit, where losses are worth it; nothing where none fits.
 std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
                                       std::int64_t budget_bytes);
 
 /// The plan that needs least memory. There must be one.
 MemoryPlan least_memory(const std::vector<MemoryPlan>& plans);
 
-/// The plans that no other beats in memory, speed and loss, from the smallest on: those that some
-/// budget makes the best.
+/// All plans that fit, the best first.
+std::vector<MemoryPlan> fitting_plans(std::vector<MemoryPlan> plans, std::int64_t budget_bytes);
+
+/// The plans that no smaller one beats, from the smallest on: those that some budget makes the
+/// best.
 std::vector<MemoryPlan> best_by_budget(const std::vector<MemoryPlan>& plans);
 
 }  // namespace triaccel

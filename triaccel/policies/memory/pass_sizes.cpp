@@ -22,7 +22,8 @@ PassSizes::PassSizes(const BatchOptions& options, const StepPlan& start)
       passes_(passes_per_step(start)),
       smallest_batch_(std::min(options.smallest, batch_)),
       largest_batch_(std::max(batch_, options.largest > 0 ? options.largest : 4 * batch_)),
-      smallest_(divide_up(smallest_batch_, passes_)),
+      smallest_(std::max(divide_up(smallest_batch_, passes_),
+                         std::min(options.smallest_pass, samples_per_pass(start)))),
       largest_(largest_batch_ / passes_) {
   if (mode_ != BatchMode::Micro) return;
   smallest_batch_ = largest_batch_ = batch_;

@@ -91,6 +91,8 @@ enum class DeviceName { Auto, Cpu, Cuda };
 enum class GraphCapture { Auto, Off };
 /// Whether a budget may be kept by means that change gradients or weights.
 enum class LossyMeans { Auto, Never };
+/// When weights are rounded to 16 bits: all at the start of a step, or each where it is used.
+enum class WeightCasts { Step, Layer };
 /// auto: built-in sets fail, own data skips.
 enum class BadDataMode { Auto, Fail, Skip, Report };
 
@@ -140,6 +142,8 @@ template <>
 inline constexpr Names2 kChoiceNames<GraphCapture> = {"auto", "off"};
 template <>
 inline constexpr Names2 kChoiceNames<LossyMeans> = {"auto", "never"};
+template <>
+inline constexpr Names2 kChoiceNames<WeightCasts> = {"step", "layer"};
 
 /// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
 /// or the name of a registered codec. "coded" is the former name of "compressed".

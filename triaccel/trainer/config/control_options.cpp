@@ -121,6 +121,9 @@ void add_control_options(std::vector<Option>& all) {
         "triaccel: auto (chosen per layer), fp32, bf16, fp16 or off")
       .everyday()
       .strictly_with(kControlLoop);
+  o.add("--weight-casts", "weight_casts", &O::weight_casts,
+        "triaccel on a GPU: round weights to 16 bits once per step, or per layer (less memory)")
+      .strictly_with(kControlLoop);
   o.topic(topics::kCurvature);
   o.add("--curvature", "curvature", &O::curvature,
         "how curvature is measured: fisher_gram (cheap), hessian or off")

@@ -179,7 +179,7 @@ void add_data_options(std::vector<Option>& all) {
       .only_with(kOwnData);
   d.topic(topics::kMemory);
   d.add("--data-placement", "placement", &D::placement,
-        "keep samples in device or host memory; auto: host above 1/8 of --budget. GPU only")
+        "keep samples in device or host memory; auto: host above 1/64 of --budget. GPU only")
       .strictly_with(kFloats);
 }
 
@@ -194,8 +194,9 @@ void add_run_options(std::vector<Option>& all) {
   v.add("--budget", "budget", &V::budget, "memory the run may use: 300MiB, 2GB, 80% or none")
       .everyday()
       .strictly_with(kFloats);
-  v.add("--lossy", "lossy", &V::lossy,
-        "auto: where a budget is too small for anything else, optimizer state in 8 bits; never");
+  v.add(
+      "--lossy", "lossy", &V::lossy,
+      "auto: a budget may cost 8-bit optimizer state or compressed activations; never: exact only");
   v.topic(topics::kRun);
   v.add("--graphs", "graphs", &V::graphs, "CUDA graphs of whole training steps: auto or off");
 

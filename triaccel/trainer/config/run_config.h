@@ -40,6 +40,7 @@ struct RunConfig {
   struct Control {
     Choice<PolicySet> policy = PolicySet::Robust;
     Choice<LayerPrecision> precision = LayerPrecision::Auto;  // or the same for every layer
+    Choice<WeightCasts> weight_casts = WeightCasts::Step;     // on a GPU
     Choice<CurvatureSource> curvature = CurvatureSource::FisherGram;
     Choice<BatchMode> batch = BatchMode::Elastic;
     std::string replay = "";       // plans.jsonl of a run; copied into the run's folder

@@ -163,7 +163,7 @@ std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
   require(takes_images(config) && !trains_in_integers(config), "predict",
           "requires a run on images by a floating-point method; '", run.string(),
           "' was trained by ", config.train.method, " on ", config.data.name);
-  RunParts parts(config);
+  RunParts parts(config, {}, {}, {}, UnderBudget::KeepAll);
   TorchEngine engine(config, parts);
   const StepPlan plan = restore_trained(engine, run, warn).plan;
   const EvaluationMode mode(*parts.network.module);

@@ -46,6 +46,7 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
     options.smallest = std::min(options.smallest, parts.plan.batch_size);
     if (options.largest > 0) options.smallest = std::min(options.smallest, options.largest);
   }
+  options.smallest_pass = smallest_pass_of(parts.network);
   // The CPU's account is exact; a GPU's allocator counts in blocks.
   if (!cuda) options.measurement_noise = 0.002;
   options.grow_as_rate_falls = control.batch_growth == BatchGrowth::Schedule;

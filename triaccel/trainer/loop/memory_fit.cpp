@@ -1,106 +1,132 @@
-#include "triaccel/trainer/loop/run_parts.h"
-
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
-#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/memory_census.h"
+#include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
 namespace {
 
-/// One way to need less memory.
-struct Means {
-  std::string what;
-  RunConfig config;  // with all before it
+// Samples of the largest pass that is measured: a CPU takes its time for more.
+constexpr std::int64_t kLargestOnGpu = 32, kLargestOnCpu = 8;
+constexpr int kMostPlans = 8;
+
+/// Steps are measured in less than the budget.
+class [[nodiscard]] PlannedShare {
+ public:
+  explicit PlannedShare(RunDevice& on) : on_(on) {
+    on_.gauge.set_limit(planned_share(on_.budget_bytes));
+  }
+  ~PlannedShare() { on_.gauge.set_limit(on_.budget_bytes); }
+  PlannedShare(const PlannedShare&) = delete;
+  PlannedShare& operator=(const PlannedShare&) = delete;
+
+ private:
+  RunDevice& on_;
 };
 
-std::vector<Means> means_for(const RunParts& parts) {
-  std::vector<Means> means;
-  RunConfig config = parts.config;
-  const auto add = [&](const char* what) { means.push_back({what, config}); };
-  const bool on_gpu = parts.on.device.is_cuda();
-  if (on_gpu && parts.method.per_layer && config.activations.keep.saves_exactly() &&
-      !config.activations.recompute_norms) {
-    config.activations.recompute_norms = true;
-    add("outputs of batch norms are recomputed");
-  }
-  if (on_gpu && config.device.graphs != GraphCapture::Off) {
-    config.device.graphs = GraphCapture::Off;
-    add("steps are not captured in CUDA graphs");
-  }
-  if (config.device.lossy == LossyMeans::Auto && has_moments(config.train.optimizer) &&
-      config.train.optimizer_state == StateFormat::Fp32) {
-    config.train.optimizer_state = StateFormat::Fp8;
-    add("the optimizer's state is in 8 bits");
-  }
-  return means;
+/// Everything as the configuration has it.
+MemoryPlan as_asked(const RunParts& parts) {
+  return {.pass = {.activations = parts.config.activations.keep == "raw"
+                                      ? ActivationFormat::Raw
+                                      : ActivationFormat::Compressed},
+          .pass_size = parts.plan.micro_batch_size};
 }
 
-/// Whether a step of such passes fits with the current runner.
-bool passes_fit(RunParts& parts, std::int64_t pass, std::int64_t passes) {
-  const auto samples = static_cast<std::int64_t>(parts.data.training_ids.size());
-  StepPlan plan = parts.plan;
-  plan.micro_batch_size = std::min(pass, samples);
-  plan.batch_size = std::min(pass * passes, samples);
-  const std::vector<std::int64_t> first(parts.data.training_ids.begin(),
-                                        parts.data.training_ids.begin() + plan.batch_size);
-  parts.data.train->prepare(first);
-  const at::Tensor ids = ids_on_device(first, parts.on.device);
-  parts.on.gauge.release_cache();
-  try {
-    parts.runner->rehearse(plan, *parts.data.train, ids,
-                           {.augment = augments(parts.config),
-                            .seed = static_cast<std::uint64_t>(parts.config.train.seed)});
-  } catch (const OutOfMemory&) {
+bool move_data_to_host(RunParts& parts) {
+  if (!parts.on.device.is_cuda() || parts.config.data.placement != DataPlacement::Auto ||
+      parts.data.train->bytes() == 0)
     return false;
-  }
+  const DataPlace host(parts.on.device, /*host=*/true);
+  parts.data.train->move_to(host);
+  if (parts.data.test != parts.data.train) parts.data.test->move_to(host);
   return true;
 }
 
-/// Whether some step fits: of the smallest passes, whose gradients are summed unless a batch may
-/// shrink to one of them, or of one pass, which has no sums.
-bool some_step_fits(RunParts& parts) {
-  const bool shrinks = parts.method.per_layer && parts.config.control.batch == BatchMode::Elastic;
-  return passes_fit(parts, smallest_pass_of(parts.network), shrinks ? 1 : 2) ||
-         (!shrinks && passes_fit(parts, parts.plan.batch_size, 1));
+std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
+  const RunConfig after = with_memory_means(before, plan);
+  std::string said = text(plan.pass_size, " samples per forward pass");
+  const auto add = [&](bool changed, const char* what) {
+    if (changed) said += text(", ", what);
+  };
+  add(plan.pass.eager, "no CUDA graphs");
+  add(plan.pass.casts_by_layer, "weights rounded to 16 bits layer by layer");
+  add(plan.state_in_8_bits, "optimizer state in 8 bits");
+  add(before.activations.recompute_norms != after.activations.recompute_norms,
+      "outputs of batch norms recomputed");
+  if (before.activations.keep != after.activations.keep)
+    said += text(", activations ", after.activations.keep.name());
+  return said;
 }
 
-bool fits(RunParts& parts, const RunConfig& config) {
-  try {
-    return catching_out_of_memory([&] {
-      parts.make_runner(config);
-      return some_step_fits(parts);
-    });
-  } catch (const OutOfMemory&) {
-    return false;
+/// The best plan whose steps fit, measured.
+std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
+  const PlannedShare share(parts.on);
+  std::int64_t allowed = planned_share(parts.on.budget_bytes);
+  const MemoryCensus census = take_memory_census(parts, largest, allowed);
+  int tries = 0;
+  for (const MemoryPlan& plan :
+       fitting_plans(memory_plans(census.costs, census.request), allowed)) {
+    if (plan.bytes() > allowed) continue;
+    if (const auto found = measured_plan(parts, plan, /*profile=*/false)) return found;
+    if (++tries == kMostPlans) break;
+    allowed = std::min(allowed, planned_share(plan.bytes()));
   }
+  return {};
+}
+
+[[noreturn]] void refuse(RunParts& parts, std::int64_t largest) {
+  std::string least;
+  try {
+    const BudgetLifted lifted(parts.on);
+    if (const auto plan = least_plan(parts, take_memory_census(parts, largest, /*budget_bytes=*/0)))
+      least = text(": the least is ", byte_text(budget_for(plan->bytes())), ", with ",
+                   means_text(*plan, parts.config));
+  } catch (const OutOfMemory&) {  // of the device itself: it is not known
+  }
+  const bool exact = parts.config.device.lossy == LossyMeans::Never;
+  throw OutOfMemory(text("[--budget] ", byte_text(parts.on.budget_bytes), " is too small", least,
+                         "; a smaller model or smaller images need less",
+                         exact ? ", and so does --lossy auto" : ""));
 }
 
 }  // namespace
 
 std::string fit_memory(RunParts& parts) {
-  const auto done = [&](std::string what) {
+  const auto follow = [&](const MemoryPlan& plan) {
+    parts.config = with_memory_means(parts.config, plan);
+    parts.plan.micro_batch_size = plan.pass_size;
+    parts.predicted_bytes = plan.bytes();
+    if (GraphCache* graphs = parts.runner->graphs(); graphs != nullptr) graphs->clear();
     parts.on.gauge.release_cache();
     parts.on.gauge.reset_peak();
-    return what;
   };
-  if (fits(parts, parts.config)) return done("");
-  std::string taken;
-  for (Means& means : means_for(parts)) {
-    taken += (taken.empty() ? "" : ", ") + means.what;
-    if (!fits(parts, means.config)) continue;
-    parts.config = std::move(means.config);
-    return done(text("to fit in ", byte_text(parts.on.budget_bytes), ": ", taken));
+  const auto fits_as_asked = [&] {
+    const PlannedShare share(parts.on);
+    return measured_plan(parts, as_asked(parts), /*profile=*/false);
+  };
+  std::optional<MemoryPlan> found = fits_as_asked();
+  const bool moved = !found && move_data_to_host(parts);
+  if (moved) found = fits_as_asked();
+  const std::string in_host_memory = moved ? "samples in host memory" : "";
+  if (found) {
+    follow(*found);
+    return moved ? text("to fit in ", byte_text(parts.on.budget_bytes), ": ", in_host_memory) : "";
   }
-  parts.make_runner(parts.config);
-  return done("");
+  const std::int64_t largest = parts.on.device.is_cuda() ? kLargestOnGpu : kLargestOnCpu;
+  found = find_plan(parts, largest);
+  if (!found) refuse(parts, largest);
+  std::string said = means_text(*found, parts.config);
+  follow(*found);
+  return text("to fit in ", byte_text(parts.on.budget_bytes), ": ", said, moved ? ", " : "",
+              in_host_memory);
 }
 
 }  // namespace triaccel

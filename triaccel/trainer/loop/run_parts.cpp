@@ -105,9 +105,11 @@ LoadedData own_data(const OwnTask& task, const RunConfig& config, const RunDevic
   const bool same = task.test == task.train;
   std::int64_t bytes = task.train->bytes() + task.train->host_bytes();
   if (!same) bytes += task.test->bytes() + task.test->host_bytes();
-  const DataPlace place(on.device, /*host=*/bytes > data_on_device(config, on));
-  task.train->move_to(place);
-  if (!same) task.test->move_to(place);
+  if (on.device.is_cuda()) {
+    const DataPlace place(on.device, /*host=*/bytes > data_on_device(config, on));
+    task.train->move_to(place);
+    if (!same) task.test->move_to(place);
+  }
   const std::int64_t held_out = config.data.val_split, size = task.train->size();
   require(held_out < size, "--val-split", "holds out ", held_out, " of ", size, " samples");
   LoadedData data{.train = task.train, .test = task.test};
@@ -317,7 +319,7 @@ Network make_network_for(const RunConfig& config, const DataShape& shape, const 
 }
 
 RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
-                   std::optional<DeviceFormats> as_if, OwnTask own_task)
+                   std::optional<DeviceFormats> as_if, OwnTask own_task, UnderBudget under_budget)
     : config(asked),
       on(config),
       method(method_on(config.train.method, on.device.type())),
@@ -327,6 +329,8 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
   // Between layers gradients travel in BF16, or where that is missing in FP16, whose range needs
   // help there too; a layer's own scale covers only what the layer itself computes.
   if (method.per_layer && !formats.bf16) method.loss_scaling = true;
+  const bool plans =
+      on.budget_bytes > 0 && !method.zeroth_order && under_budget == UnderBudget::PlanMemory;
   try {
     catching_out_of_memory([&] {
       data = task.train ? own_data(task, config, on) : load_data_for(config, on, channels_last);
@@ -346,18 +350,19 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
         method.layer_precision = first_precision(config, formats);
       }
       set_first_plan();
-      if (on.budget_bytes == 0 || method.zeroth_order) return make_runner(config);
-      if (std::string said = fit_memory(*this); !said.empty())
-        data.notices.push_back(std::move(said));
+      if (!plans) make_runner(config);
     });
   } catch (const OutOfMemory& error) {
     const bool limited = on.budget_bytes > 0;
     throw OutOfMemory(text(
-        "[train] weights, optimizer state and data do not fit in ",
+        "[train] weights and data do not fit in ",
         limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory", ": ", error.what(),
         limited ? "; raise --budget ('triaccel plan' shows the least) or choose" : "; choose",
         " a smaller model or smaller images"));
   }
+  if (plans)
+    if (std::string said = fit_memory(*this); !said.empty())
+      data.notices.push_back(std::move(said));
   on.gauge.release_cache();  // what setting up has left behind
   if (method.zeroth_order && method.backprop && config.zeroth_order.bp_layers < 0 &&
       on.budget_bytes > 0)
@@ -382,6 +387,7 @@ void RunParts::make_runner(const RunConfig& of) {
   if (method.per_layer)
     options.layers = {.kernels = kernel_choices_from(kernels, network.layers.size()),
                       .device_has_bf16 = formats.bf16,
+                      .copy_weights = of.control.weight_casts == WeightCasts::Step,
                       .recompute_norms = of.activations.recompute_norms};
   runner.reset();
   runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);

@@ -37,6 +37,7 @@ class [[nodiscard]] BudgetLifted {
  public:
   explicit BudgetLifted(RunDevice& on) : on_(on) { on_.gauge.set_limit(0); }
   ~BudgetLifted() {
+    if (on_.budget_bytes > 0) on_.gauge.release_cache();
     on_.gauge.set_limit(on_.budget_bytes);
     on_.gauge.reset_peak();
   }
@@ -55,13 +56,17 @@ struct DeviceFormats {
 };
 DeviceFormats formats_on(c10::Device device);
 
+/// What is done for a budget: memory is planned so that steps fit, or everything stays as asked.
+enum class UnderBudget { PlanMemory, KeepAll };
+
 /// What a run is made of, built from its configuration. Not movable: the runner keeps a reference
 /// to the gauge.
 struct RunParts {
   /// A built-in model, or the user's own network when one is given; in the device's formats, or as
   /// if it had those given. Throws OutOfMemory when not even weights and data fit the budget.
   explicit RunParts(const RunConfig& config, std::optional<Network> own = {},
-                    std::optional<DeviceFormats> as_if = {}, OwnTask task = {});
+                    std::optional<DeviceFormats> as_if = {}, OwnTask task = {},
+                    UnderBudget under_budget = UnderBudget::PlanMemory);
   RunParts(const RunParts&) = delete;
   RunParts& operator=(const RunParts&) = delete;
 
@@ -79,17 +84,18 @@ struct RunParts {
   Network network;
   std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it
   std::unique_ptr<StepRunner> runner;
-  StepPlan plan;  // the first
+  StepPlan plan;                     // the first
+  std::int64_t predicted_bytes = 0;  // peak of its steps, where memory was planned
 
  private:
   void set_first_plan();
 };
 
-/// Makes the runner of a run with a budget. Where not even the smallest passes of its configuration
-/// fit, it takes means to need less memory, one after the other, those that change no gradient
-/// first; lossy ones only where the configuration allows them. What it took is in parts.config and
-/// in the sentence that it returns, "" for nothing. Where all of them do not help, the runner is
-/// the one that was asked for. OutOfMemory where that does not fit either.
+/// Makes the runner of a run with a budget. Where its steps do not fit as they are, it plans its
+/// memory: smaller passes and whatever else makes the fastest steps that fit, lossy means only
+/// where the configuration allows them. What it chose is in parts.config, in parts.plan and in the
+/// sentence that it returns, "" for nothing. OutOfMemory, naming the least budget, where nothing
+/// fits.
 std::string fit_memory(RunParts& parts);
 
 /// What a configuration says about layers trained by a zeroth-order estimate.

@@ -89,6 +89,7 @@ void TorchEngine::record_choices(RunConfig& config) const {
   config.activations = config_.activations;
   config.train.optimizer_state = config_.train.optimizer_state;
   config.device.graphs = config_.device.graphs;
+  config.control.weight_casts = config_.control.weight_casts;
   if (parts_.method.per_layer) config.control.kernels = parts_.kernels;
   if (!parts_.data.image_options.class_names.empty())
     config.data.image_size = parts_.data.shape.image_size;
@@ -103,6 +104,7 @@ void TorchEngine::complete(RunSummary& summary) const {
   const LoadedData& data = parts_.data;
   summary.data_bytes = data.train->bytes() + data.test->bytes();
   summary.host_data_bytes = data.train->host_bytes() + data.test->host_bytes();
+  summary.predicted_bytes = parts_.predicted_bytes;
   summary.parameters = parameter_count(parts_.network);
   if (const GraphCache* graphs = parts_.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;

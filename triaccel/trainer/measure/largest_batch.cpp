@@ -36,7 +36,7 @@ void take_steps(const RunConfig& config, RunParts& parts) {
 
 bool fits(RunConfig config, std::int64_t batch, std::int64_t budget_bytes) {
   config.train.batch = batch;
-  RunParts parts(config);
+  RunParts parts(config, {}, {}, {}, UnderBudget::KeepAll);
   const std::int64_t data_bytes = parts.data.train->bytes() + parts.data.test->bytes();
   parts.on.gauge.set_limit(budget_bytes + data_bytes);
   try {

@@ -1,4 +1,4 @@
-#include "triaccel/trainer/measure/memory_census.h"
+#include "triaccel/trainer/loop/memory_census.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,358 @@
+#include "triaccel/trainer/loop/memory_census.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "triaccel/base/clock.h"
+#include "triaccel/base/divide_up.h"
+#include "triaccel/base/error.h"
+#include "triaccel/data/epoch_order.h"
+#include "triaccel/device/captured_work.h"
+#include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
+#include "triaccel/trainer/loop/activation_profiler.h"
+#include "triaccel/trainer/loop/control_setup.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
+constexpr double kBusBytesPerSecond = 20e9;  // from host memory to a GPU
+constexpr double kReplayShare = 0.3;         // of the time that enqueuing a pass takes
+constexpr int kMostTriesForLeast = 20;
+constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
+constexpr double kLeastExtraTime = 1.02;    // of whatever saves memory: times are noisy
+
+/// How activations may be kept, and whether steps are captured.
+struct Variant {
+  ActivationFormat activations = ActivationFormat::Raw;
+  bool recompute_norms = false;
+  bool eager = false;  // not captured though they could be
+  bool casts_by_layer = false;
+};
+
+std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts, bool capture) {
+  const bool on_gpu = parts.on.device.is_cuda();
+  std::vector<Variant> variants;
+  if (config.activations.keep != "raw" || config.activations.recompute_norms) {
+    variants.push_back({.activations = config.activations.keep == "raw" ? ActivationFormat::Raw
+                                       : config.activations.keep.saves_exactly()
+                                           ? ActivationFormat::Lossless
+                                           : ActivationFormat::Compressed,
+                        .recompute_norms = config.activations.recompute_norms});
+  } else {
+    variants.push_back({});
+    if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
+    variants.push_back({.activations = ActivationFormat::Lossless});
+    if (config.device.lossy == LossyMeans::Auto)
+      variants.push_back({.activations = ActivationFormat::Compressed});
+  }
+  const bool casts =
+      on_gpu && parts.method.per_layer && config.control.weight_casts == WeightCasts::Step;
+  std::vector<Variant> all;
+  for (Variant variant : variants) {
+    if (config.control.weight_casts == WeightCasts::Step) all.push_back(variant);
+    variant.casts_by_layer = casts;
+    if (casts) all.push_back(variant);
+    variant.eager = capture;  // where memory is short both help
+    if (capture) all.push_back(variant);
+  }
+  return all;
+}
+
+RunConfig with_variant(RunConfig config, const Variant& variant) {
+  if (variant.casts_by_layer) config.control.weight_casts = WeightCasts::Layer;
+  if (variant.eager) config.device.graphs = GraphCapture::Off;
+  if (config.activations.keep != "raw") return config;  // not open
+  if (variant.activations != ActivationFormat::Raw)
+    config.activations.keep =
+        variant.activations == ActivationFormat::Lossless ? "lossless" : "compressed";
+  config.activations.recompute_norms |= variant.recompute_norms;
+  return config;
+}
+
+/// Takes the steps of a census.
+class Meter {
+ public:
+  Meter(const RunConfig& config, RunParts& parts)
+      : config_(config),
+        parts_(parts),
+        sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
+        order_(parts.on.device, parts.data.train.get()),
+        plan_(parts.plan) {
+    parts.network.module->train();
+  }
+  ~Meter() { parts_.plan = plan_; }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+  /// For the steps that follow. Returns the most bytes in use meanwhile, 0 where nothing was
+  /// measured; nothing where it does not fit.
+  std::optional<double> use(const Variant& variant) {
+    const RunConfig config = with_variant(config_, variant);
+    parts_.plan = plan_;
+    return fitting([&] {
+      parts_.make_runner(config);
+      if (parts_.runner->saved() == nullptr) return 0.0;
+      parts_.on.gauge.release_cache();
+      parts_.on.gauge.reset_peak();
+      plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+      return static_cast<double>(parts_.on.gauge.counted_peak());
+    });
+  }
+
+  /// A step of so many passes, where it fits.
+  std::optional<PassSample> step(std::int64_t pass, std::int64_t passes) {
+    StepPlan plan = parts_.plan;
+    plan.batch_size = std::min(pass * passes, std::ssize(parts_.data.training_ids));
+    plan.micro_batch_size = pass;
+    return fitting([&] {
+      const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
+      if (parts_.on.device.is_cuda()) rehearse(plan, ids);  // the first one sets libraries up
+      release();
+      parts_.on.gauge.reset_peak();
+      const Stopwatch watch;
+      rehearse(plan, ids);
+      const double seconds = watch.seconds() / static_cast<double>(passes);
+      const MemoryReport memory = parts_.on.gauge.read();
+      return PassSample{.samples = pass,
+                        .bytes = static_cast<double>(memory.peak),
+                        .overhead = static_cast<double>(memory.reserved - memory.peak),
+                        .seconds = seconds};
+    });
+  }
+
+ private:
+  template <typename Measure>
+  auto fitting(const Measure& measure) -> std::optional<decltype(measure())> {
+    try {
+      return catching_out_of_memory(measure);
+    } catch (const OutOfMemory&) {
+      release();
+      return {};
+    }
+  }
+
+  /// What steps before this one have left, in the memory of captured ones too.
+  void release() {
+    if (parts_.runner && parts_.runner->graphs() != nullptr) parts_.runner->graphs()->clear();
+    parts_.on.gauge.release_cache();
+  }
+
+  void rehearse(const StepPlan& plan, const at::Tensor& ids) {
+    parts_.runner->rehearse(plan, *parts_.data.train, ids,
+                            {.augment = augments(config_),
+                             .epoch = sampler_.epoch(),
+                             .seed = static_cast<std::uint64_t>(config_.train.seed)});
+    synchronize(parts_.on.device);
+  }
+
+  const RunConfig& config_;
+  RunParts& parts_;
+  Sampler sampler_;
+  EpochOrder order_;
+  StepPlan plan_;  // the run's
+};
+
+/// The line through the steps of two sizes, the larger one as large as fits; nothing where not even
+/// the smallest does.
+std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captured, bool whole,
+                                const MemoryRequest& request, std::int64_t most,
+                                double fixed_bytes) {
+  const std::int64_t passes = whole ? 1 : 2;
+  const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
+  // As large as such passes are.
+  std::int64_t size = std::clamp(request.batch / passes, smallest, std::max(smallest, most));
+  std::optional<PassSample> large = meter.step(size, passes);
+  while (!large && size > smallest) {
+    size = std::max(smallest, size / 2);
+    large = meter.step(size, passes);
+  }
+  if (!large) return {};
+  const std::int64_t less = std::max(smallest, size / 4);
+  const std::optional<PassSample> small = less < size ? meter.step(less, passes) : std::nullopt;
+  PassCost cost{.largest = size,
+                .bytes = large->bytes + large->overhead - fixed_bytes,
+                .seconds = large->seconds};
+  if (small) cost = line_through(*small, *large, fixed_bytes);
+  if (captured) cost.seconds *= kReplayShare;
+  cost.activations = variant.activations;
+  cost.recompute_norms = variant.recompute_norms;
+  cost.eager = variant.eager;
+  cost.casts_by_layer = variant.casts_by_layer;
+  cost.whole = whole;
+  return cost;
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+/// More than there is where it does not fit.
+std::int64_t state_bytes(RunConfig config, RunParts& parts, StateFormat format) {
+  config.train.optimizer_state = format;
+  try {
+    catching_out_of_memory([&] { parts.make_runner(config); });
+  } catch (const OutOfMemory&) {
+    return device_total_bytes(parts.on.device);
+  }
+  return parts.runner->optimizer().state_bytes();
+}
+
+/// What saves memory does more than the first of its kind, which keeps everything, whatever was
+/// measured.
+PassCost not_faster(PassCost cost, const std::vector<PassCost>& before) {
+  const auto first = std::ranges::find(before, cost.whole, &PassCost::whole);
+  if (first == before.end()) return cost;
+  cost.seconds = std::max(cost.seconds, kLeastExtraTime * first->seconds);
+  cost.seconds_per_sample =
+      std::max(cost.seconds_per_sample, kLeastExtraTime * first->seconds_per_sample);
+  return cost;
+}
+
+/// Whether plans with steps of this kind, whatever they cost, may beat those that fit already: none
+/// takes less time per sample than the fastest that is known.
+bool may_be_better(const Variant& variant, const MemoryCensus& census, std::int64_t budget_bytes) {
+  const MemoryCosts& costs = census.costs;
+  const auto best = plan_memory(memory_plans(costs, census.request), budget_bytes);
+  if (!best || costs.passes.empty()) return true;
+  double least_seconds = costs.passes.front().seconds_per_sample;
+  for (const PassCost& pass : costs.passes)
+    least_seconds = std::min(least_seconds, pass.seconds_per_sample);
+  const bool marked = variant.activations == ActivationFormat::Compressed;
+  return worth_of(1 / least_seconds, marked ? Lossiness::Marked : Lossiness::None) >
+         worth_of(best->samples_per_second, best->lossiness);
+}
+
+}  // namespace
+
+MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t budget_bytes) {
+  RunConfig config = parts.config;
+  require(!parts.method.zeroth_order, "--method", "'", config.train.method,
+          "' estimates gradients; plans are for methods with backpropagation");
+  const bool lossy = config.device.lossy == LossyMeans::Auto;
+  MemoryCensus census{
+      .request = {.batch = parts.plan.batch_size,
+                  .smallest_pass = smallest_pass_of(parts.network),
+                  .batch_norm = smallest_pass_of(parts.network) > 1,
+                  .lossy = lossy,
+                  .may_quantize_state = lossy && has_moments(config.train.optimizer) &&
+                                        config.train.optimizer_state == StateFormat::Fp32,
+                  .may_move_data = false}};
+  MemoryCosts& costs = census.costs;
+  costs.weights =
+      bytes_of(parts.network.module->parameters()) + bytes_of(parts.network.module->buffers());
+  costs.data = parts.data.train->bytes() + parts.data.test->bytes();
+  costs.state = state_bytes(config, parts, config.train.optimizer_state);
+  if (census.request.may_quantize_state) {
+    config.train.optimizer_state = StateFormat::Fp8;
+    costs.state_in_8_bits = state_bytes(config, parts, StateFormat::Fp8);
+  }
+  // Measured with the least that can be kept.
+  const auto fixed = static_cast<double>(
+      costs.weights + costs.data +
+      (census.request.may_quantize_state ? costs.state_in_8_bits : costs.state));
+  Meter meter(config, parts);
+  const bool capture =
+      parts.on.device.is_cuda() && can_capture() && config.device.graphs != GraphCapture::Off;
+  for (const Variant& variant : variants_of(config, parts, capture)) {
+    if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) continue;
+    const std::optional<double> profile = meter.use(variant);
+    if (!profile) continue;
+    for (const bool whole : {true, false})
+      if (const auto cost = cost_of(meter, variant, capture && !variant.eager, whole,
+                                    census.request, most, fixed)) {
+        costs.passes.push_back(not_faster(*cost, costs.passes));
+        // Within a budget fewer samples are profiled.
+        if (budget_bytes == 0) costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
+      }
+  }
+  return census;
+}
+
+RunConfig without_budget(const RunConfig& asked) {
+  RunConfig config = resolved(asked);
+  config.device.budget = {};
+  return config;
+}
+
+MemoryCensus take_memory_census(const RunConfig& asked) {
+  RunParts parts(without_budget(asked));
+  return take_memory_census(parts);
+}
+
+MemoryCensus take_memory_census(RunParts& parts) {
+  MemoryCensus census = take_memory_census(parts, kLargestPass, /*budget_bytes=*/0);
+  census.request.equal_passes = true;  // --batch times --accumulate
+  census.request.may_move_data =
+      parts.on.device.is_cuda() && parts.config.data.placement == DataPlacement::Auto;
+  census.costs.data_seconds =
+      static_cast<double>(census.costs.data) /
+      static_cast<double>(parts.data.train->size() + parts.data.test->size()) / kBusBytesPerSecond;
+  return census;
+}
+
+std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool profile) {
+  const RunConfig config = with_memory_means(parts.config, plan);
+  Meter meter(config, parts);
+  const std::int64_t batch = parts.plan.batch_size;
+  const std::optional<double> profiled = meter.use({.activations = plan.pass.activations,
+                                                    .recompute_norms = plan.pass.recompute_norms,
+                                                    .eager = plan.pass.eager,
+                                                    .casts_by_layer = plan.pass.casts_by_layer});
+  if (!profiled) return {};
+  const std::int64_t passes = std::min<std::int64_t>(2, divide_up(batch, plan.pass_size));
+  const std::optional<PassSample> step = meter.step(plan.pass_size, passes);
+  if (!step) return {};
+  double bytes = step->bytes + step->overhead;
+  if (profile) bytes = std::max(bytes, *profiled);
+  if (plan.data_on_host)
+    bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
+  plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();
+  return plan;
+}
+
+std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census) {
+  MemoryCosts costs = census.costs;
+  for (PassCost& pass : costs.passes) pass.profile_bytes = 0;  // fewer samples need less
+  const std::vector<MemoryPlan> plans = memory_plans(costs, census.request);
+  if (plans.empty()) return {};
+  MemoryPlan least = least_memory(plans);
+  const BudgetLifted lifted(parts.on);
+  const std::int64_t data =
+      least.data_on_host ? parts.data.train->bytes() + parts.data.test->bytes() : 0;
+  for (int tries = 0; tries < kMostTriesForLeast; ++tries) {
+    parts.on.gauge.set_limit(least.bytes() + data);
+    const bool fits = measured_plan(parts, least, /*profile=*/false).has_value();
+    parts.on.gauge.set_limit(0);
+    if (fits) return least;
+    least.step += least.bytes() / kStepsToLeast;
+  }
+  return {};
+}
+
+RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
+  config = with_variant(std::move(config), {.activations = plan.pass.activations,
+                                            .recompute_norms = plan.pass.recompute_norms,
+                                            .eager = plan.pass.eager,
+                                            .casts_by_layer = plan.pass.casts_by_layer});
+  if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
+  return config;
+}
+
+RunConfig with_memory_plan(RunConfig config, const MemoryPlan& plan) {
+  config = with_memory_means(std::move(config), plan);
+  if (plan.data_on_host) config.data.placement = DataPlacement::Host;
+  const std::int64_t samples = config.train.batch * config.train.accumulate;
+  config.train.batch = plan.pass_size;
+  config.train.accumulate = divide_up(samples, plan.pass_size);
+  return config;
+}
+
+}  // namespace triaccel
