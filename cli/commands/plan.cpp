@@ -34,6 +34,8 @@ const char* name_of(ActivationFormat format) {
       return "lossless";
     case ActivationFormat::Compressed:
       return "compressed";
+    case ActivationFormat::Offloaded:
+      return "offloaded";
   }
   return "";
 }

@@ -31,7 +31,8 @@ struct Variant {
 std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts) {
   const bool open = config.activations.keep == "raw" && !config.activations.recompute_norms;
   if (!open)
-    return {{.activations = config.activations.keep == "raw" ? ActivationFormat::Raw
+    return {{.activations = config.activations.keep == "raw"         ? ActivationFormat::Raw
+                            : config.activations.keep == "offloaded" ? ActivationFormat::Offloaded
                             : config.activations.keep.saves_exactly()
                                 ? ActivationFormat::Lossless
                                 : ActivationFormat::Compressed,
