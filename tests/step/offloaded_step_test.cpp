@@ -112,7 +112,7 @@ TEST_P(OffloadedFault, LeavesNothingBehindAndTheNextTryTrainsTheSame) {
   const std::int64_t host_bytes = bench.runner->saved()->host_bytes();
   EXPECT_GT(host_bytes, 0);
   std::int64_t refused = 0;
-  for (std::int64_t k = 0, more = true; more; k += persistently ? 9 : 5) {
+  for (std::int64_t k = 0, more = true; more; k += persistently ? 7 : 4) {
     torch::manual_seed(k);
     run(raw);
     torch::manual_seed(k);
@@ -131,7 +131,7 @@ TEST_P(OffloadedFault, LeavesNothingBehindAndTheNextTryTrainsTheSame) {
     more = cpu_refusal_count() > refusals;
     ASSERT_TRUE(same_bytes(bench.state(), raw.state())) << k;
   }
-  EXPECT_GT(refused, 25);
+  EXPECT_GT(refused, 15);
   EXPECT_EQ(bench.runner->saved()->host_bytes(), host_bytes);
 }
 
