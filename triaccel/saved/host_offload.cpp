@@ -27,7 +27,7 @@ constexpr std::uintptr_t kAddressAlignment = 64;
 
 }  // namespace
 
-/// The tensors of a forward pass, in its order.
+/// The tensors of a forward pass so far, in its order.
 struct HostOffload::Pass {
   std::vector<std::weak_ptr<Slot>> slots;
   std::int64_t bytes = 0, largest = 0;
@@ -151,7 +151,6 @@ HostOffload::~HostOffload() { abandon_pass(); }
 
 void HostOffload::begin_pass(bool in_step) {
   end_pass();
-  if (!pass_->slots.empty()) bound_ = pass_->bound();
   pass_ = std::make_shared<Pass>();
   in_step_ = in_step;
   arena().begin_pass();
@@ -190,7 +189,7 @@ SavedRecord HostOffload::keep(const at::Tensor& dense) {
   slot->put_on_device(dense.tensor_data().as_strided({dense.numel()}, {1}));
   slot->out = state_->copy(&State::Streams::out, slot->host.get(), slot->on_device.const_data_ptr(),
                            slot->bytes, {});
-  while (state_->resident > bound_ && leaving.size() > 1) {
+  while (state_->resident > pass_->bound() && leaving.size() > 1) {
     leaving.front()->out.wait();  // only then may others write there
     leaving.front()->let_go();
     leaving.pop_front();

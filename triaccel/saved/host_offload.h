@@ -52,7 +52,6 @@ class HostOffload {
   std::shared_ptr<State> state_;
   std::shared_ptr<Pass> pass_;  // under way
   bool in_step_ = false;        // as begin_pass() has it
-  std::int64_t bound_ = 0;      // of the last pass; before the first, nothing but the newest tensor
 };
 
 }  // namespace triaccel
