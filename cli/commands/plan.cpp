@@ -28,18 +28,6 @@ struct PlanArguments {
   bool json = false;
 };
 
-const char* name_of(ActivationFormat format) {
-  switch (format) {
-    case ActivationFormat::Raw:
-      return "raw";
-    case ActivationFormat::Lossless:
-      return "lossless";
-    case ActivationFormat::Compressed:
-      return "compressed";
-  }
-  return "";
-}
-
 /// The options of 'triaccel train' that follow a plan.
 std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string options = fmt::format("--batch {}", plan.pass_size);

@@ -429,7 +429,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     precision: ``"auto"`` chooses BF16 or FP32 for every layer as it trains; ``"bf16"``, ``"fp32"``; ``"off"`` leaves all
     operators to torch.
     activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
-    ``"compressed"`` to ``activation_ratio`` (FP32 bytes over bytes kept), which adds noise to the gradients.
+    ``"offloaded"``, the large ones in host memory, which no budget counts, with the same gradients; ``"compressed"`` to
+    ``activation_ratio`` (FP32 bytes over bytes kept), which adds noise to the gradients.
     batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
     several batches of a loader at a time where that trains as well, with learning rates to match: see
     :meth:`Attached.batches`. It needs a budget and an optimizer.

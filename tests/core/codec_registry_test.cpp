@@ -34,8 +34,8 @@ TEST(CodecRegistry, RefusesNamesThatAreTakenOrInvalid) {
   byte_codec();
   const std::size_t before = registered_codec_names().size();
   for (const char* name :
-       {"one-byte", "raw", "lossless", "compressed", "coded", "bounded", "groups", "frequency8",
-        "registered", "", "Two", "two bytes", "two_bytes"})
+       {"one-byte", "raw", "lossless", "offloaded", "compressed", "coded", "bounded", "groups",
+        "frequency8", "registered", "", "Two", "two bytes", "two_bytes"})
     EXPECT_THROW(register_codec(std::make_unique<NamedCodec>(name)), UsageError) << name;
   EXPECT_EQ(registered_codec_names().size(), before);
 }

@@ -73,6 +73,18 @@ TEST_F(CpuMemory, FailsForGoodWhenAsked) {
   EXPECT_THROW(at::empty({8}, at::kByte), c10::OutOfMemoryError);
 }
 
+TEST_F(CpuMemory, LeavesHostMemoryOutOfTheAccountButFailsItLikeAnyOther) {
+  const std::int64_t used = gauge.used();
+  limit_cpu_memory(used + 64);
+  const MappedMemory memory = host_memory_for(at::kCPU, 1 << 20);
+  EXPECT_EQ(memory.on_device, memory.host.get());
+  EXPECT_EQ(gauge.used(), used);
+  limit_cpu_memory(0);
+  fail_cpu_allocation(0);
+  EXPECT_THROW(host_memory_for(at::kCPU, 1 << 20), OutOfMemory);
+  EXPECT_NO_THROW(host_memory_for(at::kCPU, 1 << 20));
+}
+
 TEST_F(CpuMemory, SurvivesAnOutOfMemoryInsideBackward) {
   auto weight = at::randn({64, 64}).requires_grad_();
   auto loss = (at::randn({32, 64}).mm(weight)).tanh().sum();

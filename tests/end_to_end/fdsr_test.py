@@ -105,6 +105,33 @@ class Baselines(unittest.TestCase):
             self.assertIn("triaccel_baselines", refused.stderr)
 
 
+class Offloaded(unittest.TestCase):
+    RUN = ["train", "--model", "resnet18", "--stem", "cifar", "--width", 8, "--train-samples", 256, "--batch", 64, "--epochs", 1,
+           "--method", "fp32", "--threads", 1, "--device", "cpu", "--control-interval", 2, "--json", "--quiet"]
+
+    def test_weights_are_those_of_raw_in_less_memory(self):
+        with scratch_folder() as folder:
+            summaries, weights = {}, {}
+            for keep in ("raw", "offloaded"):
+                done = run(*self.RUN, "--activations", keep, "--out", folder / keep)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                summaries[keep] = json.loads((folder / keep / "summary.json").read_text())
+                weights[keep] = (folder / keep / "checkpoints/step-4/weights.safetensors").read_bytes()
+            raw, offloaded = summaries["raw"], summaries["offloaded"]
+            self.assertEqual(weights["offloaded"], weights["raw"])
+            self.assertEqual(offloaded["loss"], raw["loss"])
+            self.assertLess(offloaded["peak_bytes"], 0.75 * raw["peak_bytes"])
+            self.assertEqual(raw["host_activation_bytes"], 0)
+            self.assertGreater(offloaded["host_activation_bytes"], 10_000_000)
+            self.assertIn('"host"', (folder / "offloaded/plans.jsonl").read_text())
+            self.assertIn("host memory for activations", (folder / "offloaded/report.html").read_text())
+
+    def test_it_is_refused_where_nothing_is_saved(self):
+        refused = run("train", "--method", "zo", "--activations", "offloaded")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--activations", refused.stderr)
+
+
 class Saved(unittest.TestCase):
     ARGUMENTS = ["--saved", "--model", "resnet18", "--width", 8, "--threads", 1, "--device", "cpu"]
 

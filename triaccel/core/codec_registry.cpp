@@ -21,7 +21,8 @@ Codecs& all_codecs() {
 /// Names that `--activations` or plans.jsonl give another meaning. The frequency codec's is
 /// followed by its block size there.
 bool is_reserved(std::string_view name) {
-  constexpr std::array<std::string_view, 4> modes = {"lossless", "compressed", "coded", "bounded"};
+  constexpr std::array<std::string_view, 5> modes = {"lossless", "offloaded", "compressed", "coded",
+                                                     "bounded"};
   if (std::ranges::find(modes, name) != modes.end()) return true;
   if (name.starts_with(name_of(SavedCodec::Frequency))) return true;
   for (int i = 0; i < kSavedCodecs; ++i)

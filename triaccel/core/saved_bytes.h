@@ -21,6 +21,10 @@ constexpr std::int64_t window_bytes(std::int64_t windows, std::int64_t taps) {
   return (windows * window_bits(taps) + 31) / 32 * 4;
 }
 
+/// Bytes of the smallest tensor that SavedCodec::Host copies: two copies and their places in the
+/// order of streams cost more than smaller ones are worth.
+inline constexpr std::int64_t kLeastHostBytes = 256 << 10;
+
 /// Elements whose non-zeros share the space for quantized values.
 inline constexpr int kNonZeroTile = 1024;
 

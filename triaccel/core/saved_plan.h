@@ -18,14 +18,15 @@ enum class SavedCodec : std::uint8_t {
   Frequency,   // quantized cosine transform of blocks, with bits per band
   Derived,     // rebuilt from another stored tensor by an elementwise map
   Registered,  // by a codec that the program registered, see codec_registry.h
+  Host,        // as it is, in host memory; one below kLeastHostBytes by reference
 };
 
-inline constexpr int kSavedCodecs = 10;
+inline constexpr int kSavedCodecs = 11;
 
 constexpr std::string_view name_of(SavedCodec codec) {
-  constexpr std::string_view kNames[] = {"raw",     "shape",     "mask",     "window",
-                                         "groups",  "levelled",  "nonzeros", "frequency",
-                                         "derived", "registered"};
+  constexpr std::string_view kNames[] = {"raw",     "shape",      "mask",     "window",
+                                         "groups",  "levelled",   "nonzeros", "frequency",
+                                         "derived", "registered", "host"};
   return kNames[static_cast<std::size_t>(codec)];
 }
 

@@ -63,7 +63,7 @@ std::vector<SavedPlan> saved_from(const StateMap& map) {
   std::vector<SavedPlan> plans;
   for (std::size_t i = 0; i < numbers.size(); i += kPerSaved) {
     SavedPlan& saved = plans.emplace_back();
-    saved.codec = enumerator(numbers[i], SavedCodec::Registered);
+    saved.codec = enumerator(numbers[i], SavedCodec::Host);
     saved.block = numbers[i + 1];
     saved.eighths = numbers[i + 2];
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i) + 3, kFrequencyBands,
@@ -132,7 +132,7 @@ StepPlan plan_from(const StateMap& saved, std::int64_t layer_count) {
       .batch_size = sizes[0], .micro_batch_size = sizes[1], .learning_rate_scale = rates[0]};
   for (std::size_t i = 0; i < static_cast<std::size_t>(layer_count); ++i)
     plan.layers.push_back({.compute = enumerator(choices[3 * i], Precision::Int8),
-                           .saved = enumerator(choices[3 * i + 1], ActivationFormat::Compressed),
+                           .saved = enumerator(choices[3 * i + 1], ActivationFormat::Offloaded),
                            .gradient = enumerator(choices[3 * i + 2], GradientSource::ZerothOrder),
                            .learning_rate_scale = rates[i + 1]});
   if (saved.contains(kSaved)) plan.saved = saved_from(saved);

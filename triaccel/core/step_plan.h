@@ -9,9 +9,9 @@
 
 namespace triaccel {
 
-/// The strongest compression of a layer's saved activations: Lossless keeps every bit of the
-/// gradients, Compressed does not.
-enum class ActivationFormat { Raw, Lossless, Compressed };
+/// What becomes at most of a layer's saved activations: Lossless and Offloaded, to host memory,
+/// keep every bit of the gradients, Compressed does not.
+enum class ActivationFormat { Raw, Lossless, Compressed, Offloaded };
 
 /// Where a layer's gradient comes from.
 enum class GradientSource { Backprop, ZerothOrder };

@@ -19,7 +19,8 @@ struct SavedCounts {
   std::int64_t passed_bytes = 0;  // of those, one tensor as often as it was saved
   std::int64_t unique_bytes = 0;  // each tensor once
   std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
-  std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask
+  std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask,
+                                                           // Host lies in host memory
   std::int64_t allocations = 0;      // of memory for encoded tensors, one or many in each
   std::int64_t allocated_bytes = 0;  // by those, with what lies unused between
   std::int64_t shared = 0;      // times that a tensor was there already, and nothing was encoded
@@ -28,8 +29,11 @@ struct SavedCounts {
   std::int64_t decodes = 0;     // in backward
   std::int64_t shared_decodes = 0;  // times that it needed none: the last one's values were there
 
+  std::int64_t host_bytes() const { return held_bytes[static_cast<std::size_t>(SavedCodec::Host)]; }
+
+  /// On the device.
   std::int64_t all_held_bytes() const {
-    std::int64_t sum = 0;
+    std::int64_t sum = -host_bytes();
     for (const std::int64_t bytes : held_bytes) sum += bytes;
     return sum;
   }

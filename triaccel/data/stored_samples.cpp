@@ -3,28 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <memory>
 
 #include "triaccel/core/step_report.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/memory_gauge.h"
 
 namespace triaccel {
 namespace {
-
-/// Memory that the allocators of libtorch, and with them the budget, do not know.
-MappedMemory host_memory(std::int64_t bytes, c10::Device reader) {
-  if (reader.is_cuda()) return map_host_memory(bytes);
-  const std::shared_ptr<std::byte[]> plain(new std::byte[static_cast<std::size_t>(bytes)]);
-  return {.host = plain, .on_device = plain.get()};
-}
 
 at::Tensor copy_in_host_memory(const at::Tensor& values, c10::Device reader) {
   const at::TensorOptions type(values.scalar_type());
   const c10::Device device = at::empty({0}, type.device(reader)).device();  // with its index
   const auto bytes = static_cast<std::int64_t>(values.nbytes());
-  const MappedMemory memory = host_memory(std::max<std::int64_t>(1, bytes), device);
+  const MappedMemory memory = host_memory_for(device, std::max<std::int64_t>(1, bytes));
   at::from_blob(memory.host.get(), values.sizes(), type).copy_(values);
   return at::from_blob(
       memory.on_device, values.sizes(), [kept = memory.host](void*) {}, type.device(device),

@@ -135,6 +135,17 @@ MemoryReport read_cpu_memory() {
   return report;
 }
 
+std::shared_ptr<void> take_uncounted_memory(std::int64_t bytes) {
+  const std::int64_t number = account().allocations.fetch_add(1, std::memory_order_relaxed);
+  void* block = nullptr;
+  if (must_fail(number) ||
+      posix_memalign(&block, kAlignment, static_cast<std::size_t>(bytes)) != 0) {
+    account().refusals.fetch_add(1, std::memory_order_relaxed);
+    throw OutOfMemory(text(byte_text(bytes), " of host memory cannot be allocated"));
+  }
+  return {block, &std::free};
+}
+
 void reset_cpu_memory_peak() {
   account().total.reset_peak();
   for (Level& level : account().by_purpose) level.reset_peak();

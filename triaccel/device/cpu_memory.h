@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "triaccel/core/step_report.h"
 
@@ -26,6 +27,10 @@ std::int64_t cpu_allocation_count();
 
 /// Number of allocations that were refused so far, also of those somebody did without.
 std::int64_t cpu_refusal_count();
+
+/// Memory that neither the account nor the limit counts: what is kept there is kept out of the
+/// device's. It fails like any other, with OutOfMemory, and is one of the allocations above.
+std::shared_ptr<void> take_uncounted_memory(std::int64_t bytes);
 
 /// Makes the allocation with this number (counted from now, 0 the next) fail, once or for good.
 /// For tests of what an out-of-memory leaves behind; a negative number switches it off.

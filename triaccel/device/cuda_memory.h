@@ -33,7 +33,7 @@ void limit_cuda_memory(std::int64_t bytes);
 /// Gives cached blocks back to the device.
 void release_cuda_cache();
 
-/// Host memory that work on the current device reads in place, over the bus.
+/// Host memory that work on a device reads in place, over the bus.
 struct MappedMemory {
   std::shared_ptr<void> host = {};  // freed with the last copy of it, once the device is idle
   void* on_device = nullptr;        // its address there
@@ -41,6 +41,10 @@ struct MappedMemory {
 
 /// Takes pinned host memory, which counts against no limit of the device. Throws OutOfMemory.
 MappedMemory map_host_memory(std::int64_t bytes);
+
+/// Enqueues a copy between memory of the current device and pinned host memory on the current
+/// stream.
+void copy_cuda_bytes(void* to, const void* from, std::int64_t bytes);
 
 /// Makes the caching allocator extend the memory of each stream and pool page by page, instead of
 /// taking a segment for every size that finds no gap: a plan of other sizes then uses the bytes of

@@ -3,6 +3,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <atomic>
@@ -93,6 +95,8 @@ void release_cuda_cache() {
 
 MappedMemory map_host_memory(std::int64_t bytes) {
   void* host = nullptr;
+  // A capture on this thread would forbid it, though nothing of it is captured.
+  const c10::cuda::CUDAStreamCaptureModeGuard allowed(cudaStreamCaptureModeRelaxed);
   if (cudaHostAlloc(&host, static_cast<std::size_t>(bytes), cudaHostAllocMapped) != cudaSuccess) {
     (void)cudaGetLastError();  // or the next call would report it
     throw OutOfMemory(text(byte_text(bytes), " of pinned host memory cannot be allocated"));
@@ -103,6 +107,11 @@ MappedMemory map_host_memory(std::int64_t bytes) {
                                }}};
   C10_CUDA_CHECK(cudaHostGetDevicePointer(&memory.on_device, host, 0));
   return memory;
+}
+
+void copy_cuda_bytes(void* to, const void* from, std::int64_t bytes) {
+  C10_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                                 c10::cuda::getCurrentCUDAStream()));
 }
 
 void allow_expandable_segments() {

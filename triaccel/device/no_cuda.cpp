@@ -25,6 +25,7 @@ void reset_cuda_memory_peak() { no_cuda("reset_cuda_memory_peak"); }
 void limit_cuda_memory(std::int64_t) { no_cuda("limit_cuda_memory"); }
 void release_cuda_cache() { no_cuda("release_cuda_cache"); }
 MappedMemory map_host_memory(std::int64_t) { no_cuda("map_host_memory"); }
+void copy_cuda_bytes(void*, const void*, std::int64_t) { no_cuda("copy_cuda_bytes"); }
 void allow_expandable_segments() {}
 
 void synchronize_cuda() { no_cuda("synchronize_cuda"); }

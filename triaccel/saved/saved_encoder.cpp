@@ -167,6 +167,7 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
     case SavedCodec::Mask:
     case SavedCodec::Window:
     case SavedCodec::Derived:
+    case SavedCodec::Host:
       break;
   }
   throw UsageError(text("[SavedStore] '", name_of(plan.codec), "' keeps no values"));

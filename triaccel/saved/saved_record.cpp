@@ -8,11 +8,11 @@
 
 namespace triaccel {
 
-at::Tensor RawTensor::value() const {
-  require(data_._version() == version_, "backward", "a tensor of sizes ", data_.sizes(),
+void SavedVersion::require_unchanged(at::IntArrayRef sizes) const {
+  require(version_.current_version() == saved_, "backward", "a tensor of sizes ", sizes,
           " that backward needs was changed in place after forward saved it (version ",
-          data_._version(), ", saved at ", version_, "); use the operator that makes a new tensor");
-  return data_;
+          version_.current_version(), ", saved at ", saved_,
+          "); use the operator that makes a new tensor");
 }
 
 TensorLayout::TensorLayout(const at::Tensor& tensor)

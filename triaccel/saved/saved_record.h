@@ -26,19 +26,35 @@ struct SavedRecord {
 
 using SharedRecord = std::shared_ptr<const SavedRecord>;
 
-/// A saved tensor by reference, apart from its place in the graph. Notices, as autograd does
-/// without hooks, when it was changed in place before backward read it.
-class RawTensor {
+/// Notices, as autograd does without hooks, when a saved tensor was changed in place before
+/// backward read it. Holds none of its memory.
+class SavedVersion {
  public:
-  explicit RawTensor(const at::Tensor& tensor)
-      : data_(tensor.tensor_data()), version_(tensor._version()) {}
+  explicit SavedVersion(const at::Tensor& tensor)
+      : version_(tensor.unsafeGetTensorImpl()->version_counter()), saved_(tensor._version()) {}
 
-  /// Throws UsageError when the tensor was changed since.
-  at::Tensor value() const;
+  /// Throws UsageError when the tensor, of these sizes, was changed since.
+  void require_unchanged(at::IntArrayRef sizes) const;
 
  private:
-  at::Tensor data_;  // shares the version of the original
-  std::int64_t version_;
+  c10::VariableVersion version_;  // the tensor's own, also of what it is then
+  std::int64_t saved_;
+};
+
+/// A saved tensor by reference, apart from its place in the graph.
+class RawTensor {
+ public:
+  explicit RawTensor(const at::Tensor& tensor) : data_(tensor.tensor_data()), version_(tensor) {}
+
+  /// As SavedVersion.
+  at::Tensor value() const {
+    version_.require_unchanged(data_.sizes());
+    return data_;
+  }
+
+ private:
+  at::Tensor data_;
+  SavedVersion version_;
 };
 
 /// How a tensor lies in memory.

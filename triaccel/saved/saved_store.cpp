@@ -9,6 +9,7 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/core/frequency_bands.h"
+#include "triaccel/core/saved_bytes.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_record.h"
 
@@ -71,7 +72,8 @@ SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor>
       not_finite_(at::zeros({1}, at::TensorOptions(at::kInt).device(device))),
       decoded_(std::make_shared<DecodedTensor>()),
       sources_(decoded_),
-      arena_(device) {}
+      arena_(device),
+      host_(device) {}
 SavedStore::~SavedStore() = default;
 
 void SavedStore::follow(SavedCensus census, std::vector<SavedPlan> plans) {
@@ -83,12 +85,13 @@ void SavedStore::follow(SavedCensus census, std::vector<SavedPlan> plans) {
   needs_profile_ = false;
 }
 
-void SavedStore::begin_pass() {
-  abandon_pass();
+void SavedStore::begin_pass(bool in_step) {
+  forget_pass();
   const at::NoGradGuard no_grad;
   counts_ = {};
   decoded_->reset_counts();
   arena_.begin_pass();
+  host_.begin_pass(in_step);
   constants_.locate();
   passes_.add_(1);
   pass_ = passes_.clone();
@@ -96,10 +99,16 @@ void SavedStore::begin_pass() {
 
 void SavedStore::end_pass() {
   if (next_ > 0 && next_ != plans_.size()) needs_profile_ = true;
-  abandon_pass();
+  forget_pass();
+  host_.end_pass();
 }
 
 void SavedStore::abandon_pass() {
+  forget_pass();
+  host_.abandon_pass();
+}
+
+void SavedStore::forget_pass() {
   next_ = 0;
   node_before_ = 0;
   held_.clear();
@@ -143,9 +152,12 @@ std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
   if (planned && plans_[number].codec != SavedCodec::Raw) {
     Held apart;
     give_back = keep_coded(tensor, number, options_.share ? held : apart);
-    // On other devices nobody checks whether a mask of floats has but two values.
-    const bool unseen = plans_[number].codec == SavedCodec::Mask && !tensor.is_cpu();
-    if (!give_back && !unseen) ++counts_.mismatches;
+    // On other devices nobody checks whether a mask of floats has but two values. What host memory
+    // is not worth is no mismatch either.
+    const SavedCodec codec = plans_[number].codec;
+    const bool may_stay =
+        (codec == SavedCodec::Mask && !tensor.is_cpu()) || codec == SavedCodec::Host;
+    if (!give_back && !may_stay) ++counts_.mismatches;
   }
   if (!give_back) give_back = keep_raw(tensor, held);
   sizes_before_ = tensor.sizes().vec();
@@ -187,12 +199,18 @@ void SavedStore::note_source(const SharedRecord& record, const at::Tensor& decod
 SavedStore::GiveBack SavedStore::keep_coded(const at::Tensor& tensor, std::size_t number,
                                             Held& held) {
   const SavedEntry& entry = census_.entries[number];
+  const bool on_host = plans_[number].codec == SavedCodec::Host;
+  if (on_host && bytes_of(tensor) < kLeastHostBytes) return {};
   if (entry.kind == SavedClass::Sizes)
     return [layout = TensorLayout(tensor)] {
       refuse_second_derivative();
       return layout.stand_in();
     };
-  if (entry.kind == SavedClass::Sign) return keep_mask(tensor, number, held);
+  if (entry.kind == SavedClass::Sign) {
+    GiveBack mask = keep_mask(tensor, number, held);
+    if (mask || !on_host) return mask;
+  }
+  if (on_host) return keep_on_host(tensor, held);
   if (entry.kind == SavedClass::Window) return keep_windows(tensor, entry);
   return keeps_values(entry.kind) ? keep_values(tensor, plans_[number], held) : GiveBack();
 }
@@ -276,6 +294,35 @@ SavedStore::GiveBack SavedStore::keep_values(const at::Tensor& tensor, const Sav
   return [record, decoded = decoded_, layout = TensorLayout(dense)] {
     refuse_second_derivative();
     return layout.of(decoded->of(record));
+  };
+}
+
+SavedStore::GiveBack SavedStore::keep_on_host(const at::Tensor& tensor, Held& held) {
+  // What has gaps or overlaps, as the parts of a joint projection, goes with its whole memory,
+  // which the other parts share.
+  constexpr std::int64_t most_per_part = 4;
+  const bool dense = tensor.is_non_overlapping_and_dense();
+  const auto memory = static_cast<std::int64_t>(tensor.storage().nbytes());
+  if (tensor.device() != passes_.device()) return {};
+  if (!dense && (memory < kLeastHostBytes || memory > most_per_part * bytes_of(tensor))) return {};
+  const at::Tensor whole =
+      dense ? tensor : tensor.as_strided({memory / tensor.element_size()}, {1}, 0);
+  Held* known = dense ? &held : held_.find(whole);
+  if (known == nullptr) known = &held_.insert(whole, {});
+  SharedRecord record = known->values.lock();
+  if (record && known->plan.codec == SavedCodec::Host) {
+    ++counts_.shared;
+  } else {
+    record = std::make_shared<SavedRecord>(host_.keep(whole));
+    count(SavedCodec::Host, record->bytes);
+    known->values = record;
+    known->plan = {.codec = SavedCodec::Host};
+  }
+  return [record, decoded = decoded_, layout = TensorLayout(tensor), version = SavedVersion(tensor),
+          from = dense ? 0 : tensor.storage_offset()] {
+    version.require_unchanged(layout.sizes);
+    const at::Tensor elements = decoded->of(record);
+    return elements.as_strided(layout.sizes, layout.strides, elements.storage_offset() + from);
   };
 }
 

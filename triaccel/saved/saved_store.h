@@ -11,6 +11,7 @@
 #include "triaccel/core/saved_plan.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/saved/derived_tensor.h"
+#include "triaccel/saved/host_offload.h"
 #include "triaccel/saved/record_arena.h"
 #include "triaccel/saved/saved_encoder.h"
 #include "triaccel/saved/saved_record.h"
@@ -22,7 +23,8 @@ namespace triaccel {
 struct SavedStoreOptions {
   std::uint64_t seed = 0;
   kernels::Rounding rounding = kernels::Rounding::Dither;
-  bool share = true;  // off: what is saved twice is kept twice, see RegisteredCodec
+  bool share = true;   // off: what is saved twice is kept twice, see RegisteredCodec
+  bool exact = false;  // no plan changes a bit of a saved tensor's values
 };
 
 /// Keeps what forward passes save as their plan says.
@@ -50,8 +52,9 @@ class SavedStore final : public SavedTensorKeeper {
   /// stay raw.
   void follow(SavedCensus census, std::vector<SavedPlan> plans);
 
-  /// Before each forward pass: forgets the tensors of the last one, draws other offsets.
-  void begin_pass();
+  /// Before each forward pass: forgets the tensors of the last one, draws other offsets. `in_step`
+  /// as HostOffload.
+  void begin_pass(bool in_step = false);
 
   /// After its backward pass: leaves no memory behind but records that a graph still holds.
   void end_pass();
@@ -63,6 +66,9 @@ class SavedStore final : public SavedTensorKeeper {
 
   /// Of the last pass.
   SavedCounts counts() const;
+
+  /// Host memory that SavedCodec::Host has taken so far.
+  std::int64_t host_bytes() const { return host_.host_bytes(); }
 
   /// Whether a pass since follow() saved other tensors than the census tells: profile again.
   bool needs_profile() const { return needs_profile_; }
@@ -81,6 +87,7 @@ class SavedStore final : public SavedTensorKeeper {
   bool is_planned(std::size_t number, const at::Tensor& tensor) const;
   Held& held_for(const at::Tensor& tensor);
   GiveBack keep_raw(const at::Tensor& tensor, Held& held);
+  GiveBack keep_on_host(const at::Tensor& tensor, Held& held);
   GiveBack keep_coded(const at::Tensor& tensor, std::size_t number, Held& held);
   GiveBack keep_windows(const at::Tensor& tensor, const SavedEntry& entry);
   GiveBack keep_mask(const at::Tensor& tensor, std::size_t number, Held& held);
@@ -89,6 +96,7 @@ class SavedStore final : public SavedTensorKeeper {
   SavedRecord derived(const at::Tensor& tensor, Held& held);
   SharedMask mask_of(const at::Tensor& dense, bool two_valued, Held& held);
   void note_mask(const SharedMask& mask, Held& held);
+  void forget_pass();
   void count(SavedCodec codec, std::int64_t bytes);
   EncodeBuffer room();
   void note_source(const SharedRecord& record, const at::Tensor& decoded_like);
@@ -111,6 +119,7 @@ class SavedStore final : public SavedTensorKeeper {
   std::shared_ptr<DecodedTensor> decoded_;
   DerivationSources sources_;
   RecordArena arena_;
+  HostOffload host_;
 };
 
 }  // namespace triaccel

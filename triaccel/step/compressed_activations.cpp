@@ -36,13 +36,17 @@ void CompressedActivations::follow(const StepPlan& plan, std::int64_t samples) {
 }
 
 at::Tensor CompressedActivations::forward(const std::function<at::Tensor()>& forward) {
-  const std::unique_ptr<SavedTensorScope> scope = begin_pass();
+  const std::unique_ptr<SavedTensorScope> scope = begin_pass(/*in_step=*/true);
   return forward();
 }
 
 std::unique_ptr<SavedTensorScope> CompressedActivations::begin_pass() {
+  return begin_pass(/*in_step=*/false);
+}
+
+std::unique_ptr<SavedTensorScope> CompressedActivations::begin_pass(bool in_step) {
   if (!compresses_) return nullptr;
-  store_->begin_pass();
+  store_->begin_pass(in_step);
   return std::make_unique<SavedTensorScope>(*store_);
 }
 

@@ -50,6 +50,8 @@ class CompressedActivations {
   void report(StepReport& report);
 
  private:
+  std::unique_ptr<SavedTensorScope> begin_pass(bool in_step);
+
   std::unique_ptr<SavedStore> store_;
   SavedCensus census_;
   bool compresses_ = false;          // the last plan says how tensors are saved

@@ -69,8 +69,10 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
         network_.weights, options.layers->kernels, gradients_.layer_scales(),
         LayerExecutionOptions{.device_has_bf16 = options.layers->device_has_bf16,
                               .fuse = options.layers->fuse && device.is_cuda(),
-                              // A norm's input may be decoded: no mask is recomputed from it.
-                              .keep_relu_masks = options.saved.has_value(),
+                              // A norm's input may come back changed: no mask is recomputed from
+                              // it.
+                              .keep_relu_masks = options.saved && !options.saved->exact,
+                              .branches = !options.saved,
                               .prepare_weights = device.is_cuda() && options.layers->copy_weights,
                               .recompute_norms = options.layers->recompute_norms});
   if (options.leave_gradients) {

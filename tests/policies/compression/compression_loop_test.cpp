@@ -334,6 +334,11 @@ TEST(CompressionPolicy, LeavesRawOrLosslessWhatItsModeSays) {
   };
   EXPECT_EQ(codec(CompressionMode::Off), SavedCodec::Raw);
   EXPECT_EQ(codec(CompressionMode::Lossless), SavedCodec::Mask);
+  const SavedDecision offloaded =
+      CompressionPolicy({.mode = CompressionMode::Offload}).plan(tensors, 1024, {});
+  EXPECT_EQ(offloaded.plans[0].codec, SavedCodec::Mask);
+  EXPECT_EQ(offloaded.plans[1].codec, SavedCodec::Host);
+  EXPECT_EQ(offloaded.errors, (std::vector<double>{0, 0}));
   const SavedDecision bounded =
       CompressionPolicy({.mode = CompressionMode::Error}).plan(tensors, 64, {});
   EXPECT_LE(bounded.errors[1], 0.005);

@@ -38,6 +38,31 @@ TEST(LosslessPlan, KeepsOnlyWhatBackwardReads) {
   }
 }
 
+TEST(OffloadPlans, HaveHostMemoryForWhatLosslessPlansLeaveRaw) {
+  std::vector<SavedStatistics> tensors;
+  for (const SavedClass kind : {SavedClass::Sizes, SavedClass::Sign, SavedClass::Window,
+                                SavedClass::Constant, SavedClass::NormInput, SavedClass::Other})
+    tensors.push_back(saved_tensor(kind, 8, 8));
+  const std::vector<SavedPlan> plans = offload_plans(tensors);
+  std::vector<SavedCodec> codecs;
+  for (const SavedPlan& plan : plans) {
+    EXPECT_FALSE(is_lossy(plan.codec));
+    codecs.push_back(plan.codec);
+  }
+  EXPECT_EQ(codecs, (std::vector{SavedCodec::Shape, SavedCodec::Mask, SavedCodec::Window,
+                                 SavedCodec::Raw, SavedCodec::Host, SavedCodec::Host}));
+}
+
+TEST(HeldBytes, AreNoneOfTheDeviceForALargeTensorInHostMemory) {
+  const SavedPlan host{.codec = SavedCodec::Host};
+  SavedStatistics norm = saved_tensor(SavedClass::NormInput, 16, 16);
+  const std::int64_t fits = kLeastHostBytes / norm.raw_bytes(1);
+  EXPECT_EQ(HeldBytes(norm, fits - 1).under(host), norm.raw_bytes(fits - 1));
+  EXPECT_EQ(HeldBytes(norm, fits).under(host), 0);
+  norm.mask_too = true;
+  EXPECT_EQ(HeldBytes(norm, fits).under(host), mask_bytes(norm.elements(fits)));
+}
+
 TEST(CanCompress, LeavesSmallTensorsAndWholeNumbersAlone) {
   SavedStatistics tensor = saved_tensor(SavedClass::Factor, 16, 1);
   EXPECT_TRUE(can_compress(tensor, 64));

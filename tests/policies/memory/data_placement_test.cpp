@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-TEST(LargestDataOnDevice, IsAnEighthOfTheBudgetOrAnythingWithoutOne) {
-  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 800), 100);
-  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 807), 100);
-  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 7), 0);
+TEST(LargestDataOnDevice, IsASmallPartOfTheBudgetOrAnythingWithoutOne) {
+  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 6400), 100);
+  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 6463), 100);
+  EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 63), 0);
   EXPECT_EQ(largest_data_on_device(DataPlacement::Auto, 0), kUnlimited);
 }
 

@@ -63,6 +63,18 @@ TEST(SavedPlanText, ReadsBackEveryCodec) {
   }
 }
 
+TEST(ScheduledPlan, ReadsBackOffloadedLayers) {
+  StepPlan plan = compressed_plan();
+  plan.layers[0].saved = ActivationFormat::Offloaded;
+  plan.layers[1].saved = ActivationFormat::Raw;
+  plan.saved = {{.codec = SavedCodec::Host}, {}};
+  const ScheduledPlan record{25, plan};
+  const std::string line = to_jsonl(record);
+  EXPECT_EQ(plans_in(line + '\n'), std::vector{record});
+  EXPECT_NE(line.find("\"formats\":\"or\",\"saved\":[\"host\",\"raw\"]"), std::string::npos)
+      << line;
+}
+
 TEST(SavedPlanText, NamesARegisteredCodec) {
   const SavedPlan plan{.codec = SavedCodec::Registered, .registered = byte_codec()};
   EXPECT_EQ(saved_plan_text(plan), "one-byte");

@@ -130,6 +130,16 @@ TEST(HtmlReport, TellsHowMuchOfTheDataIsInHostMemory) {
   EXPECT_NE(html.find("123 MiB"), std::string::npos);
 }
 
+TEST(HtmlReport, TellsHowMuchHostMemoryActivationsTake) {
+  RunRecord run = sample_record(5);
+  EXPECT_EQ(report_of(run).find("host memory for activations"), std::string::npos);
+  run.summary->host_activation_bytes = 77 << 20;
+  run.summary = summary_from_json(to_json(*run.summary), "test");
+  const std::string html = report_of(run);
+  EXPECT_NE(html.find("host memory for activations"), std::string::npos);
+  EXPECT_NE(html.find("77 MiB"), std::string::npos);
+}
+
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
   RunRecord run = sample_record(5);
   EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"),

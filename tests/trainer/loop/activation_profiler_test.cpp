@@ -203,6 +203,47 @@ TEST(CompressedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
   EXPECT_GE(least_saving(run), 0.9 * alone);
 }
 
+/// A run of the slim network with passes of 64 samples, whose maps are worth host memory.
+struct OffloadCase {
+  std::string method;
+  bool recompute_norms;
+};
+
+class OffloadedActivations : public testing::TestWithParam<OffloadCase> {};
+
+TEST_P(OffloadedActivations, TrainTheSameWeightsInLessMemory) {
+  const auto config_for = [](const std::string& keep) {
+    RunConfig config = kept_run(GetParam().method, keep);
+    config.data.train_samples = 192;
+    config.train.batch = 64;
+    config.train.accumulate = 2;
+    config.control.batch = "off";
+    config.activations.recompute_norms = GetParam().recompute_norms;
+    return config;
+  };
+  WatchedRun raw(config_for("raw"), (torch::manual_seed(5), slim_resnet()));
+  WatchedRun offloaded(config_for("offloaded"), (torch::manual_seed(5), slim_resnet()));
+  const RunSummary wanted = raw.run(), summary = offloaded.run();
+  EXPECT_EQ(summary.status, "finished");
+  EXPECT_EQ(summary.loss, wanted.loss);
+  ASSERT_EQ(offloaded.reports.size(), raw.reports.size());
+  for (std::size_t i = 0; i < raw.reports.size(); ++i) {
+    EXPECT_EQ(offloaded.reports[i].loss, raw.reports[i].loss) << i;
+    EXPECT_EQ(offloaded.reports[i].saved->mismatches, 0) << i;
+    EXPECT_LT(offloaded.reports[i].memory.peak, raw.reports[i].memory.peak * 9 / 10) << i;
+  }
+  const std::vector<at::Tensor> expected = raw.tensors(), found = offloaded.tensors();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+  EXPECT_EQ(wanted.host_activation_bytes, 0);
+  EXPECT_GE(summary.host_activation_bytes, offloaded.reports.back().saved->host_bytes());
+  EXPECT_GT(offloaded.reports.back().saved->host_bytes(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, OffloadedActivations,
+                         testing::Values(OffloadCase{"fp32", false}, OffloadCase{"triaccel", false},
+                                         OffloadCase{"triaccel", true}));
+
 bool are_coded(const StepPlan& plan) {
   return std::ranges::any_of(plan.saved,
                              [](const SavedPlan& saved) { return is_lossy(saved.codec); });

@@ -140,7 +140,7 @@ void LayerExecution::drop_pending() {
 void LayerExecution::begin_pass() {
   drop_pending();
   // Sums over several passes are autograd's, on the main stream; codecs read what is saved there.
-  if (options_.fuse && !options_.keep_relu_masks && !layers_.accumulates())
+  if (options_.fuse && options_.branches && !options_.keep_relu_masks && !layers_.accumulates())
     branches_.begin_pass(side_);
   uses_.begin_pass();
 }

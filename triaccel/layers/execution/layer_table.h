@@ -20,6 +20,7 @@ struct LayerExecutionOptions {
   /// As NormFusionOptions. Saved tensors may come back changed: squeeze-and-excitation then stays
   /// operator by operator, so that each tensor has the reader that a codec knows.
   bool keep_relu_masks = false;
+  bool branches = true;          // shortcuts may run on a stream of their own, see Branches
   bool prepare_weights = false;  // round all weights at the start of a step
   /// Outputs of fused norms that layers read are recomputed for backward instead of kept. Not where
   /// what a norm saves comes back changed.

@@ -12,6 +12,7 @@ constexpr std::int64_t kSmallBytes = 4096;  // of a whole tensor
 
 ActivationFormat format_of(SavedCodec codec) {
   if (codec == SavedCodec::Raw) return ActivationFormat::Raw;
+  if (codec == SavedCodec::Host) return ActivationFormat::Offloaded;
   return is_lossy(codec) ? ActivationFormat::Compressed : ActivationFormat::Lossless;
 }
 
@@ -48,6 +49,14 @@ std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors) 
   return plans;
 }
 
+std::vector<SavedPlan> offload_plans(std::span<const SavedStatistics> tensors) {
+  std::vector<SavedPlan> plans = lossless_plans(tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (plans[i].codec == SavedCodec::Raw && tensors[i].kind != SavedClass::Constant)
+      plans[i].codec = SavedCodec::Host;
+  return plans;
+}
+
 std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
                                      const SavedPlan& plan, std::int64_t samples) {
   std::vector<SavedPlan> plans;
@@ -58,7 +67,7 @@ std::vector<SavedPlan> uniform_plans(std::span<const SavedStatistics> tensors,
 
 bool is_lossy(SavedCodec codec) {
   return codec != SavedCodec::Raw && codec != SavedCodec::Shape && codec != SavedCodec::Mask &&
-         codec != SavedCodec::Window;
+         codec != SavedCodec::Window && codec != SavedCodec::Host;
 }
 
 int least_bits(SavedClass kind, const CodecOptions& options) {
@@ -76,6 +85,7 @@ double sensitivity_of(const SavedStatistics& tensor) {
 double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
   switch (plan.codec) {
     case SavedCodec::Raw:
+    case SavedCodec::Host:
       return 32;
     case SavedCodec::Groups:
     case SavedCodec::Levelled:

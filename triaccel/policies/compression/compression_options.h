@@ -8,6 +8,7 @@ namespace triaccel {
 enum class CompressionMode {
   Off,       // every saved tensor stays as it is
   Lossless,  // masks, places and sizes in place of values; gradients keep every bit
+  Offload,   // the same, and large tensors that it leaves as they are in host memory
   Ratio,     // as few bits as a ratio asks for, where they matter least
   Error,     // as few bits as an error of the gradient lets through
 };

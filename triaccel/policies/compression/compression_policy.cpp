@@ -69,9 +69,10 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                                       std::int64_t samples, std::span<const SavedPlan> previous) {
   const Planned wanted = this->wanted();
   if (wanted == Planned{}) {
-    const bool raw = options_.mode == CompressionMode::Off;
     SavedDecision decision{
-        .plans = raw ? std::vector<SavedPlan>(tensors.size()) : lossless_plans(tensors),
+        .plans = options_.mode == CompressionMode::Off ? std::vector<SavedPlan>(tensors.size())
+                 : options_.mode == CompressionMode::Offload ? offload_plans(tensors)
+                                                             : lossless_plans(tensors),
         .errors = std::vector<double>(tensors.size(), 0.0)};
     decision.bytes = held_bytes(tensors, decision.plans, samples);
     planned_ = {};

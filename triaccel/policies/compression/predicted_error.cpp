@@ -108,6 +108,7 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
     case SavedCodec::Mask:
     case SavedCodec::Window:
     case SavedCodec::Derived:
+    case SavedCodec::Host:
       return 0;
     case SavedCodec::Groups:
       return unevenness_ * of_band(0, 0, plan.eighths, drop_price);

@@ -56,6 +56,8 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
       return derived_by_mask_ ? mask_bytes_ : mask;
     case SavedCodec::Registered:
       return mask + registered_codec(plan.registered).bytes(sizes_);
+    case SavedCodec::Host:
+      return raw_bytes_ < kLeastHostBytes ? raw_bytes_ : mask;
   }
   return 0;
 }

@@ -30,6 +30,20 @@ bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
 
 }  // namespace
 
+const char* name_of(ActivationFormat format) {
+  switch (format) {
+    case ActivationFormat::Raw:
+      return "raw";
+    case ActivationFormat::Lossless:
+      return "lossless";
+    case ActivationFormat::Compressed:
+      return "compressed";
+    case ActivationFormat::Offloaded:
+      return "offloaded";
+  }
+  return "";
+}
+
 const char* name_of(Lossiness lossiness) {
   switch (lossiness) {
     case Lossiness::None:

@@ -64,6 +64,9 @@ enum class Lossiness {
   Marked,  // compressed activations, batch norm over fewer samples
 };
 
+/// As --activations has it.
+const char* name_of(ActivationFormat format);
+
 /// "exact", "slightly lossy" or "lossy".
 const char* name_of(Lossiness lossiness);
 

@@ -25,8 +25,10 @@ std::vector<std::string_view> words_of(std::string_view line) {
 }
 
 std::optional<SavedCodec> codec_named(std::string_view name) {
-  for (int i = 0; i < static_cast<int>(SavedCodec::Registered); ++i)
-    if (name_of(static_cast<SavedCodec>(i)) == name) return static_cast<SavedCodec>(i);
+  for (int i = 0; i < kSavedCodecs; ++i) {
+    const auto codec = static_cast<SavedCodec>(i);
+    if (codec != SavedCodec::Registered && name_of(codec) == name) return codec;
+  }
   return std::nullopt;
 }
 
@@ -51,8 +53,8 @@ bool has_one_width(SavedCodec codec) {
 
 constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;
 
-constexpr std::string_view kLetters = "fbhi";       // by Precision
-constexpr std::string_view kFormatLetters = "rlc";  // by ActivationFormat
+constexpr std::string_view kLetters = "fbhi";        // by Precision
+constexpr std::string_view kFormatLetters = "rlco";  // by ActivationFormat
 
 bool is_scale(float value) { return std::isfinite(value) && value >= 0; }
 
@@ -63,7 +65,7 @@ void read_formats(const JsonFields& fields, StepPlan& plan) {
   if (letters.size() != plan.layers.size()) fields.reject("formats", "as long as 'precisions'");
   for (std::size_t i = 0; i < letters.size(); ++i) {
     const std::size_t format = kFormatLetters.find(letters[i]);
-    if (format == kFormatLetters.npos) fields.reject("formats", "made of the letters r, l, c");
+    if (format == kFormatLetters.npos) fields.reject("formats", "made of the letters r, l, c, o");
     plan.layers[i].saved = static_cast<ActivationFormat>(format);
   }
 }

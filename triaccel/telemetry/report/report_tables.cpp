@@ -165,6 +165,8 @@ std::string facts_table(const ReportedRun& run) {
   };
   if (o.host_data_bytes > 0)
     rows.emplace_back("data set in host memory", byte_text(o.host_data_bytes));
+  if (o.host_activation_bytes > 0)
+    rows.emplace_back("host memory for activations", byte_text(o.host_activation_bytes));
   if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));
   if (o.plan_changes > 0) rows.emplace_back("plan changes", count(o.plan_changes));
   if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));

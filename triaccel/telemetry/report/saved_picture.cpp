@@ -35,7 +35,7 @@ constexpr std::array<CodecColor, 6> kCodecColors = {{{"frequency", "frequency", 
                                                      {"raw", "raw", 6}}};
 
 int color_of(std::string_view codec) {
-  if (codec == "shape" || codec == "window") codec = "mask";
+  if (codec == "shape" || codec == "window" || codec == "host") codec = "mask";
   if (codec == "levelled") codec = "groups";
   for (const CodecColor& known : kCodecColors)
     if (codec.starts_with(known.codec)) return known.color;

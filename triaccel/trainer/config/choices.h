@@ -145,8 +145,8 @@ inline constexpr Names2 kChoiceNames<LossyMeans> = {"auto", "never"};
 template <>
 inline constexpr Names2 kChoiceNames<WeightCasts> = {"step", "layer"};
 
-/// How the tensors that autograd saves for backward are kept: raw, lossless, compressed, bounded,
-/// or the name of a registered codec. "coded" is the former name of "compressed".
+/// How the tensors that autograd saves for backward are kept: raw, lossless, offloaded, compressed,
+/// bounded, or the name of a registered codec. "coded" is the former name of "compressed".
 class ActivationMode {
  public:
   ActivationMode(std::string_view name) : name_(name == kFormerName ? "compressed" : name) {}
@@ -157,7 +157,9 @@ class ActivationMode {
 
   const std::string& name() const { return name_; }
   operator const std::string&() const { return name_; }
-  bool saves_exactly() const { return name_ == "raw" || name_ == "lossless"; }
+  bool saves_exactly() const {
+    return name_ == "raw" || name_ == "lossless" || name_ == "offloaded";
+  }
   bool plans_bits() const { return name_ == "compressed" || name_ == "bounded"; }
 
   friend bool operator==(const ActivationMode& a, const ActivationMode& b) = default;

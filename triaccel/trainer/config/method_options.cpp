@@ -28,7 +28,7 @@ constexpr Condition kInt8 = {"--method elasticzo-int8", trains_in_integers};
 }  // namespace
 
 std::vector<std::string> activation_modes() {
-  std::vector<std::string> modes = {"raw", "lossless", "compressed", "bounded"};
+  std::vector<std::string> modes = {"raw", "lossless", "offloaded", "compressed", "bounded"};
   for (const std::string_view codec : registered_codec_names()) modes.emplace_back(codec);
   return modes;
 }
@@ -110,7 +110,7 @@ void add_activation_options(std::vector<Option>& all) {
   OptionTable a(
       all, "activations", topics::kMemory, [](auto& c) -> auto& { return c.activations; });
   a.add("--activations", "keep", &A::keep,
-        "how to save activations: raw, lossless, compressed or bounded")
+        "how to save activations: raw, lossless, offloaded to host memory, compressed or bounded")
       .everyday()
       .one_of(activation_modes)
       .hinting(

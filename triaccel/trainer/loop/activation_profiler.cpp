@@ -26,7 +26,8 @@ SavedStoreOptions saved_store_options(const RunConfig& config) {
           .rounding = rounding == ActivationRounding::Dither       ? kernels::Rounding::Dither
                       : rounding == ActivationRounding::Stochastic ? kernels::Rounding::Stochastic
                                                                    : kernels::Rounding::Nearest,
-          .share = !registered || registered_codec(*registered).shares()};
+          .share = !registered || registered_codec(*registered).shares(),
+          .exact = config.activations.keep == "offloaded"};
 }
 
 SavedPlan registered_plan(const std::string& name) {

@@ -88,9 +88,10 @@ ActivationOptions activation_options(const RunConfig& config) {
   ActivationOptions options{.fixed = registered_plan(wanted.keep),
                             .profile_every = wanted.profile_every};
   CompressionOptions& compression = options.compression;
-  compression.mode = wanted.keep == "compressed" ? CompressionMode::Ratio
-                     : wanted.keep == "bounded"  ? CompressionMode::Error
-                                                 : CompressionMode::Lossless;
+  compression.mode = wanted.keep == "compressed"  ? CompressionMode::Ratio
+                     : wanted.keep == "bounded"   ? CompressionMode::Error
+                     : wanted.keep == "offloaded" ? CompressionMode::Offload
+                                                  : CompressionMode::Lossless;
   compression.error_bound = wanted.error_bound;
   compression.loop.adapt = wanted.adapt;
   compression.loop.target_ratio = wanted.ratio;

@@ -35,19 +35,24 @@ struct Variant {
   bool casts_by_layer = false;
 };
 
+ActivationFormat format_of(const ActivationMode& mode) {
+  if (mode == "raw") return ActivationFormat::Raw;
+  if (mode == "offloaded") return ActivationFormat::Offloaded;
+  return mode.saves_exactly() ? ActivationFormat::Lossless : ActivationFormat::Compressed;
+}
+
 std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts, bool capture) {
   const bool on_gpu = parts.on.device.is_cuda();
   std::vector<Variant> variants;
   if (config.activations.keep != "raw" || config.activations.recompute_norms) {
-    variants.push_back({.activations = config.activations.keep == "raw" ? ActivationFormat::Raw
-                                       : config.activations.keep.saves_exactly()
-                                           ? ActivationFormat::Lossless
-                                           : ActivationFormat::Compressed,
+    variants.push_back({.activations = format_of(config.activations.keep),
                         .recompute_norms = config.activations.recompute_norms});
   } else {
     variants.push_back({});
     if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
     variants.push_back({.activations = ActivationFormat::Lossless});
+    // A CPU's host memory is that of the budget.
+    if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
     if (config.device.lossy == LossyMeans::Auto)
       variants.push_back({.activations = ActivationFormat::Compressed});
   }
@@ -68,9 +73,7 @@ RunConfig with_variant(RunConfig config, const Variant& variant) {
   if (variant.casts_by_layer) config.control.weight_casts = WeightCasts::Layer;
   if (variant.eager) config.device.graphs = GraphCapture::Off;
   if (config.activations.keep != "raw") return config;  // not open
-  if (variant.activations != ActivationFormat::Raw)
-    config.activations.keep =
-        variant.activations == ActivationFormat::Lossless ? "lossless" : "compressed";
+  config.activations.keep = name_of(variant.activations);
   config.activations.recompute_norms |= variant.recompute_norms;
   return config;
 }

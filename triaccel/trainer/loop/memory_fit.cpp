@@ -32,14 +32,6 @@ class [[nodiscard]] PlannedShare {
   RunDevice& on_;
 };
 
-/// Everything as the configuration has it.
-MemoryPlan as_asked(const RunParts& parts) {
-  return {.pass = {.activations = parts.config.activations.keep == "raw"
-                                      ? ActivationFormat::Raw
-                                      : ActivationFormat::Compressed},
-          .pass_size = parts.plan.micro_batch_size};
-}
-
 bool move_data_to_host(RunParts& parts) {
   if (!parts.on.device.is_cuda() || parts.config.data.placement != DataPlacement::Auto ||
       parts.data.train->bytes() == 0)
@@ -110,7 +102,7 @@ std::string fit_memory(RunParts& parts) {
   };
   const auto fits_as_asked = [&] {
     const PlannedShare share(parts.on);
-    return measured_plan(parts, as_asked(parts), /*profile=*/false);
+    return measured_plan(parts, {.pass_size = parts.plan.micro_batch_size}, /*profile=*/false);
   };
   std::optional<MemoryPlan> found = fits_as_asked();
   const bool moved = !found && move_data_to_host(parts);

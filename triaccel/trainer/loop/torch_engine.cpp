@@ -105,6 +105,8 @@ void TorchEngine::complete(RunSummary& summary) const {
   summary.data_bytes = data.train->bytes() + data.test->bytes();
   summary.host_data_bytes = data.train->host_bytes() + data.test->host_bytes();
   summary.predicted_bytes = parts_.predicted_bytes;
+  if (const SavedStore* saved = parts_.runner->saved())
+    summary.host_activation_bytes = saved->host_bytes();
   summary.parameters = parameter_count(parts_.network);
   if (const GraphCache* graphs = parts_.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;
