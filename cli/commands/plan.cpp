@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/plan_page.h"
 #include "cli/config_options.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/first_product.h"
+#include "triaccel/telemetry/records/appended_file.h"
 #include "triaccel/trainer/loop/memory_census.h"
 
 namespace triaccel::cli {
@@ -25,6 +27,7 @@ constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 struct PlanArguments {
   std::unique_ptr<ConfigOptions> options;
   bool sweep = false;
+  std::string plot;
   bool json = false;
 };
 
@@ -130,7 +133,15 @@ void plan_command(const PlanArguments& arguments) {
   const MemoryPlan least = least_plan(parts, census).value_or(least_memory(plans));
   const std::int64_t least_budget = budget_for(least.bytes());
   std::vector<MemoryPlan> sweep;
-  if (arguments.sweep) sweep = sweep_of(parts, plans);
+  if (arguments.sweep || !arguments.plot.empty()) sweep = sweep_of(parts, plans);
+  const std::string facts =
+      fmt::format("{}, batch {}, {}, {}", config.model.name, census.request.batch,
+                  config.train.method.name(), device_text(device));
+  if (!arguments.plot.empty()) {
+    std::vector<PlanPoint> points;
+    for (const MemoryPlan& one : sweep) points.push_back({one, options_of(one, census.request)});
+    write_atomically(arguments.plot, plan_page(points, facts));
+  }
   if (arguments.json) {
     Json found = {{"model", config.model.name},
                   {"method", config.train.method.name()},
@@ -143,8 +154,7 @@ void plan_command(const PlanArguments& arguments) {
     for (const MemoryPlan& one : sweep) found["sweep"].push_back(plan_json(one, census.request));
     fmt::print("{}\n", found.dump());
   } else {
-    fmt::print("{}, batch {}, {}, {}\n", config.model.name, census.request.batch,
-               config.train.method.name(), device_text(device));
+    fmt::print("{}\n", facts);
     if (plan) print_plan(*plan, census);
     if (arguments.sweep) print_sweep(sweep, census);
     if (plan)
@@ -165,6 +175,8 @@ void add_plan(CLI::App& program) {
   auto arguments = std::make_shared<PlanArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->add_flag("--sweep", arguments->sweep, "the best plan for every budget");
+  command->add_option("--plot", arguments->plot, "write the same as an HTML page with a plot")
+      ->option_text("FILE");
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] { plan_command(*arguments); });
 }

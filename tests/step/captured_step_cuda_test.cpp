@@ -245,7 +245,7 @@ TEST_F(CapturedStepFaults, LeavesNoMemoryBehindWhenStepsFail) {
   int failures = 0;
   for (std::int64_t room = 64; room > 8; room -= 3) {
     bench.gauge.set_limit(used + (room << 20));
-    for (const std::int64_t batch : {384, 256, 128, 64}) failures += !runs(batch);
+    for (const std::int64_t batch : {1024, 512, 256, 128}) failures += !runs(batch);
     EXPECT_LE(bench.gauge.used(), used + (6 << 20)) << "with room for " << room << " MiB";
   }
   bench.gauge.set_limit(0);

@@ -101,8 +101,8 @@ TEST_F(DataPlacementOnCuda, AutoKeepsDataOnTheDeviceUnlessTheyTakeMuchOfABudget)
     return start_run(config, run.path / "run").host_data_bytes;
   };
   EXPECT_EQ(host_bytes("none"), 0);
-  EXPECT_EQ(host_bytes("400MiB"), 0);
-  EXPECT_EQ(host_bytes("100MiB"), 5120 * 3 * 32 * 32);
+  EXPECT_EQ(host_bytes("1GiB"), 0);
+  EXPECT_EQ(host_bytes("400MiB"), 5120 * 3 * 32 * 32);
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ TEST_F(MemoryPlanOnCuda, CapturedStepsGiveTheirMemoryBackWhenPassesShrink) {
 }
 
 TEST_F(MemoryPlanOnCuda, PredictsReservedMemory) {
-  const RunConfig config = residual_run();
+  RunConfig config = residual_run();
+  config.control.batch = BatchMode::Off;
   std::vector<MemoryPlan> plans;
   {
     RunParts parts(without_budget(config));

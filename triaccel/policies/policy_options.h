@@ -118,6 +118,11 @@ struct BatchOptions {
   std::int64_t largest = 0;        // 0: four times the initial size, in Micro mode the batch
   std::int64_t bucket = 8;         // pass sizes are multiples of it; Micro: equal passes
 
+  // Robust: a pass size that was measured to be the best under a limit; under that limit it stays,
+  // or is grown back to. 0: none.
+  std::int64_t planned_pass = 0;
+  std::int64_t planned_limit = 0;
+
   std::int64_t delta_up = 16;  // paper: samples per tick
   std::int64_t delta_down = 16;
 

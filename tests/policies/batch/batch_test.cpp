@@ -102,6 +102,11 @@ TEST(PassSizes, KeepTheNumberOfPassesInElasticMode) {
   EXPECT_EQ(plan, plan_of(8, 2));
 }
 
+TEST(PassSizes, AreNoneThatTheNetworkCannotTake) {
+  EXPECT_EQ(PassSizes({.smallest = 8, .smallest_pass = 2}, plan_of(96, 2)).smallest(), 2);
+  EXPECT_EQ(PassSizes({.smallest = 8, .smallest_pass = 1}, plan_of(96, 2)).smallest(), 1);
+}
+
 /// A policy and what a tick tells it; the limit is 1000 bytes.
 struct PolicyCase {
   ControlOptions options;
@@ -346,6 +351,24 @@ TEST(RobustBatchPolicy, ShrinksAlongTheLineAndWaitsBeforeItGrows) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(c.tick(bytes()).batch_size, 200);
   c.report.memory.limit = 1000;
   EXPECT_EQ(c.tick(bytes()).batch_size, 368);
+}
+
+TEST(RobustBatchPolicy, StaysAtAPlannedSizeWhileItsLimitHolds) {
+  PolicyCase c{.options = {.batch = {.mode = BatchMode::Micro,
+                                     .planned_pass = 32,
+                                     .planned_limit = 1000,
+                                     .rate = RateRule::None}},
+               .plan = plan_of(96, 32)};
+  for (const std::int64_t bytes : {100, 990, 100, 999}) EXPECT_EQ(c.tick(bytes), plan_of(96, 32));
+  c.report.memory.limit = 2000;
+  c.tick(500);
+  EXPECT_GT(c.tick(500).micro_batch_size, 32);
+  c.report.memory.limit = 400;
+  for (int i = 0; i < 5; ++i) c.tick(100 + 9 * c.plan.micro_batch_size);
+  EXPECT_LT(c.plan.micro_batch_size, 32);
+  c.report.memory.limit = 1000;
+  for (int i = 0; i < 20; ++i) c.tick(100 + 9 * c.plan.micro_batch_size);
+  EXPECT_EQ(c.plan, plan_of(96, 32)) << "and no further";
 }
 
 TEST(RobustBatchPolicy, KeepsBelowASizeThatFailed) {

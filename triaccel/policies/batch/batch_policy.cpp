@@ -124,6 +124,10 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
                    .fixed_bytes = fixed_bytes(report.memory),
                    .retried = report.memory_retries > 0,
                    .largest_pass = sizes_.largest()};
+  if (options_.planned_pass > 0 && report.memory.limit == options_.planned_limit) {
+    if (input.pass == options_.planned_pass && !input.retried) return;
+    input.largest_pass = std::min(input.largest_pass, options_.planned_pass);
+  }
   if (has_full_step(report, ran)) input.used_bytes = used_bytes(report);
   const bool elastic = options_.mode == BatchMode::Elastic;
   if (elastic) {

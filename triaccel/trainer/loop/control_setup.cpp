@@ -47,6 +47,8 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
     if (options.largest > 0) options.smallest = std::min(options.smallest, options.largest);
   }
   options.smallest_pass = smallest_pass_of(parts.network);
+  options.planned_pass = parts.planned_pass;
+  options.planned_limit = parts.on.budget_bytes;
   // The CPU's account is exact; a GPU's allocator counts in blocks.
   if (!cuda) options.measurement_noise = 0.002;
   options.grow_as_rate_falls = control.batch_growth == BatchGrowth::Schedule;

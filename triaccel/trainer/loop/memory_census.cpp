@@ -21,7 +21,7 @@ namespace triaccel {
 namespace {
 
 constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
-constexpr double kBusBytesPerSecond = 20e9;  // from host memory to a GPU
+constexpr double kBusBytesPerSecond = 20e9;  // between host memory and a GPU, each way
 constexpr double kReplayShare = 0.3;         // of the time that enqueuing a pass takes
 constexpr int kMostTriesForLeast = 20;
 constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
@@ -108,10 +108,10 @@ class Meter {
     });
   }
 
-  /// A step of so many passes, where it fits.
-  std::optional<PassSample> step(std::int64_t pass, std::int64_t passes) {
+  /// A step of so many samples in passes, where it fits.
+  std::optional<PassSample> step(std::int64_t pass, std::int64_t samples) {
     StepPlan plan = parts_.plan;
-    plan.batch_size = std::min(pass * passes, std::ssize(parts_.data.training_ids));
+    plan.batch_size = std::min(samples, std::ssize(parts_.data.training_ids));
     plan.micro_batch_size = pass;
     return fitting([&] {
       const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
@@ -120,7 +120,7 @@ class Meter {
       parts_.on.gauge.reset_peak();
       const Stopwatch watch;
       rehearse(plan, ids);
-      const double seconds = watch.seconds() / static_cast<double>(passes);
+      const double seconds = watch.seconds() / static_cast<double>(divide_up(samples, pass));
       const MemoryReport memory = parts_.on.gauge.read();
       return PassSample{.samples = pass,
                         .bytes = static_cast<double>(memory.peak),
@@ -170,14 +170,15 @@ std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captu
   const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
   // As large as such passes are.
   std::int64_t size = std::clamp(request.batch / passes, smallest, std::max(smallest, most));
-  std::optional<PassSample> large = meter.step(size, passes);
+  std::optional<PassSample> large = meter.step(size, passes * size);
   while (!large && size > smallest) {
     size = std::max(smallest, size / 2);
-    large = meter.step(size, passes);
+    large = meter.step(size, passes * size);
   }
   if (!large) return {};
   const std::int64_t less = std::max(smallest, size / 4);
-  const std::optional<PassSample> small = less < size ? meter.step(less, passes) : std::nullopt;
+  const std::optional<PassSample> small =
+      less < size ? meter.step(less, passes * less) : std::nullopt;
   PassCost cost{.largest = size,
                 .bytes = large->bytes + large->overhead - fixed_bytes,
                 .seconds = large->seconds};
@@ -189,6 +190,13 @@ std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captu
   cost.casts_by_layer = variant.casts_by_layer;
   cost.whole = whole;
   return cost;
+}
+
+/// The samples of a few passes that have all sizes that those of a batch have.
+std::int64_t first_passes(std::int64_t batch, std::int64_t pass) {
+  constexpr std::int64_t kFewPasses = 3;
+  if (divide_up(batch, pass) <= kFewPasses) return batch;
+  return kFewPasses * pass - (batch % pass == 0 ? 0 : 1);
 }
 
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
@@ -206,6 +214,16 @@ std::int64_t state_bytes(RunConfig config, RunParts& parts, StateFormat format) 
     return device_total_bytes(parts.on.device);
   }
   return parts.runner->optimizer().state_bytes();
+}
+
+/// What moves over the bus, out and back, takes its time however little was measured: small passes
+/// hide it behind enqueuing.
+PassCost with_bus(PassCost cost, const std::vector<PassCost>& before) {
+  const auto first = std::ranges::find(before, cost.whole, &PassCost::whole);
+  if (cost.activations != ActivationFormat::Offloaded || first == before.end()) return cost;
+  const double moved = std::max(0.0, first->bytes_per_sample - cost.bytes_per_sample);
+  cost.seconds_per_sample = std::max(cost.seconds_per_sample, 2 * moved / kBusBytesPerSecond);
+  return cost;
 }
 
 /// What saves memory does more than the first of its kind, which keeps everything, whatever was
@@ -271,7 +289,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     for (const bool whole : {true, false})
       if (const auto cost = cost_of(meter, variant, capture && !variant.eager, whole,
                                     census.request, most, fixed)) {
-        costs.passes.push_back(not_faster(*cost, costs.passes));
+        costs.passes.push_back(with_bus(not_faster(*cost, costs.passes), costs.passes));
         // Within a budget fewer samples are profiled.
         if (budget_bytes == 0) costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
       }
@@ -310,8 +328,8 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
                                                     .eager = plan.pass.eager,
                                                     .casts_by_layer = plan.pass.casts_by_layer});
   if (!profiled) return {};
-  const std::int64_t passes = std::min<std::int64_t>(2, divide_up(batch, plan.pass_size));
-  const std::optional<PassSample> step = meter.step(plan.pass_size, passes);
+  const std::optional<PassSample> step =
+      meter.step(plan.pass_size, first_passes(batch, plan.pass_size));
   if (!step) return {};
   double bytes = step->bytes + step->overhead;
   if (profile) bytes = std::max(bytes, *profiled);

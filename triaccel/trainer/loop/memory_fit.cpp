@@ -117,6 +117,7 @@ std::string fit_memory(RunParts& parts) {
   if (!found) refuse(parts, largest);
   std::string said = means_text(*found, parts.config);
   follow(*found);
+  parts.planned_pass = found->pass_size;
   return text("to fit in ", byte_text(parts.on.budget_bytes), ": ", said, moved ? ", " : "",
               in_host_memory);
 }

@@ -217,6 +217,7 @@ RunDevice::RunDevice(const RunConfig& config)
       budget_bytes(config.device.budget.bytes_on(device_total_bytes(device))),
       gauge(device) {
   gauge.set_limit(budget_bytes);
+  gauge.release_cache();  // what was left in this process counts no more
   gauge.reset_peak();
 }
 

@@ -85,7 +85,8 @@ struct RunParts {
   std::string kernels;  // which code computes which layer, as RunConfig::Control::kernels has it
   std::unique_ptr<StepRunner> runner;
   StepPlan plan;                     // the first
-  std::int64_t predicted_bytes = 0;  // peak of its steps, where memory was planned
+  std::int64_t predicted_bytes = 0;  // peak of its steps, where there is a budget
+  std::int64_t planned_pass = 0;     // samples, where the budget asked for another plan
 
  private:
   void set_first_plan();
