@@ -97,22 +97,6 @@ void print_sweep(const std::vector<MemoryPlan>& best, const MemoryCensus& census
                name_of(plan.lossiness), options_of(plan, census.request));
 }
 
-/// The first of the plans that fits when it is measured.
-std::optional<MemoryPlan> first_fitting(RunParts& parts, const std::vector<MemoryPlan>& plans,
-                                        std::int64_t budget) {
-  constexpr int kMostPlans = 8;
-  std::int64_t allowed = budget > 0 ? planned_share(budget) : kUnlimited;
-  int tries = 0;
-  for (const MemoryPlan& plan : fitting_plans(plans, allowed)) {
-    if (plan.bytes() > allowed) continue;
-    const auto found = measured_plan(parts, plan, /*profile=*/budget == 0);
-    if (found && found->bytes() <= allowed) return found;
-    if (++tries == kMostPlans) break;
-    allowed = std::min(allowed, planned_share(plan.bytes()));
-  }
-  return {};
-}
-
 std::vector<MemoryPlan> sweep_of(RunParts& parts, const std::vector<MemoryPlan>& plans) {
   std::vector<MemoryPlan> measured;
   for (const MemoryPlan& plan : best_by_budget(plans))
@@ -129,7 +113,8 @@ void plan_command(const PlanArguments& arguments) {
   const MemoryCensus census = take_memory_census(parts);
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
   if (plans.empty()) throw OutOfMemory("[plan] not even the smallest step fits on the device");
-  const std::optional<MemoryPlan> plan = first_fitting(parts, plans, budget);
+  const std::optional<MemoryPlan> plan = best_plan(
+      parts, plans, budget > 0 ? planned_share(budget) : kUnlimited, /*profile=*/budget == 0);
   const MemoryPlan least = least_plan(parts, census).value_or(least_memory(plans));
   const std::int64_t least_budget = budget_for(least.bytes());
   std::vector<MemoryPlan> sweep;

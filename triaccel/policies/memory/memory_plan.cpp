@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
@@ -54,6 +55,15 @@ const char* name_of(Lossiness lossiness) {
       return "lossy";
   }
   return "";
+}
+
+bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
+  const auto means = [](const MemoryPlan& plan) {
+    const PassCost& pass = plan.pass;
+    return std::tuple(pass.activations, pass.recompute_norms, pass.eager, pass.casts_by_layer,
+                      pass.whole, plan.state_in_8_bits, plan.data_on_host);
+  };
+  return means(a) == means(b);
 }
 
 double worth_of(double samples_per_second, Lossiness lossiness) {

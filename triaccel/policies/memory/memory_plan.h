@@ -84,6 +84,9 @@ struct MemoryPlan {
   std::int64_t bytes() const { return weights + state + data + step + activations; }
 };
 
+/// Whether two plans differ at most in the size of passes.
+bool same_means(const MemoryPlan& a, const MemoryPlan& b);
+
 /// Batch norm over passes of fewer samples is marked in its effect.
 inline constexpr std::int64_t kFewSamples = 16;
 

@@ -23,6 +23,7 @@ namespace {
 constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
 constexpr double kBusBytesPerSecond = 20e9;  // between host memory and a GPU, each way
 constexpr double kReplayShare = 0.3;         // of the time that enqueuing a pass takes
+constexpr std::int64_t kMostPlans = 12;      // that are measured to find one that fits
 constexpr int kMostTriesForLeast = 20;
 constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
 constexpr double kLeastExtraTime = 1.02;    // of whatever saves memory: times are noisy
@@ -291,7 +292,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
                                     census.request, most, fixed)) {
         costs.passes.push_back(with_bus(not_faster(*cost, costs.passes), costs.passes));
         // Within a budget fewer samples are profiled.
-        if (budget_bytes == 0) costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
+        if (parts.on.budget_bytes == 0) costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
       }
   }
   return census;
@@ -337,6 +338,27 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
   plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();
   return plan;
+}
+
+std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPlan>& plans,
+                                    std::int64_t allowed_bytes, bool profile) {
+  std::vector<MemoryPlan> candidates = fitting_plans(plans, allowed_bytes);
+  if (candidates.empty()) return {};
+  candidates.push_back(least_memory(candidates));  // when all others turned out to need more
+  std::vector<MemoryPlan> failed;
+  const auto is_hopeless = [&](const MemoryPlan& plan) {
+    return std::ranges::any_of(failed, [&](const MemoryPlan& other) {
+      return same_means(plan, other) && plan.bytes() > planned_share(other.bytes());
+    });
+  };
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const bool last = i + 1 == candidates.size();
+    if (is_hopeless(candidates[i]) || (std::ssize(failed) >= kMostPlans && !last)) continue;
+    const auto found = measured_plan(parts, candidates[i], profile);
+    if (found && found->bytes() <= allowed_bytes) return found;
+    failed.push_back(candidates[i]);
+  }
+  return {};
 }
 
 std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census) {

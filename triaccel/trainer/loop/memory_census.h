@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "triaccel/policies/memory/memory_plan.h"
 #include "triaccel/trainer/loop/run_parts.h"
@@ -42,6 +43,10 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
 /// The plan with the bytes that its own steps take, measured; nothing where they do not fit. With
 /// `profile`, those of profiling activations as well. The runner is then the plan's.
 std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool profile);
+
+/// The best of the plans that needs no more than `allowed_bytes` when it is measured.
+std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPlan>& plans,
+                                    std::int64_t allowed_bytes, bool profile);
 
 /// The plan that needs least memory, with the least budget that its steps were seen to fit in;
 /// nothing where the device is too small. The budget is lifted meanwhile, and the runner is then

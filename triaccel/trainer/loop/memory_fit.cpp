@@ -16,7 +16,6 @@ namespace {
 
 // Samples of the largest pass that is measured: a CPU takes its time for more.
 constexpr std::int64_t kLargestOnGpu = 32, kLargestOnCpu = 8;
-constexpr int kMostPlans = 8;
 
 /// Steps are measured in less than the budget.
 class [[nodiscard]] PlannedShare {
@@ -61,15 +60,13 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
 /// The best plan whose steps fit, measured.
 std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
   const PlannedShare share(parts.on);
-  std::int64_t allowed = planned_share(parts.on.budget_bytes);
-  const MemoryCensus census = take_memory_census(parts, largest, allowed);
-  int tries = 0;
-  for (const MemoryPlan& plan :
-       fitting_plans(memory_plans(census.costs, census.request), allowed)) {
-    if (plan.bytes() > allowed) continue;
-    if (const auto found = measured_plan(parts, plan, /*profile=*/false)) return found;
-    if (++tries == kMostPlans) break;
-    allowed = std::min(allowed, planned_share(plan.bytes()));
+  const std::int64_t allowed = planned_share(parts.on.budget_bytes);
+  // What looks best may not fit when it is measured: then all ways are looked at.
+  for (const std::int64_t best_in : {allowed, std::int64_t{0}}) {
+    const MemoryCensus census = take_memory_census(parts, largest, best_in);
+    const auto found = best_plan(parts, memory_plans(census.costs, census.request), allowed,
+                                 /*profile=*/false);
+    if (found) return found;
   }
   return {};
 }

@@ -1,0 +1,61 @@
+"""Training within memory budgets: memory_budgets.py [--program PATH] [--device cuda] [--rows NAME …]
+
+For each network its budgets, each trained for a few steps with nothing but --budget: whether it fits, how fast it is, what was
+planned and what it took. One line of JSON a budget. The budgets of resnet50 and vit-small at 224 px are those in which
+PyTorch trains when tuned by hand, and smaller ones.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+
+ROWS = {  # name: options, budgets in MiB
+    "resnet50": (["--model", "resnet50", "--image-size", "224", "--batch", "64", "--train-samples", "512"],
+                 [250, 275, 300, 434, 482, 574, 746, 1094, 1766, 3056]),
+    "vit-small": (["--model", "vit-small", "--image-size", "224", "--batch", "64", "--train-samples", "512"],
+                  [220, 240, 260, 390, 438, 522, 660, 940, 1522, 2598]),
+    "resnet18": (["--model", "resnet18", "--image-size", "32", "--batch", "96"], [105, 116, 128, 160, 200]),
+}
+FIXED = ["--data", "synthetic", "--method", "triaccel", "--precision", "bf16", "--curvature", "off", "--batch-control", "micro",
+         "--control-interval", "5", "--quiet", "--json"]
+
+
+def trained(program, options, steps):
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        start = time.perf_counter()
+        done = subprocess.run([program, "train", *options, *FIXED, "--steps", str(steps), "--out", str(run)], capture_output=True, text=True)
+        found = {"exit": done.returncode, "seconds": round(time.perf_counter() - start, 1)}
+        if done.returncode != 0:
+            return {**found, "error": done.stderr.strip()[-300:]}
+        summary = json.loads(done.stdout)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        intervals = [line for line in lines if line["kind"] == "interval"]
+        return {**found,
+                "samples_per_second": max(round(one["interval_samples"] / one["seconds"]) for one in intervals[1:]),
+                "samples_per_pass": intervals[-1]["micro_batch"],
+                "predicted_mib": round(summary["predicted_bytes"] / 2**20, 1),
+                "reserved_mib": round(summary["peak_reserved_bytes"] / 2**20, 1),
+                "retries": summary["memory_retries"],
+                "plan": next((line["message"] for line in lines if line["kind"] == "notice" and "to fit in" in line["message"]), "as asked"),
+                "commit": summary["commit"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default="build/release/triaccel")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--steps", type=int, default=15)
+    arguments = parser.parse_args()
+    for name in arguments.rows:
+        options, budgets = ROWS[name]
+        for budget in budgets:
+            found = trained(arguments.program, [*options, "--device", arguments.device, "--budget", f"{budget}MiB"], arguments.steps)
+            print(json.dumps({"network": name, "budget_mib": budget, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
