@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -130,6 +131,9 @@ class Session {
       registry.add({.name = name, .kind = kind_of(kind), .parameters = names});
       network.weights.push_back(weight);
     }
+    const std::vector<std::string> modes = activation_modes();
+    if (std::ranges::find(modes, activations) == modes.end())
+      throw UsageError("[attach] activations " + not_one_of(activations, modes));
     RunConfig::Activations kept;
     kept.keep = activations;
     kept.ratio = activation_ratio;

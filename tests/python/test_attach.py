@@ -232,6 +232,8 @@ def test_says_what_is_wrong():
         triaccel.attach(model, optimizer, budget="lots")
     with pytest.raises(ValueError, match="did you mean"):
         triaccel.attach(model, optimizer, precision="bf61")
+    with pytest.raises(ValueError, match="did you mean 'lossless'"):
+        triaccel.attach(model, optimizer, activations="losless")
     with pytest.raises(TypeError, match="torch.nn.Module"):
         triaccel.attach(lambda x: x)
     triaccel.attach(model, optimizer).detach()  # none of it left anything behind

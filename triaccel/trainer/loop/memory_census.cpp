@@ -292,7 +292,8 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
                                     census.request, most, fixed)) {
         costs.passes.push_back(with_bus(not_faster(*cost, costs.passes), costs.passes));
         // Within a budget fewer samples are profiled.
-        if (parts.on.budget_bytes == 0) costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
+        if (parts.on.budget_bytes == 0)
+          costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
       }
   }
   return census;
