@@ -39,7 +39,7 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.pass.casts_by_layer) options += " --weight-casts layer";
   if (plan.state_in_8_bits) options += " --optimizer-state fp8";
   if (plan.data_on_host) options += " --data-placement host";
-  if (plan.pass.activations != ActivationFormat::Raw)
+  if (plan.pass.activations != ActivationFormat::Raw && !request.compressed)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
   if (plan.pass.recompute_norms) options += " --recompute-norms true";
   if (plan.pass.eager) options += " --graphs off";
@@ -115,8 +115,8 @@ void plan_command(const PlanArguments& arguments) {
   if (plans.empty()) throw OutOfMemory("[plan] not even the smallest step fits on the device");
   const std::optional<MemoryPlan> plan = best_plan(
       parts, plans, budget > 0 ? planned_share(budget) : kUnlimited, /*profile=*/budget == 0);
-  const MemoryPlan least = least_plan(parts, census).value_or(least_memory(plans));
-  const std::int64_t least_budget = budget_for(least.bytes());
+  const std::optional<MemoryPlan> least = least_plan(parts, census);
+  const std::int64_t least_budget = least ? budget_for(least->bytes()) : 0;
   std::vector<MemoryPlan> sweep;
   if (arguments.sweep || !arguments.plot.empty()) sweep = sweep_of(parts, plans);
   const std::string facts =
@@ -132,9 +132,11 @@ void plan_command(const PlanArguments& arguments) {
                   {"method", config.train.method.name()},
                   {"batch", census.request.batch},
                   {"device", device_text(device)},
-                  {"budget_bytes", budget},
-                  {"least_bytes", least_budget},
-                  {"least_plan", plan_json(least, census.request)}};
+                  {"budget_bytes", budget}};
+    if (least) {
+      found["least_bytes"] = least_budget;
+      found["least_plan"] = plan_json(*least, census.request);
+    }
     if (plan) found["plan"] = plan_json(*plan, census.request);
     for (const MemoryPlan& one : sweep) found["sweep"].push_back(plan_json(one, census.request));
     fmt::print("{}\n", found.dump());
@@ -142,13 +144,15 @@ void plan_command(const PlanArguments& arguments) {
     fmt::print("{}\n", facts);
     if (plan) print_plan(*plan, census);
     if (arguments.sweep) print_sweep(sweep, census);
-    if (plan)
+    if (plan && least)
       fmt::print("least budget {}: {}\n", byte_text(least_budget),
-                 options_of(least, census.request));
+                 options_of(*least, census.request));
   }
   if (!plan)
-    throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small: the least is ",
-                           byte_text(least_budget), ", with ", options_of(least, census.request),
+    throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small",
+                           least ? text(": the least is ", byte_text(least_budget), ", with ",
+                                        options_of(*least, census.request))
+                                 : "",
                            "; smaller images or a smaller model need less"));
 }
 

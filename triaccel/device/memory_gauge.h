@@ -34,6 +34,7 @@ class MemoryGauge {
   /// The CPU allocator knows what each block is for; the CUDA allocator does not, so whoever
   /// allocates there says how much a purpose held at most. Ignored on the CPU.
   void note(MemoryPurpose purpose, std::int64_t bytes);
+  void forget_notes() { noted_ = {}; }
 
   /// Gives cached, unused blocks back to the device, after an out-of-memory.
   void release_cache();

@@ -371,6 +371,19 @@ TEST(RobustBatchPolicy, StaysAtAPlannedSizeWhileItsLimitHolds) {
   EXPECT_EQ(c.plan, plan_of(96, 32)) << "and no further";
 }
 
+TEST(RobustBatchPolicy, GrowsAnElasticBatchBackToItsPlannedSize) {
+  PolicyCase c{.options = {.batch = {.planned_pass = 10,
+                                     .planned_limit = 1000,
+                                     .grow_as_rate_falls = false,
+                                     .rate = RateRule::None}},
+               .plan = plan_of(96, 10)};
+  const auto bytes = [&c] { return 100 + 10 * c.plan.micro_batch_size; };
+  EXPECT_EQ(c.tick(bytes()), plan_of(96, 10));
+  c.plan = plan_of(50, 5);  // as after running out of memory
+  for (int i = 0; i < 20; ++i) c.tick(bytes());
+  EXPECT_EQ(c.plan, plan_of(96, 10)) << "although passes are multiples of 8";
+}
+
 TEST(RobustBatchPolicy, KeepsBelowASizeThatFailed) {
   PolicyCase c{.options = {.batch = {.rate = RateRule::None}}};
   const auto bytes = [&c] { return 100 + c.plan.batch_size; };

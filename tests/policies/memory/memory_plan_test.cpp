@@ -148,6 +148,19 @@ TEST(MemoryPlan, TakesLossesWhereTheyAreWorthIt) {
   EXPECT_EQ(chosen(kWorthAMarkedLoss + 0.1), ActivationFormat::Compressed);
 }
 
+TEST(MemoryPlan, CountsNoLossThatWasAskedFor) {
+  MemoryRequest request{.batch_norm = true, .lossy = false};
+  for (const MemoryPlan& plan : plans(request)) EXPECT_EQ(plan.pass_size, 64);
+  request.asked_pass = 32;
+  EXPECT_TRUE(std::ranges::any_of(plans(request), [](const MemoryPlan& plan) {
+    return plan.pass_size == 32 && plan.lossiness == Lossiness::None;
+  }));
+  request.compressed = true;
+  EXPECT_TRUE(std::ranges::any_of(plans(request), [](const MemoryPlan& plan) {
+    return plan.pass.activations == ActivationFormat::Compressed;
+  }));
+}
+
 TEST(MemoryPlan, TakesNoLargerPassesThanWereSeenToFit) {
   PassCost seen = raw();
   seen.largest = 4;

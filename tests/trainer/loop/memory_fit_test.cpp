@@ -7,6 +7,7 @@
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/trainer/loop/memory_census.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {
@@ -68,6 +69,24 @@ TEST(MemoryFit, KeepsEveryBitWhereLossyMeansAreForbidden) {
   RunConfig config = wide_run((as_asked + least) / 2);
   config.device.lossy = LossyMeans::Never;
   EXPECT_THROW((void)WatchedRun(config).run(), OutOfMemory);
+}
+
+TEST(MemoryFit, IsKeptByARunThatIsResumedOrEvaluated) {
+  RunConfig config = wide_run((least_bytes().first + least_bytes().second) / 2);
+  config.train.epochs = 2;
+  config.control.kernels = "gemm";  // those measured as fastest may differ between two runs
+  const ScratchFolder scratch;
+  const std::filesystem::path whole = scratch.path / "whole", parts = scratch.path / "parts";
+  (void)start_run(config, whole);
+  const RunConfig chosen = read_run_config(whole);
+  EXPECT_EQ(chosen.train.optimizer_state, StateFormat::Fp8);
+  EXPECT_GT(chosen.train.pass_size, 0);
+  EXPECT_NO_THROW((void)evaluate_run(whole));
+  // The same choices, so that the timings of another start do not matter.
+  int steps = 0;
+  (void)start_run(chosen, parts, {.stop_requested = [&] { return ++steps == 3; }});
+  EXPECT_EQ(resume_run(parts).status, "finished");
+  EXPECT_EQ(final_weights(parts), final_weights(whole));
 }
 
 TEST(MemoryFit, NamesTheLeastBudgetAndWhatItTakes) {

@@ -75,7 +75,7 @@ class LayerExecution final : public OperatorHooks {
   void begin_step(SideStreams* side, GradientListener* listener);
   void end_step();
   /// As LayerTable, for a step of several passes.
-  void place_sums() { layers_.place_sums(); }
+  void place_sums() { layers_.place_sums(uses_); }
 
   /// As WeightUses::each_once.
   bool used_each_weight_once() const { return uses_.each_once(); }

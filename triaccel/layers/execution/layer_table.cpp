@@ -55,16 +55,19 @@ void LayerTable::begin_step(SideStream* side, GradientListener* listener) {
   if (prepared_) prepared_->make(side);
 }
 
-void LayerTable::place_sums() {
+void LayerTable::place_sums(const WeightUses& uses) {
   const MemoryPurposeScope purpose(MemoryPurpose::Gradients);
+  const auto is_summed = [&](const Layer& layer) {
+    return layer.weight.requires_grad() && uses.was_used(layer.number);
+  };
   std::vector<at::Tensor> weights;
   for (const Layer& layer : layers_)
-    if (layer.weight.requires_grad()) weights.push_back(layer.weight);
+    if (is_summed(layer)) weights.push_back(layer.weight);
   if (weights.empty()) return;
   std::vector<at::Tensor> sums = in_flat_buffer(weights, weights.front().device());
   auto next = sums.begin();
   for (Layer& layer : layers_)
-    if (layer.weight.requires_grad()) layer.gradients.sum = std::move(*next++);
+    if (is_summed(layer)) layer.gradients.sum = std::move(*next++);
 }
 
 void LayerTable::end_step() {

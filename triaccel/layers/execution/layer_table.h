@@ -11,6 +11,7 @@
 #include "triaccel/layers/convolution/kernel_choice.h"
 #include "triaccel/layers/execution/gradient_delivery.h"
 #include "triaccel/layers/execution/prepared_weights.h"
+#include "triaccel/layers/execution/weight_uses.h"
 
 namespace triaccel {
 
@@ -64,8 +65,9 @@ class LayerTable {
   void begin_step(SideStream* side, GradientListener* listener);
   void end_step();
   /// Allocates the sums of gradients of the step that has begun, all of them together: one by one,
-  /// between what passes allocate and free, they would leave gaps.
-  void place_sums();
+  /// between what passes allocate and free, they would leave gaps. Of layers that have computed
+  /// before.
+  void place_sums(const WeightUses& uses);
   /// The current stream comes after the copies, which may be made on a side stream.
   void join_copies();
 

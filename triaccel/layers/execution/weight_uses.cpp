@@ -13,6 +13,7 @@ WeightUses::WeightUses(std::vector<at::Tensor> weights, at::Tensor scales)
     : weights_(std::move(weights)),
       scales_(std::move(scales)),
       uses_(weights_.size()),
+      was_used_(weights_.size()),
       used_elsewhere_(weights_.size()) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!weights_[i].requires_grad()) continue;
@@ -48,6 +49,7 @@ void WeightUses::begin_pass() {
 }
 
 void WeightUses::note(std::int64_t layer, const std::optional<at::Tensor>& bias) {
+  was_used_[static_cast<std::size_t>(layer)] = true;
   ++uses_[static_cast<std::size_t>(layer)];
   if (bias && bias->defined()) shares_bias_ |= !biases_.insert(bias->const_data_ptr()).second;
 }

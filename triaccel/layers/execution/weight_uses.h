@@ -29,6 +29,8 @@ class WeightUses {
 
   /// A layer computes, with this bias.
   void note(std::int64_t layer, const std::optional<at::Tensor>& bias);
+  /// Whether the layer has computed at all; embeddings and what others read never do.
+  bool was_used(std::int64_t layer) const { return was_used_[static_cast<std::size_t>(layer)]; }
   bool is_repeated(std::int64_t layer) const { return uses_[static_cast<std::size_t>(layer)] > 1; }
 
   /// Whether in the last pass every weight was used once, and by its own layer alone: it then gets
@@ -42,6 +44,7 @@ class WeightUses {
   bool in_step_ = false;
   SideStreams* side_ = nullptr;             // of the step under way
   std::vector<int> uses_;                   // in this pass, by its layer
+  std::vector<bool> was_used_;              // in any pass
   std::vector<bool> used_elsewhere_;        // it once got a gradient by other ways, too
   std::unordered_set<const void*> biases_;  // in this pass
   bool shares_bias_ = false;                // two layers of this pass have the same

@@ -124,7 +124,8 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
                    .fixed_bytes = fixed_bytes(report.memory),
                    .retried = report.memory_retries > 0,
                    .largest_pass = sizes_.largest()};
-  if (options_.planned_pass > 0 && report.memory.limit == options_.planned_limit) {
+  const bool planned = options_.planned_pass > 0 && report.memory.limit == options_.planned_limit;
+  if (planned) {
     if (input.pass == options_.planned_pass && !input.retried) return;
     input.largest_pass = std::min(input.largest_pass, options_.planned_pass);
   }
@@ -137,6 +138,12 @@ void BatchPolicy::apply_robust(const StepReport& report, const StepPlan& ran,
       input.largest_pass = static_cast<std::int64_t>(most);
   }
   const std::int64_t next = robust_.next_pass(input, sizes_);
+  const auto most = static_cast<double>(options_.planned_pass);
+  if (planned && next > input.pass && next >= sizes_.at_most(most)) {  // as it was planned
+    plan.batch_size = start_batch_;
+    plan.micro_batch_size = options_.planned_pass;
+    return;
+  }
   const bool as_before =
       next == input.pass && (!elastic || passes_per_step(ran) == sizes_.passes());
   if (!as_before) sizes_.set(plan, next);

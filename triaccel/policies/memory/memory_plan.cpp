@@ -11,8 +11,10 @@ namespace triaccel {
 namespace {
 
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
-  const bool splits_norms = request.batch_norm && plan.pass_size < request.batch;
-  if (plan.pass.activations == ActivationFormat::Compressed) return Lossiness::Marked;
+  const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;
+  const bool splits_norms = request.batch_norm && plan.pass_size < asked;
+  if (plan.pass.activations == ActivationFormat::Compressed && !request.compressed)
+    return Lossiness::Marked;
   if (splits_norms && plan.pass_size < kFewSamples) return Lossiness::Marked;
   return splits_norms || plan.state_in_8_bits ? Lossiness::Slight : Lossiness::None;
 }

@@ -49,6 +49,8 @@ struct MemoryCosts {
 /// What may be chosen.
 struct MemoryRequest {
   std::int64_t batch = 0;          // samples of a step
+  std::int64_t asked_pass = 0;     // samples: passes as large are no loss; 0: the batch
+  bool compressed = false;         // activations that lose precision were asked for
   std::int64_t smallest_pass = 1;  // samples; two with batch norm
   bool batch_norm = false;         // statistics are those of a pass: smaller ones change the result
   bool lossy = true;               // what changes gradients or weights may be chosen

@@ -91,6 +91,9 @@ enum class DeviceName { Auto, Cpu, Cuda };
 enum class GraphCapture { Auto, Off };
 /// Whether a budget may be kept by means that change gradients or weights.
 enum class LossyMeans { Auto, Never };
+/// What is done for a budget when a run is put together: memory is planned so that training steps
+/// fit, or everything stays as the configuration has it. Not an option.
+enum class UnderBudget { PlanMemory, KeepAll };
 /// When weights are rounded to 16 bits: all at the start of a step, or each where it is used.
 enum class WeightCasts { Step, Layer };
 /// auto: built-in sets fail, own data skips.

@@ -69,6 +69,10 @@ void add_train_options(std::vector<Option>& all) {
       .filled_in();
   t.add("--accumulate", "accumulate", &T::accumulate, "forward passes per optimizer step")
       .between(1, 1 << 20);
+  t.add("--pass-size", "pass_size", &T::pass_size,
+        "samples per forward pass, to split a batch (0: all of it, or what --budget allows)")
+      .at_least(0)
+      .strictly_with(kFloats);
   t.add("--optimizer", "optimizer", &T::optimizer, kOptimizerHelp).everyday();
   t.add("--optimizer-state", "optimizer_state", &T::optimizer_state,
         "format of sgd's and adamw's state: fp32, or fp8 in a quarter of the memory")
@@ -194,9 +198,8 @@ void add_run_options(std::vector<Option>& all) {
   v.add("--budget", "budget", &V::budget, "memory the run may use: 300MiB, 2GB, 80% or none")
       .everyday()
       .strictly_with(kFloats);
-  v.add(
-      "--lossy", "lossy", &V::lossy,
-      "auto: a budget may cost 8-bit optimizer state or compressed activations; never: exact only");
+  v.add("--lossy", "lossy", &V::lossy,
+        "auto: a budget may cost 8-bit state, compressed activations or split norms; never");
   v.topic(topics::kRun);
   v.add("--graphs", "graphs", &V::graphs, "CUDA graphs of whole training steps: auto or off");
 

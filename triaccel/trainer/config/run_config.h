@@ -20,6 +20,7 @@ struct RunConfig {
     std::int64_t steps = 0;  // > 0: this many optimizer steps instead of `epochs`
     std::int64_t batch = 0;  // 0: 96, or 32 with zeroth-order estimates
     std::int64_t accumulate = 1;
+    std::int64_t pass_size = 0;  // samples of a forward pass; 0: all of `batch`
     Choice<OptimizerKind> optimizer = OptimizerKind::Sgd;
     Choice<StateFormat> optimizer_state = StateFormat::Fp32;
     double lr = 0;  // 0: 0.05 for sgd (0.01 under "elasticzo"), 0.001 for adamw, 0.01 for others

@@ -61,13 +61,20 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
       on_gpu && parts.method.per_layer && config.control.weight_casts == WeightCasts::Step;
   std::vector<Variant> all;
   for (Variant variant : variants) {
-    if (config.control.weight_casts == WeightCasts::Step) all.push_back(variant);
+    all.push_back(variant);
     variant.casts_by_layer = casts;
     if (casts) all.push_back(variant);
     variant.eager = capture;  // where memory is short both help
     if (capture) all.push_back(variant);
   }
   return all;
+}
+
+Variant variant_of(const MemoryPlan& plan) {
+  return {.activations = plan.pass.activations,
+          .recompute_norms = plan.pass.recompute_norms,
+          .eager = plan.pass.eager,
+          .casts_by_layer = plan.pass.casts_by_layer};
 }
 
 RunConfig with_variant(RunConfig config, const Variant& variant) {
@@ -182,7 +189,7 @@ std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captu
       less < size ? meter.step(less, passes * less) : std::nullopt;
   PassCost cost{.largest = size,
                 .bytes = large->bytes + large->overhead - fixed_bytes,
-                .seconds = large->seconds};
+                .seconds_per_sample = large->seconds / static_cast<double>(size)};
   if (small) cost = line_through(*small, *large, fixed_bytes);
   if (captured) cost.seconds *= kReplayShare;
   cost.activations = variant.activations;
@@ -261,6 +268,8 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
   const bool lossy = config.device.lossy == LossyMeans::Auto;
   MemoryCensus census{
       .request = {.batch = parts.plan.batch_size,
+                  .asked_pass = parts.plan.micro_batch_size,
+                  .compressed = !config.activations.keep.saves_exactly(),
                   .smallest_pass = smallest_pass_of(parts.network),
                   .batch_norm = smallest_pass_of(parts.network) > 1,
                   .lossy = lossy,
@@ -325,10 +334,7 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
   const RunConfig config = with_memory_means(parts.config, plan);
   Meter meter(config, parts);
   const std::int64_t batch = parts.plan.batch_size;
-  const std::optional<double> profiled = meter.use({.activations = plan.pass.activations,
-                                                    .recompute_norms = plan.pass.recompute_norms,
-                                                    .eager = plan.pass.eager,
-                                                    .casts_by_layer = plan.pass.casts_by_layer});
+  const std::optional<double> profiled = meter.use(variant_of(plan));
   if (!profiled) return {};
   const std::optional<PassSample> step =
       meter.step(plan.pass_size, first_passes(batch, plan.pass_size));
@@ -382,10 +388,7 @@ std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census
 }
 
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
-  config = with_variant(std::move(config), {.activations = plan.pass.activations,
-                                            .recompute_norms = plan.pass.recompute_norms,
-                                            .eager = plan.pass.eager,
-                                            .casts_by_layer = plan.pass.casts_by_layer});
+  config = with_variant(std::move(config), variant_of(plan));
   if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
   return config;
 }

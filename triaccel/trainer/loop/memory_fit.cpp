@@ -35,10 +35,16 @@ bool move_data_to_host(RunParts& parts) {
   if (!parts.on.device.is_cuda() || parts.config.data.placement != DataPlacement::Auto ||
       parts.data.train->bytes() == 0)
     return false;
+  const std::int64_t before = parts.data.train->bytes();
   const DataPlace host(parts.on.device, /*host=*/true);
-  parts.data.train->move_to(host);
-  if (parts.data.test != parts.data.train) parts.data.test->move_to(host);
-  return true;
+  try {
+    catching_out_of_memory([&] {
+      parts.data.train->move_to(host);
+      if (parts.data.test != parts.data.train) parts.data.test->move_to(host);
+    });
+  } catch (const OutOfMemory&) {  // of the host: then they stay
+  }
+  return parts.data.train->bytes() < before;
 }
 
 std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
@@ -96,6 +102,8 @@ std::string fit_memory(RunParts& parts) {
     if (GraphCache* graphs = parts.runner->graphs(); graphs != nullptr) graphs->clear();
     parts.on.gauge.release_cache();
     parts.on.gauge.reset_peak();
+    parts.on.gauge.forget_notes();
+    parts.note_memory();
   };
   const auto fits_as_asked = [&] {
     const PlannedShare share(parts.on);
@@ -114,7 +122,7 @@ std::string fit_memory(RunParts& parts) {
   if (!found) refuse(parts, largest);
   std::string said = means_text(*found, parts.config);
   follow(*found);
-  parts.planned_pass = found->pass_size;
+  parts.config.train.pass_size = found->pass_size;
   return text("to fit in ", byte_text(parts.on.budget_bytes), ": ", said, moved ? ", " : "",
               in_host_memory);
 }

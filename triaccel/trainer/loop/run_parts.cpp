@@ -343,9 +343,7 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
       } else {
         network = make_network_for(config, data.shape, on, channels_last, &data.notices);
       }
-      const std::int64_t data_bytes = data.train->bytes() + data.test->bytes();
-      on.gauge.note(MemoryPurpose::Data, data_bytes);
-      on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
+      note_memory();
       if (method.per_layer) {
         kernels = to_text(choose_kernels(config, *this));
         method.layer_precision = first_precision(config, formats);
@@ -364,10 +362,17 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
   if (plans)
     if (std::string said = fit_memory(*this); !said.empty())
       data.notices.push_back(std::move(said));
+  if (on.budget_bytes > 0) planned_pass = config.train.pass_size;
   on.gauge.release_cache();  // what setting up has left behind
   if (method.zeroth_order && method.backprop && config.zeroth_order.bp_layers < 0 &&
       on.budget_bytes > 0)
     fit_boundary(*this, config);
+}
+
+void RunParts::note_memory() {
+  on.gauge.note(MemoryPurpose::Data, data.train->bytes() + data.test->bytes());
+  on.gauge.note(MemoryPurpose::Weights, 4 * parameter_count(network));
+  if (runner) on.gauge.note(MemoryPurpose::Optimizer, runner->optimizer().state_bytes());
 }
 
 void RunParts::set_first_plan() {
@@ -380,6 +385,8 @@ void RunParts::set_first_plan() {
   const std::int64_t passes =
       std::min(config.train.accumulate, divide_up(samples, std::max<std::int64_t>(1, batch)));
   plan = first_plan(method, batch, passes, layers, bp_layers);
+  if (config.train.pass_size > 0)
+    plan.micro_batch_size = std::min(plan.micro_batch_size, config.train.pass_size);
 }
 
 void RunParts::make_runner(const RunConfig& of) {

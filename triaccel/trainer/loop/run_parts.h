@@ -56,9 +56,6 @@ struct DeviceFormats {
 };
 DeviceFormats formats_on(c10::Device device);
 
-/// What is done for a budget: memory is planned so that steps fit, or everything stays as asked.
-enum class UnderBudget { PlanMemory, KeepAll };
-
 /// What a run is made of, built from its configuration. Not movable: the runner keeps a reference
 /// to the gauge.
 struct RunParts {
@@ -71,8 +68,11 @@ struct RunParts {
   RunParts& operator=(const RunParts&) = delete;
 
   /// Replaces the runner by one for a configuration that differs from the first one in how memory
-  /// is used: optimizer state and activations.
+  /// is used: optimizer state, activations, weight casts and graphs.
   void make_runner(const RunConfig& of);
+
+  /// Tells the gauge what data, weights and optimizer state take.
+  void note_memory();
 
   RunConfig config;  // as it is followed: what does not fit its budget becomes smaller
   RunDevice on;
@@ -86,7 +86,7 @@ struct RunParts {
   std::unique_ptr<StepRunner> runner;
   StepPlan plan;                     // the first
   std::int64_t predicted_bytes = 0;  // peak of its steps, where there is a budget
-  std::int64_t planned_pass = 0;     // samples, where the budget asked for another plan
+  std::int64_t planned_pass = 0;     // samples: planned for the budget, or asked for with it
 
  private:
   void set_first_plan();

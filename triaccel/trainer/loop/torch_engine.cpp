@@ -60,8 +60,9 @@ TorchEngine::TorchEngine(const RunConfig& config, std::unique_ptr<RunParts> owne
   owned_ = std::move(owned);
 }
 
-TorchEngine::TorchEngine(const RunConfig& config)
-    : TorchEngine(config, std::make_unique<RunParts>(config)) {}
+TorchEngine::TorchEngine(const RunConfig& config, UnderBudget under_budget)
+    : TorchEngine(config, std::make_unique<RunParts>(config, std::nullopt, std::nullopt, OwnTask(),
+                                                     under_budget)) {}
 
 RunInfo TorchEngine::info() const {
   RunInfo info{.model = parts_.network.name,
@@ -90,6 +91,7 @@ void TorchEngine::record_choices(RunConfig& config) const {
   config.train.optimizer_state = config_.train.optimizer_state;
   config.device.graphs = config_.device.graphs;
   config.control.weight_casts = config_.control.weight_casts;
+  config.train.pass_size = config_.train.pass_size;
   if (parts_.method.per_layer) config.control.kernels = parts_.kernels;
   if (!parts_.data.image_options.class_names.empty())
     config.data.image_size = parts_.data.shape.image_size;

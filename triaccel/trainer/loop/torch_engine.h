@@ -20,7 +20,7 @@ class TorchEngine final : public StepEngine {
  public:
   TorchEngine(const RunConfig& config, RunParts& parts);
   /// Makes the parts of a built-in model.
-  explicit TorchEngine(const RunConfig& config);
+  explicit TorchEngine(const RunConfig& config, UnderBudget under_budget);
 
   RunInfo info() const override;
   ControlSetup control_setup() const override;

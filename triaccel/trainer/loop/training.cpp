@@ -25,14 +25,15 @@ namespace fs = std::filesystem;
 /// A run in its directory, built from inputs alone: nothing is written before train().
 class FolderRun {
  public:
-  FolderRun(fs::path directory, const RunConfig& config, const TrainingHooks& hooks)
+  FolderRun(fs::path directory, const RunConfig& config, const TrainingHooks& hooks,
+            UnderBudget under_budget = UnderBudget::PlanMemory)
       : directory_(std::move(directory)),
         config_(config),
         status_(directory_),
         budget_(directory_, config.device.budget),
         hooks_(with_status(hooks)),
         store_(directory_ / kCheckpointFolder, static_cast<int>(config.run.keep)),
-        engine_(make_engine(config)),
+        engine_(make_engine(config, under_budget)),
         loop_(config, *engine_, hooks_, &store_) {}
 
   StepEngine& engine() { return *engine_; }
@@ -135,9 +136,9 @@ void check_length(const fs::path& directory, const RunLength& length) {
 
 }  // namespace
 
-std::unique_ptr<StepEngine> make_engine(const RunConfig& config) {
+std::unique_ptr<StepEngine> make_engine(const RunConfig& config, UnderBudget under_budget) {
   if (trains_in_integers(config)) return std::make_unique<Int8Engine>(config);
-  return std::make_unique<TorchEngine>(config);
+  return std::make_unique<TorchEngine>(config, under_budget);
 }
 
 RunSummary train(Network network, RunConfig config, const TrainingHooks& hooks) {
@@ -191,7 +192,7 @@ RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks,
     config = with_length(std::move(config), *length);
   }
   const RunLock lock(directory);
-  FolderRun run(directory, config, hooks);
+  FolderRun run(directory, config, hooks, UnderBudget::KeepAll);  // planned when it started
   if (length) write_length(directory, config);
   return run.train(/*resumed=*/true);
 }
@@ -219,7 +220,7 @@ TrainedState restore_trained(StepEngine& engine, const fs::path& directory,
 EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& change,
                               const WarningFunction& warn) {
   const RunConfig config = trained_config(directory, change);
-  const std::unique_ptr<StepEngine> engine = make_engine(config);
+  const std::unique_ptr<StepEngine> engine = make_engine(config, UnderBudget::KeepAll);
   TrainedState trained;
   try {
     trained = restore_trained(*engine, directory, warn);
@@ -237,7 +238,7 @@ EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& cha
 EvaluationReport evaluate_weights(const RunConfig& config, const WarningFunction& warn) {
   RunConfig complete = resolved(config);
   complete.model.init_from = weights_of(complete, warn);
-  const std::unique_ptr<StepEngine> engine = make_engine(complete);
+  const std::unique_ptr<StepEngine> engine = make_engine(complete, UnderBudget::KeepAll);
   return engine->evaluate(/*validation=*/false, engine->control_setup().plan, {});
 }
 

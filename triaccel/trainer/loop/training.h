@@ -17,7 +17,8 @@
 namespace triaccel {
 
 /// The engine for a configuration's method, which must outlive it.
-std::unique_ptr<StepEngine> make_engine(const RunConfig& config);
+std::unique_ptr<StepEngine> make_engine(const RunConfig& config,
+                                        UnderBudget under_budget = UnderBudget::PlanMemory);
 
 /// Trains a user's own network as `config` says and writes nothing to disk. The network's weights
 /// are the trained ones afterwards.

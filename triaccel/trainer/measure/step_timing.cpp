@@ -83,7 +83,7 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
   require_whole_batch(parts.plan.batch_size, sampler.samples_per_epoch());
   parts.network.module->train();
   if (parts.runner->saved() != nullptr)
-    plan_activations(config, parts, order.upcoming(sampler, kProfileSamples));
+    plan_activations(parts.config, parts, order.upcoming(sampler, kProfileSamples));
   const auto step = [&] {
     // Only whole batches are timed: the short one at the end of an epoch is passed over.
     if (sampler.samples_per_epoch() - sampler.cursor() < parts.plan.batch_size)
