@@ -46,7 +46,7 @@ TEST_P(Budgets, AreKeptAndEverySampleIsTrainedOnceAnEpoch) {
   ASSERT_TRUE(unlimited);
   const auto used = static_cast<double>(unlimited->peak_bytes);
   std::int64_t too_small = read_cpu_memory().used + 1, enough = unlimited->peak_bytes;
-  while (enough - too_small > enough / 100) {
+  while (enough - too_small > enough / 25) {
     const std::int64_t middle = (too_small + enough) / 2;
     (trained_within(GetParam(), middle) ? enough : too_small) = middle;
   }
