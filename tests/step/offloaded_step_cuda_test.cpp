@@ -43,9 +43,7 @@ struct OffloadBenchOnCuda {
     if (!offloads) return;
     plan.batch_size = plan.micro_batch_size = 11;
     runner->take_census(plan, *data.train, ids.narrow(0, 0, 11));
-    for (const SavedEntry& entry : runner->census().entries)
-      plan.saved.push_back(
-          {.codec = entry.kind == SavedClass::Constant ? SavedCodec::Raw : SavedCodec::Host});
+    plan.saved = all_on_host(runner->census());
   }
 
   void run(std::int64_t batch, std::int64_t pass) {

@@ -34,9 +34,7 @@ struct OffloadBench {
 
   void plan_offload() {
     runner->take_census(plan, synthetic_samples(), at::arange(11));
-    for (const SavedEntry& entry : runner->census().entries)
-      plan.saved.push_back(
-          {.codec = entry.kind == SavedClass::Constant ? SavedCodec::Raw : SavedCodec::Host});
+    plan.saved = all_on_host(runner->census());
   }
 
   void run(std::int64_t batch, std::int64_t pass) {

@@ -58,4 +58,13 @@ inline const Dataset& synthetic_samples() {
   return *loaded.train;
 }
 
+/// Everything that a pass saves goes to host memory, except what is there anyway.
+inline std::vector<SavedPlan> all_on_host(const SavedCensus& census) {
+  std::vector<SavedPlan> plans;
+  for (const SavedEntry& entry : census.entries)
+    plans.push_back(
+        {.codec = entry.kind == SavedClass::Constant ? SavedCodec::Raw : SavedCodec::Host});
+  return plans;
+}
+
 }  // namespace triaccel

@@ -13,7 +13,7 @@ enum class DataPlacement {
 };
 
 /// Under a budget, data sets up to one part of so many are kept on the device: what they take is
-/// missing for activations, and from host memory they are read about as fast as they are needed.
+/// missing for activations, and a GPU can read them over the bus.
 inline constexpr std::int64_t kPartsForData = 64;
 
 /// The most bytes of samples, training and test set together, that are kept in device memory.

@@ -199,7 +199,7 @@ void add_run_options(std::vector<Option>& all) {
       .everyday()
       .strictly_with(kFloats);
   v.add("--lossy", "lossy", &V::lossy,
-        "auto: a budget may cost 8-bit state, compressed activations or split norms; never");
+        "may a budget change results (8-bit optimizer state, compressed activations): auto, never");
   v.topic(topics::kRun);
   v.add("--graphs", "graphs", &V::graphs, "CUDA graphs of whole training steps: auto or off");
 

@@ -20,10 +20,12 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
-constexpr double kBusBytesPerSecond = 20e9;  // between host memory and a GPU, each way
-constexpr double kReplayShare = 0.3;         // of the time that enqueuing a pass takes
-constexpr std::int64_t kMostPlans = 12;      // that are measured to find one that fits
+constexpr std::int64_t kLargestPass = 32;  // samples: as many as tell what one more takes
+// Assumed, to rank plans: speed between host memory and a GPU, each way; time of a replay as a
+// share of the time that enqueuing a pass takes.
+constexpr double kBusBytesPerSecond = 20e9;
+constexpr double kReplayShare = 0.3;
+constexpr std::int64_t kMostPlans = 12;  // that are measured to find one that fits
 constexpr int kMostTriesForLeast = 20;
 constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
 constexpr double kLeastExtraTime = 1.02;    // of whatever saves memory: times are noisy
@@ -293,7 +295,10 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
   const bool capture =
       parts.on.device.is_cuda() && can_capture() && config.device.graphs != GraphCapture::Off;
   for (const Variant& variant : variants_of(config, parts, capture)) {
-    if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) continue;
+    if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) {
+      census.complete = false;
+      continue;
+    }
     const std::optional<double> profile = meter.use(variant);
     if (!profile) continue;
     for (const bool whole : {true, false})

@@ -13,6 +13,7 @@ namespace triaccel {
 struct MemoryCensus {
   MemoryCosts costs = {};
   MemoryRequest request = {};
+  bool complete = true;  // false: what looked worse than the best was not measured
 };
 
 /// What plans may fill of a budget, and the budget for a plan: evaluation and other shapes of

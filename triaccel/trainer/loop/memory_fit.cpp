@@ -72,7 +72,7 @@ std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
     const MemoryCensus census = take_memory_census(parts, largest, best_in);
     const auto found = best_plan(parts, memory_plans(census.costs, census.request), allowed,
                                  /*profile=*/false);
-    if (found) return found;
+    if (found || census.complete) return found;
   }
   return {};
 }
