@@ -21,6 +21,8 @@
 namespace triaccel {
 namespace {
 
+constexpr std::int64_t kSamples = 2048;
+
 /// A network on the GPU with a runner of its own; every step takes the next samples.
 struct Bench {
   Bench(const ModelOptions& model, StepRunnerOptions options, bool graphs) : stream(kGpu) {
@@ -29,7 +31,7 @@ struct Bench {
     network.module->to(kGpu);
     for (at::Tensor& weight : network.module->parameters())
       if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
-    data = load_data({.name = "synthetic", .train_samples = 512, .channels_last = true}, kGpu);
+    data = load_data({.name = "synthetic", .train_samples = kSamples, .channels_last = true}, kGpu);
     StepNetwork parts = step_network(network);
     const auto named = network.module->named_parameters();
     for (const LayerInfo& layer : network.layers.layers())
@@ -38,7 +40,7 @@ struct Bench {
     runner = std::make_unique<StepRunner>(parts, options, gauge, kGpu);
     plan.layers.resize(static_cast<std::size_t>(network.layers.size()));
     plan.batch_size = plan.micro_batch_size = 32;
-    ids = at::arange(512, at::TensorOptions(at::kLong).device(kGpu));
+    ids = at::arange(kSamples, at::TensorOptions(at::kLong).device(kGpu));
   }
 
   void step() {
@@ -119,7 +121,10 @@ class CapturedStep : public testing::TestWithParam<Setting> {
     set_arithmetic(/*deterministic=*/true);
     allow_expandable_segments();  // as every run does
   }
-  void TearDown() override { set_arithmetic(/*deterministic=*/false); }
+  void TearDown() override {
+    set_arithmetic(/*deterministic=*/false);
+    limit_cuda_memory(0);  // a test that fails leaves its limit
+  }
 };
 
 TEST_P(CapturedStep, TakesTheSameStepsWithNormsComputedAgain) {

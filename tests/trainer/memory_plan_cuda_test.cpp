@@ -3,13 +3,12 @@
 
 #include <cstdio>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/core/sampler.h"
 #include "triaccel/device/cuda_memory.h"
-#include "triaccel/trainer/loop/memory_census.h"
 #include "triaccel/trainer/loop/torch_engine.h"
 #include "triaccel/trainer/loop/training.h"
 
@@ -58,36 +57,24 @@ TEST_F(MemoryPlanOnCuda, CapturedStepsGiveTheirMemoryBackWhenPassesShrink) {
   EXPECT_LT(reserved(8), large);
 }
 
+// Captured and eager steps, probes of curvature, all ways to need less memory.
 TEST_F(MemoryPlanOnCuda, PredictsReservedMemory) {
   RunConfig config = residual_run();
-  config.control.batch = BatchMode::Off;
-  std::vector<MemoryPlan> plans;
-  {
-    RunParts parts(without_budget(config));
-    const MemoryCensus census = take_memory_census(parts);
-    for (const MemoryPlan& plan : memory_plans(census.costs, census.request)) {
-      if (plan.pass.recompute_norms || plan.data_on_host ||
-          plan.pass.activations == ActivationFormat::Lossless ||
-          (plan.pass_size != 96 && plan.pass_size != 16) ||
-          plan.pass.casts_by_layer != plan.state_in_8_bits)  // not all combinations
-        continue;
-      const auto measured = measured_plan(parts, plan, /*profile=*/true);
-      ASSERT_TRUE(measured);
-      plans.push_back(*measured);
+  config.control.curvature = CurvatureSource::FisherGram;
+  config.control.curvature_every = 10;
+  for (const auto& [network, least] : {std::pair("resnet18", 140), std::pair("vit-small", 260)}) {
+    config.model.name = network;
+    for (const double times : {1.0, 1.3, 1.7, 2.2}) {
+      const ScratchFolder runs;
+      const auto budget = static_cast<std::int64_t>(times * least);
+      config.device.budget = std::to_string(budget) + "MiB";
+      const RunSummary summary = start_run(config, runs.path / "run");
+      const auto predicted = static_cast<double>(summary.predicted_bytes);
+      const auto measured = static_cast<double>(summary.peak_reserved_bytes);
+      std::printf("%s in %lld MiB: predicted %.1f, measured %.1f MiB\n", network,
+                  static_cast<long long>(budget), predicted / 0x1p20, measured / 0x1p20);
+      EXPECT_NEAR(predicted, measured, 0.03 * measured) << network << " in " << budget << " MiB";
     }
-  }
-  ASSERT_GE(plans.size(), 8u);
-  for (const MemoryPlan& plan : plans) {
-    const ScratchFolder runs;
-    const RunSummary summary =
-        start_run(resolved(with_memory_plan(config, plan)), runs.path / "run");
-    const auto measured = static_cast<double>(summary.peak_reserved_bytes);
-    std::printf("predicted %.1f, measured %.1f MiB\n", static_cast<double>(plan.bytes()) / 0x1p20,
-                measured / 0x1p20);
-    EXPECT_NEAR(static_cast<double>(plan.bytes()), measured, 0.03 * measured)
-        << plan.pass_size << " samples a pass, eager " << plan.pass.eager << ", by layer "
-        << plan.pass.casts_by_layer << ", 8 bits " << plan.state_in_8_bits << ", compressed "
-        << (plan.pass.activations == ActivationFormat::Compressed);
   }
 }
 
@@ -100,6 +87,10 @@ TEST_F(MemoryPlanOnCuda, TrainsWhereOnlyAllMeansTogetherFit) {
     try {
       const RunSummary summary = start_run(config, runs.path / "run");
       EXPECT_LE(summary.peak_reserved_bytes, budget << 20);
+      EXPECT_NEAR(static_cast<double>(summary.predicted_bytes),
+                  static_cast<double>(summary.peak_reserved_bytes),
+                  0.03 * static_cast<double>(summary.peak_reserved_bytes))
+          << "in " << budget << " MiB";
       least = budget;
     } catch (const OutOfMemory&) {
       break;

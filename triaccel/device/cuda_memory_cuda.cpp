@@ -1,7 +1,6 @@
 // Uses libtorch internals: the size of the pages that its allocator takes.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/AllocatorConfig.h>
-#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -42,7 +41,7 @@ c10::DeviceIndex current() { return c10::cuda::current_device(); }
 
 /// What may be taken past the limit: requests below 10 MiB are checked as if they took one page.
 std::int64_t unchecked_bytes() {
-  if (!allocator::CUDAAllocatorConfig::expandable_segments()) return 0;
+  if (!Settings::use_expandable_segments()) return 0;
   const std::size_t page = Settings::large_segment_size();
   const std::size_t most = std::max(page, c10::CachingAllocator::kMinLargeAlloc - kPageBytes);
   return static_cast<std::int64_t>(most);
@@ -120,7 +119,7 @@ void allow_expandable_segments() {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return;
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
-  if (allocator::CUDAAllocatorConfig::expandable_segments())  // what cannot grow needs larger ones
+  if (Settings::use_expandable_segments())  // what cannot grow needs larger ones
     page_size(Settings::instance()) = kPageBytes;
 }
 

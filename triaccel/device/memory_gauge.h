@@ -44,4 +44,19 @@ class MemoryGauge {
   std::array<std::int64_t, kMemoryPurposes> noted_ = {};
 };
 
+/// Another budget for a while.
+class [[nodiscard]] ScopedLimit {
+ public:
+  ScopedLimit(MemoryGauge& gauge, std::int64_t bytes) : gauge_(gauge), before_(gauge.read().limit) {
+    gauge_.set_limit(bytes);
+  }
+  ~ScopedLimit() { gauge_.set_limit(before_); }
+  ScopedLimit(const ScopedLimit&) = delete;
+  ScopedLimit& operator=(const ScopedLimit&) = delete;
+
+ private:
+  MemoryGauge& gauge_;
+  std::int64_t before_;
+};
+
 }  // namespace triaccel

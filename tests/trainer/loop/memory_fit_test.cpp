@@ -64,6 +64,23 @@ TEST(MemoryFit, TakesStateIn8BitsWhereNothingElseFits) {
   EXPECT_TRUE(run.each_sample_once(1));
 }
 
+// A probe of fewer samples, where memory is short, is still part of the prediction.
+TEST(MemoryFit, PredictsWhatCurvatureProbesTake) {
+  for (const auto& [source, times] :
+       {std::pair(CurvatureSource::FisherGram, 1.05), std::pair(CurvatureSource::Hessian, 2.5)}) {
+    RunConfig config =
+        wide_run(static_cast<std::int64_t>(times * static_cast<double>(least_bytes().first)));
+    config.control.curvature = source;
+    config.control.curvature_every = 2;
+    WatchedRun run(config);
+    const RunSummary summary = run.run();
+    EXPECT_NEAR(
+        static_cast<double>(summary.predicted_bytes) / static_cast<double>(summary.peak_bytes), 1,
+        0.03)
+        << times << " times the least bytes";
+  }
+}
+
 TEST(MemoryFit, KeepsEveryBitWhereLossyMeansAreForbidden) {
   const auto [as_asked, least] = least_bytes();
   RunConfig config = wide_run((as_asked + least) / 2);

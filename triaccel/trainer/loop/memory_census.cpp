@@ -16,6 +16,7 @@
 #include "triaccel/device/out_of_memory.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/curvature_meter.h"
 
 namespace triaccel {
 namespace {
@@ -28,6 +29,7 @@ constexpr double kReplayShare = 0.3;
 constexpr std::int64_t kMostPlans = 12;  // that are measured to find one that fits
 constexpr int kMostTriesForLeast = 20;
 constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
+constexpr std::int64_t kMuchMore = 4;       // no way to save memory lets passes grow more
 constexpr double kLeastExtraTime = 1.02;    // of whatever saves memory: times are noisy
 
 /// How activations may be kept, and whether steps are captured.
@@ -120,9 +122,7 @@ class Meter {
 
   /// A step of so many samples in passes, where it fits.
   std::optional<PassSample> step(std::int64_t pass, std::int64_t samples) {
-    StepPlan plan = parts_.plan;
-    plan.batch_size = std::min(samples, std::ssize(parts_.data.training_ids));
-    plan.micro_batch_size = pass;
+    const StepPlan plan = plan_of(pass, samples);
     return fitting([&] {
       const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
       if (parts_.on.device.is_cuda()) rehearse(plan, ids);  // the first one sets libraries up
@@ -139,7 +139,30 @@ class Meter {
     });
   }
 
+  /// The bytes that curvature probes and a step take in turns, after a step that fits: a probe
+  /// takes fewer samples where memory is short.
+  std::optional<std::int64_t> probes_and_step(std::int64_t pass, std::int64_t samples) {
+    return fitting([&] {
+      const std::int64_t limit = parts_.on.gauge.read().limit;  // probes fill the whole budget
+      const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
+      CurvatureMeter curvature(config_, parts_);
+      const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
+      for (int probe = 0; probe < 2; ++probe) curvature.probe(ids, /*step=*/0);  // then captured
+      curvature.take();
+      const StepPlan plan = plan_of(pass, samples);
+      rehearse(plan, order_.upcoming(sampler_, plan.batch_size));
+      return parts_.on.gauge.read().reserved;
+    });
+  }
+
  private:
+  StepPlan plan_of(std::int64_t pass, std::int64_t samples) const {
+    StepPlan plan = parts_.plan;
+    plan.batch_size = std::min(samples, std::ssize(parts_.data.training_ids));
+    plan.micro_batch_size = pass;
+    return plan;
+  }
+
   template <typename Measure>
   auto fitting(const Measure& measure) -> std::optional<decltype(measure())> {
     try {
@@ -171,12 +194,16 @@ class Meter {
   StepPlan plan_;  // the run's
 };
 
-/// The line through the steps of two sizes, the larger one as large as fits; nothing where not even
-/// the smallest does.
-std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captured, bool whole,
-                                const MemoryRequest& request, std::int64_t most,
-                                double fixed_bytes) {
-  const std::int64_t passes = whole ? 1 : 2;
+struct MeasuredCost {
+  PassCost cost;
+  std::int64_t size = 0;  // samples of the largest pass that was measured
+};
+
+/// The line through the steps of two sizes, the larger one at most `most` and as large as fits;
+/// nothing where not even the smallest does.
+std::optional<MeasuredCost> two_sizes(Meter& meter, std::int64_t passes,
+                                      const MemoryRequest& request, std::int64_t most,
+                                      double fixed_bytes) {
   const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
   // As large as such passes are.
   std::int64_t size = std::clamp(request.batch / passes, smallest, std::max(smallest, most));
@@ -189,17 +216,25 @@ std::optional<PassCost> cost_of(Meter& meter, const Variant& variant, bool captu
   const std::int64_t less = std::max(smallest, size / 4);
   const std::optional<PassSample> small =
       less < size ? meter.step(less, passes * less) : std::nullopt;
-  PassCost cost{.largest = size,
-                .bytes = large->bytes + large->overhead - fixed_bytes,
-                .seconds_per_sample = large->seconds / static_cast<double>(size)};
-  if (small) cost = line_through(*small, *large, fixed_bytes);
-  if (captured) cost.seconds *= kReplayShare;
-  cost.activations = variant.activations;
-  cost.recompute_norms = variant.recompute_norms;
-  cost.eager = variant.eager;
-  cost.casts_by_layer = variant.casts_by_layer;
-  cost.whole = whole;
-  return cost;
+  if (small) return MeasuredCost{line_through(*small, *large, fixed_bytes), size};
+  return MeasuredCost{{.largest = size,
+                       .bytes = large->bytes + large->overhead - fixed_bytes,
+                       .seconds_per_sample = large->seconds / static_cast<double>(size)},
+                      size};
+}
+
+/// The same for a batch in one pass, from one small step: a sample takes as much as in several.
+std::optional<MeasuredCost> one_size(Meter& meter, const MeasuredCost& several,
+                                     const MemoryRequest& request, double fixed_bytes) {
+  const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
+  const std::int64_t size = std::max(smallest, several.size / 4);
+  const std::optional<PassSample> step = meter.step(size, size);
+  if (!step) return {};
+  PassCost cost = several.cost;
+  const auto samples = static_cast<double>(size);
+  cost.bytes = step->bytes + step->overhead - fixed_bytes - samples * cost.bytes_per_sample;
+  cost.seconds = std::max(0.0, step->seconds - samples * cost.seconds_per_sample);
+  return MeasuredCost{cost, size};
 }
 
 /// The samples of a few passes that have all sizes that those of a batch have.
@@ -294,6 +329,8 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
   Meter meter(config, parts);
   const bool capture =
       parts.on.device.is_cuda() && can_capture() && config.device.graphs != GraphCapture::Off;
+  const bool limited = parts.on.budget_bytes > 0;
+  std::int64_t most_now = most;
   for (const Variant& variant : variants_of(config, parts, capture)) {
     if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) {
       census.complete = false;
@@ -301,14 +338,25 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     }
     const std::optional<double> profile = meter.use(variant);
     if (!profile) continue;
-    for (const bool whole : {true, false})
-      if (const auto cost = cost_of(meter, variant, capture && !variant.eager, whole,
-                                    census.request, most, fixed)) {
-        costs.passes.push_back(with_bus(not_faster(*cost, costs.passes), costs.passes));
-        // Within a budget fewer samples are profiled.
-        if (parts.on.budget_bytes == 0)
-          costs.passes.back().profile_bytes = std::max(0.0, *profile - fixed);
-      }
+    const auto add = [&](PassCost cost, bool whole) {
+      if (capture && !variant.eager) cost.seconds *= kReplayShare;
+      cost.activations = variant.activations;
+      cost.recompute_norms = variant.recompute_norms;
+      cost.eager = variant.eager;
+      cost.casts_by_layer = variant.casts_by_layer;
+      cost.whole = whole;
+      // Within a budget fewer samples are profiled.
+      if (!limited) cost.profile_bytes = std::max(0.0, *profile - fixed);
+      costs.passes.push_back(with_bus(not_faster(cost, costs.passes), costs.passes));
+    };
+    const auto several = two_sizes(meter, /*passes=*/2, census.request, most_now, fixed);
+    // Within a budget the plans that look best are measured themselves.
+    const auto whole = limited && several
+                           ? one_size(meter, *several, census.request, fixed)
+                           : two_sizes(meter, /*passes=*/1, census.request, most_now, fixed);
+    if (whole) add(whole->cost, true);
+    if (several) add(several->cost, false);
+    if (limited && several) most_now = std::min(most, kMuchMore * several->size);
   }
   return census;
 }
@@ -341,11 +389,16 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
   const std::int64_t batch = parts.plan.batch_size;
   const std::optional<double> profiled = meter.use(variant_of(plan));
   if (!profiled) return {};
-  const std::optional<PassSample> step =
-      meter.step(plan.pass_size, first_passes(batch, plan.pass_size));
+  const std::int64_t samples = first_passes(batch, plan.pass_size);
+  const std::optional<PassSample> step = meter.step(plan.pass_size, samples);
   if (!step) return {};
   double bytes = step->bytes + step->overhead;
   if (profile) bytes = std::max(bytes, *profiled);
+  if (parts.on.budget_bytes > 0 && probes_curvature(config, parts)) {
+    const auto probed = meter.probes_and_step(plan.pass_size, samples);
+    if (!probed) return {};
+    plan.probe = std::max<std::int64_t>(0, *probed - static_cast<std::int64_t>(bytes));
+  }
   if (plan.data_on_host)
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
   plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();

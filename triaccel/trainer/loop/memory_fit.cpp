@@ -18,18 +18,9 @@ namespace {
 constexpr std::int64_t kLargestOnGpu = 32, kLargestOnCpu = 8;
 
 /// Steps are measured in less than the budget.
-class [[nodiscard]] PlannedShare {
- public:
-  explicit PlannedShare(RunDevice& on) : on_(on) {
-    on_.gauge.set_limit(planned_share(on_.budget_bytes));
-  }
-  ~PlannedShare() { on_.gauge.set_limit(on_.budget_bytes); }
-  PlannedShare(const PlannedShare&) = delete;
-  PlannedShare& operator=(const PlannedShare&) = delete;
-
- private:
-  RunDevice& on_;
-};
+ScopedLimit limited_to_planned_share(RunDevice& on) {
+  return {on.gauge, planned_share(on.budget_bytes)};
+}
 
 bool move_data_to_host(RunParts& parts) {
   if (!parts.on.device.is_cuda() || parts.config.data.placement != DataPlacement::Auto ||
@@ -65,7 +56,7 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
 
 /// The best plan whose steps fit, measured.
 std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
-  const PlannedShare share(parts.on);
+  const ScopedLimit share = limited_to_planned_share(parts.on);
   const std::int64_t allowed = planned_share(parts.on.budget_bytes);
   // What looks best may not fit when it is measured: then all ways are looked at.
   for (const std::int64_t best_in : {allowed, std::int64_t{0}}) {
@@ -98,7 +89,7 @@ std::string fit_memory(RunParts& parts) {
   const auto follow = [&](const MemoryPlan& plan) {
     parts.config = with_memory_means(parts.config, plan);
     parts.plan.micro_batch_size = plan.pass_size;
-    parts.predicted_bytes = plan.bytes();
+    parts.predicted_bytes = plan.bytes() + plan.probe;
     if (GraphCache* graphs = parts.runner->graphs(); graphs != nullptr) graphs->clear();
     parts.on.gauge.release_cache();
     parts.on.gauge.reset_peak();
@@ -106,7 +97,7 @@ std::string fit_memory(RunParts& parts) {
     parts.note_memory();
   };
   const auto fits_as_asked = [&] {
-    const PlannedShare share(parts.on);
+    const ScopedLimit share = limited_to_planned_share(parts.on);
     return measured_plan(parts, {.pass_size = parts.plan.micro_batch_size}, /*profile=*/false);
   };
   std::optional<MemoryPlan> found = fits_as_asked();
