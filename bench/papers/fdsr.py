@@ -198,10 +198,9 @@ class Fdsr:
             judged = needs.call("inspect", fp32.folder, "--gradients", "--ratios", ratio_, "--samples", plan.row["batch"],
                                 "--draws", self.wanted.draws, "--json")
             write_file(file, json.dumps(judged, indent=1) + "\n")
-        # Of ours: as a run has it, bit widths by the noise of layers, at the price of dropped bands in its last steps.
-        mine = [each for each in json.loads(file.read_text()) if each["activations"] == kept
-                and (kept != "compressed" or each["by_layer"])]
-        best = max(mine, key=lambda each: each["drop_price"] or 0)
+        # Of ours: as a run has it, bit widths by the noise of layers.
+        best = next(each for each in json.loads(file.read_text()) if each["activations"] == kept
+                    and (kept != "compressed" or each["by_layer"]))
         row |= {"gradient_error": best["error"], "gradient_bias": best["bias"], "gradient_cosine": best["cosine"]}
 
     def page(self):

@@ -39,18 +39,14 @@ std::vector<Question> all_questions(const GradientQuestions& wanted) {
   add("lossless", "lossless");
   for (const std::string_view name : registered_codec_names())
     add(std::string(name), std::string(name));
-  const auto& prices = LoopOptions{}.drop_prices;
   for (const double ratio : wanted.ratios)
-    for (const double price : {prices.back(), prices.front()})
-      for (const bool by_layer : {false, true}) {
-        SavedSettings& ours = add(fmt::format("compressed {:g}x, drop cost {:g}{}", ratio, price,
-                                              by_layer ? ", by layer" : ""),
-                                  "compressed");
-        ours.activations.ratio = ratio;
-        ours.activations.rounding = wanted.rounding;
-        ours.drop_price = price;
-        ours.by_layer = by_layer;
-      }
+    for (const bool by_layer : {false, true}) {
+      SavedSettings& ours =
+          add(fmt::format("compressed {:g}x{}", ratio, by_layer ? ", by layer" : ""), "compressed");
+      ours.activations.ratio = ratio;
+      ours.activations.rounding = wanted.rounding;
+      ours.by_layer = by_layer;
+    }
   return all;
 }
 
@@ -94,7 +90,6 @@ void inspect_gradients(const fs::path& run, const GradientQuestions& wanted, boo
     rows.push_back({{"model", config.model.name},
                     {"activations", question.settings.activations.keep.name()},
                     {"target_ratio", ours ? Json(question.settings.activations.ratio) : Json()},
-                    {"drop_price", ours ? Json(question.settings.drop_price) : Json()},
                     {"by_layer", ours ? Json(question.settings.by_layer) : Json()},
                     {"held_ratio", quality.held_ratio},
                     {"error", quality.error},

@@ -16,6 +16,7 @@ class CudaMemory : public testing::Test {
   void SetUp() override {
     if (!cuda_available()) GTEST_SKIP() << "this machine has no CUDA device";
     allow_expandable_segments();
+    (void)bytes(1);  // starts the allocator
     release_cuda_cache();
     reset_cuda_memory_peak();
     before_ = read_cuda_memory().reserved;

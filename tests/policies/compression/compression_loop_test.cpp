@@ -20,7 +20,7 @@ double ratio_of(const CompressionState& state, const LoopOptions& options = {}) 
 }
 
 CompressionTick tick_with_noise(double share) {
-  return {.compression_noise = share, .batch_noise = 1, .progress = 0.2};
+  return {.compression_noise = share, .batch_noise = 1};
 }
 
 CompressionState ticked(const CompressionState& state, const CompressionTick& tick,
@@ -33,7 +33,7 @@ CompressionState ticked(const CompressionState& state, const CompressionTick& ti
 CompressionState with_losses(double loss, const LoopOptions& options = {}) {
   CompressionState state = first_state(options);
   for (int i = 0; i < 20; ++i)
-    state = ticked(state, {.step = i, .loss = loss + 0.01 * (i % 3), .progress = 0.2}, options);
+    state = ticked(state, {.step = i, .loss = loss + 0.01 * (i % 3)}, options);
   return state;
 }
 
@@ -66,9 +66,8 @@ TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
 }
 
 TEST(CompressionLoop, DoesNothingWithoutMeasurements) {
-  EXPECT_EQ(ticked(first_state({}), {.progress = 0.2}), first_state({}));
-  EXPECT_EQ(ticked(first_state({}), {.compression_noise = 1, .batch_noise = 0, .progress = 0.2}),
-            first_state({}));
+  EXPECT_EQ(ticked(first_state({}), {}), first_state({}));
+  EXPECT_EQ(ticked(first_state({}), {.compression_noise = 1, .batch_noise = 0}), first_state({}));
   const LoopOptions off{.adapt = false};
   EXPECT_EQ(ticked(first_state(off), tick_with_noise(1), off), first_state(off));
 }
@@ -90,30 +89,18 @@ TEST(CompressionLoop, ToleratesNoiseAsTheRateFallsWhereItIsToldTo) {
   EXPECT_LT(ratio_of(ticked(first_state({}), tick)), 10.2);
 }
 
-TEST(CompressionLoop, MakesDropsDearerAsTrainingGoesOn) {
-  const auto price = [](double progress, double rate_share) {
-    return orders_of(ticked(first_state({}), {.progress = progress, .rate_share = rate_share}), {})
-        .drop_price;
-  };
-  EXPECT_EQ(price(0.0, 0.01), 2) << "the rate has yet to rise";
-  EXPECT_EQ(price(0.3, 1), 2);
-  EXPECT_EQ(price(0.5, 0.5), 8);
-  EXPECT_EQ(price(0.9, 0.1), 16);
-}
-
 TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {
   const CompressionState calm = with_losses(2);
   PolicyEvents events;
-  CompressionState state =
-      after_tick(calm, {.step = 100, .loss = 2.5, .progress = 0.2}, {}, events);
+  CompressionState state = after_tick(calm, {.step = 100, .loss = 2.5}, {}, events);
   EXPECT_TRUE(orders_of(state, {}).lossless);
   EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.5);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_NE(events[0].find("deviations above its mean"), std::string::npos);
   EXPECT_NE(events[0].find("lossless for 50 steps first"), std::string::npos);
-  state = ticked(state, {.step = 149, .loss = 2.5, .progress = 0.2});
+  state = ticked(state, {.step = 149, .loss = 2.5});
   EXPECT_TRUE(orders_of(state, {}).lossless);
-  state = after_tick(state, {.step = 150, .loss = 2.5, .progress = 0.2}, {}, events);
+  state = after_tick(state, {.step = 150, .loss = 2.5}, {}, events);
   EXPECT_FALSE(orders_of(state, {}).lossless);
   EXPECT_EQ(events.back(), "compression resumed at 6.8x");
 }
@@ -123,12 +110,12 @@ TEST(CompressionLoop, ContinuesAsBeforeAfterASpikeThatCompressionCannotHaveCause
   CompressionState state = ticked(with_losses(2), measured);
   const double before = ratio_of(state);
   PolicyEvents events;
-  state = after_tick(state, {.step = 100, .loss = 2.5, .progress = 0.2}, {}, events);
+  state = after_tick(state, {.step = 100, .loss = 2.5}, {}, events);
   EXPECT_TRUE(orders_of(state, {}).lossless);
   EXPECT_EQ(ratio_of(state), before);
   EXPECT_NE(events.back().find("so the ratio stays"), std::string::npos) << events.back();
   state = ticked(with_losses(2), measured);
-  state = ticked(state, {.step = 100, .nonfinite = true, .progress = 0.2});
+  state = ticked(state, {.step = 100, .nonfinite = true});
   EXPECT_LT(ratio_of(state), before) << "what is not finite is answered in any case";
 }
 
@@ -140,11 +127,10 @@ TEST(CompressionLoop, TakesNoSpikeForOneThatNoiseExplains) {
 TEST(CompressionLoop, FallsBackAtOnceWhenSomethingIsNotFinite) {
   PolicyEvents events;
   const CompressionState state =
-      after_tick(first_state({}), {.step = 7, .nonfinite = true, .progress = 0.2}, {}, events);
+      after_tick(first_state({}), {.step = 7, .nonfinite = true}, {}, events);
   EXPECT_TRUE(orders_of(state, {}).lossless);
   EXPECT_EQ(events.size(), 1u);
-  const CompressionState again =
-      after_tick(state, {.step = 9, .nonfinite = true, .progress = 0.2}, {}, events);
+  const CompressionState again = after_tick(state, {.step = 9, .nonfinite = true}, {}, events);
   EXPECT_EQ(again.bytes, state.bytes) << "compression did not cause it";
   EXPECT_EQ(again.lossless_until, 59);
 }
@@ -156,7 +142,6 @@ TEST(CompressionLoop, AnswersADropOfAccuracy) {
   EXPECT_TRUE(events.empty()) << "within the guard";
   state = after_epoch(state, {.accuracy = 69}, {}, events);
   EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.25);
-  EXPECT_EQ(orders_of(state, {}).drop_price, 4);
   EXPECT_TRUE(orders_of(state, {}).frozen);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0],
@@ -181,8 +166,7 @@ TEST(CompressionLoop, WatchesTheLossWhereThereIsNoAccuracy) {
   PolicyEvents events;
   CompressionState state = after_epoch(with_losses(2), {}, {}, events);
   for (int i = 0; i < 60; ++i)
-    state =
-        after_tick(state, {.step = 100 + i, .loss = 2.01 + 0.01 * i, .progress = 0.2}, {}, events);
+    state = after_tick(state, {.step = 100 + i, .loss = 2.01 + 0.01 * i}, {}, events);
   EXPECT_TRUE(events.empty());
   state = after_epoch(state, {}, {}, events);
   ASSERT_EQ(events.size(), 1u);
@@ -224,8 +208,7 @@ SimulatedTraining train(const LoopOptions& options, int epochs = 30) {
                          {.step = step,
                           .compression_noise = noise,
                           .batch_noise = 1.25,
-                          .loss = 2 * std::exp(-epoch / 8.0) + 0.05 * wobble,
-                          .progress = static_cast<double>(epoch) / epochs},
+                          .loss = 2 * std::exp(-epoch / 8.0) + 0.05 * wobble},
                          options, run.events);
       run.lowest_ratio = std::min(run.lowest_ratio, ratio_of(state, options));
       run.highest_ratio = std::max(run.highest_ratio, ratio_of(state, options));
@@ -268,7 +251,7 @@ TEST(CompressionLoop, ReadsItsStateBack) {
   PolicyEvents events;
   state = after_epoch(state, {.accuracy = 70}, {}, events);
   state = after_epoch(state, {.accuracy = 60}, {}, events);
-  state = ticked(state, {.step = 100, .nonfinite = true, .progress = 0.5});
+  state = ticked(state, {.step = 100, .nonfinite = true});
   EXPECT_EQ(compression_from(as_map(compression_state(state))), state);
   EXPECT_THROW(compression_from({}), StorageError);
 }
@@ -311,7 +294,7 @@ TEST(CompressionPolicy, FollowsTheOrdersOfItsLoop) {
   const SavedDecision more = policy.plan(tensors, 64, first.plans);
   EXPECT_GT(more.bytes, first.bytes);
   EXPECT_LE(more.bytes, budget_for(tensors, policy.orders().ratio, 64));
-  policy.tick({.step = 400, .nonfinite = true, .progress = 0.2}, events);
+  policy.tick({.step = 400, .nonfinite = true}, events);
   const SavedDecision lossless = policy.plan(tensors, 64, more.plans);
   EXPECT_EQ(lossless.gradient_error, 0);
 }
@@ -361,11 +344,11 @@ TEST(CompressionPolicy, KnowsWhenItsPlansAreForOtherOrders) {
   restored.restore(as_map(policy.state()));
   EXPECT_TRUE(restored.outdated()) << "also for a run that goes on from here";
   plan();
-  policy.tick({.step = 400, .nonfinite = true, .progress = 0.2}, events);
+  policy.tick({.step = 400, .nonfinite = true}, events);
   EXPECT_TRUE(policy.outdated());
   plan();
   EXPECT_FALSE(policy.outdated()) << "without loss, as ordered";
-  policy.tick({.step = 450, .progress = 0.2}, events);
+  policy.tick({.step = 450}, events);
   EXPECT_TRUE(policy.outdated());
   EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Lossless}).outdated());
 }
@@ -426,7 +409,7 @@ TEST(CompressionPolicy, GoesOnFromItsState) {
   policy.calibrate();
   first = policy.plan(tensors, 64, first.plans);
   PolicyEvents events;
-  policy.tick({.step = 200, .loss = 2, .progress = 0.5}, events);
+  policy.tick({.step = 200, .loss = 2}, events);
   CompressionPolicy restored({.mode = CompressionMode::Ratio});
   restored.restore(as_map(policy.state()));
   EXPECT_EQ(restored.orders(), policy.orders());

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kPlannedSamples = 64;
 
 SavedDecision plan_at(const std::vector<SavedStatistics>& tensors, double ratio,
-                      const CodecOptions& options = {}, double drop_price = 16) {
+                      const CodecOptions& options = {}, double drop_price = kDropPrice) {
   return plan_saved(tensors,
                     {.samples = kPlannedSamples,
                      .budget_bytes = budget_for(tensors, ratio, kPlannedSamples),

@@ -298,7 +298,7 @@ TEST(ResumeExactly, AlsoWithCompressedActivations) {
   config.train.batch = 12;
   config.train.control_interval = 2;
   config.activations.keep = "coded";
-  config.activations.ratio = 24;  // codes whose noise is answered
+  config.activations.ratio = 20;  // codes whose noise is answered
   config.activations.profile_every = 3;
   config.device.threads = 1;
   const ScratchFolder scratch;

@@ -177,7 +177,6 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
                 .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
-                .progress = report.progress,
                 .rate_share = highest_rate_ > 0 ? report.learning_rate / highest_rate_ : 1},
                events);
   // Other orders, other plans: at once where values do not matter, else after a profile. What was

@@ -13,7 +13,6 @@ namespace {
 constexpr double kKeptMean = 0.9;         // of the averages, a tick
 constexpr std::int64_t kFirstLosses = 8;  // before the averages mean anything
 constexpr double kLeastDeviation = 0.02;  // of the mean loss: less is no spike, however calm
-constexpr double kMostPriceFactor = 16;   // a drop that dear does not happen
 constexpr double kQuietNoise = 0.25;      // of the target: far below it
 constexpr const char* kNumbers = "compression/numbers";
 constexpr const char* kCounts = "compression/counts";
@@ -148,13 +147,11 @@ Drop drop_of(const CompressionState& state, const CompressionEpoch& epoch,
 CompressionState first_state(const LoopOptions& options) {
   CompressionState state;
   if (options.start_ratio > 0) state.bytes = options.target_ratio / options.start_ratio;
-  state.price = options.drop_prices[0];
   return state;
 }
 
 CompressionOrders orders_of(const CompressionState& state, const LoopOptions& options) {
   return {.ratio = ratio_of(state, options),
-          .drop_price = state.price * state.price_factor,
           .lossless = state.lossless_until > 0,
           .frozen = state.frozen_epochs > 0};
 }
@@ -162,15 +159,6 @@ CompressionOrders orders_of(const CompressionState& state, const LoopOptions& op
 CompressionState after_tick(CompressionState state, const CompressionTick& tick,
                             const LoopOptions& options, PolicyEvents& events) {
   if (!options.adapt) return state;
-  // The rate is low before it first rises, too: only later does it mark the end of training.
-  const std::size_t phase = tick.progress < 1.0 / 3 ? 0 : tick.rate_share > 0.1 ? 1 : 2;
-  if (state.price != options.drop_prices[phase]) {
-    state.price = options.drop_prices[phase];
-    events.push_back(text(
-        "dropping a frequency band now costs ", brief(state.price * state.price_factor),
-        " times its energy: ", brief(100 * tick.progress), " % of training done, learning rate at ",
-        brief(100 * tick.rate_share), " % of its highest"));
-  }
   if (tick.nonfinite) {
     fall_back(state, tick, "a loss or gradient was not finite", options, events);
     return state;
@@ -203,7 +191,6 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   state.frozen_epochs = std::max<std::int64_t>(0, state.frozen_epochs - 1);
   if (drop.too_far && state.lossless_until == 0) {
     grow(state, options.guard_grow, options);
-    state.price_factor = std::min(2 * state.price_factor, kMostPriceFactor);
     state.frozen_epochs = options.frozen_epochs;
     state.quiet_epochs = 0;
     events.push_back(change_text(before, state, options) + drop.reason +
@@ -233,18 +220,22 @@ double error_bound_of(const CompressionState& state, double error_bound) {
 }
 
 std::vector<StateView> compression_state(const CompressionState& s) {
-  return {number_state<double>(kNumbers, {s.bytes, s.price_factor, s.price, s.best_accuracy,
-                                          s.best_loss, s.loss_mean, s.loss_variance, s.noise}),
+  return {number_state<double>(kNumbers, {s.bytes, s.best_accuracy, s.best_loss, s.loss_mean,
+                                          s.loss_variance, s.noise}),
           number_state<std::int64_t>(kCounts, {s.loss_ticks, s.lossless_until, s.frozen_epochs,
                                                s.quiet_epochs, s.quiet, s.told_limit})};
 }
 
 CompressionState compression_from(const StateMap& saved) {
-  const auto numbers = numbers_from<double>(saved, kNumbers, 8);
+  auto numbers = numbers_from<double>(saved, kNumbers);
+  if (numbers.size() == 8)  // written by a version in which the price of dropped bands changed
+    numbers.erase(numbers.begin() + 1, numbers.begin() + 3);
+  else
+    numbers = numbers_from<double>(saved, kNumbers, 6);
   const auto counts = numbers_from<std::int64_t>(saved, kCounts, 6);
   CompressionState s;
-  assign_numbers(numbers, s.bytes, s.price_factor, s.price, s.best_accuracy, s.best_loss,
-                 s.loss_mean, s.loss_variance, s.noise);
+  assign_numbers(numbers, s.bytes, s.best_accuracy, s.best_loss, s.loss_mean, s.loss_variance,
+                 s.noise);
   assign_numbers(counts, s.loss_ticks, s.lossless_until, s.frozen_epochs, s.quiet_epochs, s.quiet,
                  s.told_limit);
   return s;

@@ -20,7 +20,6 @@ struct CompressionTick {
   double batch_noise = kUnmeasured;  // variance that the choice of samples adds to the same
   double loss = kUnmeasured;         // mean over the interval
   bool nonfinite = false;            // a loss or a gradient was
-  double progress = 0;               // share of training done
   double rate_share = 1;             // learning rate over the highest so far
 };
 
@@ -33,7 +32,6 @@ struct CompressionEpoch {
 /// What the planner is to do until the next tick.
 struct CompressionOrders {
   double ratio = 1;       // over the bytes an FP32 run saves
-  double drop_price = 1;  // of a dropped band, over its energy
   bool lossless = false;  // for now, whatever the ratio
   bool frozen = false;    // bytes do not shrink
   bool operator==(const CompressionOrders&) const = default;
@@ -42,8 +40,6 @@ struct CompressionOrders {
 /// The loop between ticks: a value, compared and stored.
 struct CompressionState {
   double bytes = 1;                 // over those of the target ratio
-  double price_factor = 1;          // what accuracy adds to the price of a drop
-  double price = 2;                 // what the phase of training asks
   double best_accuracy = -1;        // per cent; negative: none yet
   double best_loss = 0;             // lowest mean at the end of an epoch; 0: none yet
   double loss_mean = 0;             // over about ten ticks

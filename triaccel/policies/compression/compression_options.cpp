@@ -44,7 +44,6 @@ void check_options(const CompressionOptions& options) {
     require_range(static_cast<double>(count), 0, kMany,
                   "loop.frozen_epochs, quiet_epochs and lossless_steps");
   require_range(loop.spike_deviations, 1, kMany, "loop.spike_deviations");
-  for (const double price : loop.drop_prices) require_range(price, 0, kMany, "loop.drop_prices");
 }
 
 }  // namespace triaccel

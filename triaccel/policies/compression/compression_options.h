@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace triaccel {
@@ -58,9 +57,6 @@ struct LoopOptions {
   std::int64_t lossless_steps = 50;
   double spike_grow = 1.5;
 
-  // What a dropped band costs, over its energy: a drop is a bias, which a low learning rate does
-  // not average out. First third of training, the rest, the last tenth of the learning rate.
-  std::array<double, 3> drop_prices = {2, 8, 16};
   bool operator==(const LoopOptions&) const = default;
 };
 

@@ -62,7 +62,7 @@ void CompressionPolicy::calibrate() {
 CompressionPolicy::Planned CompressionPolicy::wanted() const {
   const CompressionOrders orders = this->orders();
   if (!lossy() || orders.lossless) return {};
-  return {orders.ratio, orders.drop_price, error_scale_ * error_bound()};
+  return {orders.ratio, kDropPrice, error_scale_ * error_bound()};
 }
 
 SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,

@@ -8,6 +8,10 @@
 
 namespace triaccel {
 
+/// What a dropped band costs, over its energy: a drop is a bias, which steps do not average out as
+/// they do noise.
+inline constexpr double kDropPrice = 32;
+
 /// Mean squared error of dithered quantization to 1 to 8 bits, relative to the squared range: 1 /
 /// (12 (L - 1)^2) for L levels. At fractional widths some elements have one bit more.
 double quantization_error(double bits);

@@ -19,7 +19,7 @@ struct RatePoint {
 
 /// Parameters of a tensor's curve besides its statistics.
 struct RateQuestion {
-  double drop_price = 16;
+  double drop_price = kDropPrice;
   int least_bits = 1;       // minimum mean width
   SavedPlan previous = {};  // its codec, if it quantizes, is in use
 };

@@ -6,6 +6,7 @@
 
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/policies/compression/compression_options.h"
+#include "triaccel/policies/compression/predicted_error.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
@@ -14,7 +15,7 @@ namespace triaccel {
 struct PlanRequest {
   std::int64_t samples = 1;                  // per pass
   std::int64_t budget_bytes = 0;             // per pass, for everything stored
-  double drop_price = 16;                    // of a dropped band, over its energy
+  double drop_price = kDropPrice;            // of a dropped band, over its energy
   double error_bound = 0;                    // > 0: replaces the budget; AC-GC's eps
   std::span<const SavedPlan> previous = {};  // by tensor; empty: none
   std::vector<bool> keep = {};               // per tensor: unchanged, keeps its previous plan

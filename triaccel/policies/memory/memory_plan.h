@@ -80,7 +80,8 @@ struct MemoryPlan {
   bool data_on_host = false;
   // Bytes on the device.
   std::int64_t weights = 0, state = 0, data = 0, step = 0, activations = 0;
-  std::int64_t probe = 0;  // that a curvature probe takes on top of them, where there is room
+  // That curvature probes and profiles of activations take on top of them, where there is room.
+  std::int64_t measurements = 0;
   double samples_per_second = 0;
   Lossiness lossiness = Lossiness::None;
 

@@ -139,19 +139,29 @@ class Meter {
     });
   }
 
-  /// The bytes that curvature probes and a step take in turns, after a step that fits: a probe
-  /// takes fewer samples where memory is short.
-  std::optional<std::int64_t> probes_and_step(std::int64_t pass, std::int64_t samples) {
+  /// The bytes that a run takes besides its steps: for curvature probes and profiles of
+  /// activations, which take fewer samples where memory is short. After a step that fits; nothing
+  /// where it then does not.
+  std::optional<std::int64_t> measurements(const Variant& variant, std::int64_t pass,
+                                           std::int64_t samples) {
+    const RunConfig config = with_variant(config_, variant);
+    const bool probes = probes_curvature(config, parts_);
+    const bool profiles = parts_.runner->saved() != nullptr;
+    if (!probes && !profiles) return 0;
+    const std::int64_t limit = parts_.on.gauge.read().limit;  // they may fill the whole budget
+    const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
     return fitting([&] {
-      const std::int64_t limit = parts_.on.gauge.read().limit;  // probes fill the whole budget
-      const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
-      CurvatureMeter curvature(config_, parts_);
+      CurvatureMeter curvature(config, parts_);
       const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
-      for (int probe = 0; probe < 2; ++probe) curvature.probe(ids, /*step=*/0);  // then captured
-      curvature.take();
-      const StepPlan plan = plan_of(pass, samples);
-      rehearse(plan, order_.upcoming(sampler_, plan.batch_size));
-      return parts_.on.gauge.read().reserved;
+      for (int probe = 0; probes && probe < 2; ++probe) curvature.probe(ids, /*step=*/0);
+      if (probes) curvature.take();
+      if (profiles) plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+      if (parts_.runner->graphs() == nullptr) {  // captured steps keep their memory
+        release();
+        const StepPlan plan = plan_of(pass, samples);
+        rehearse(plan, order_.upcoming(sampler_, plan.batch_size));
+      }
+      return parts_.on.gauge.counted_peak();
     });
   }
 
@@ -394,10 +404,10 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
   if (!step) return {};
   double bytes = step->bytes + step->overhead;
   if (profile) bytes = std::max(bytes, *profiled);
-  if (parts.on.budget_bytes > 0 && probes_curvature(config, parts)) {
-    const auto probed = meter.probes_and_step(plan.pass_size, samples);
-    if (!probed) return {};
-    plan.probe = std::max<std::int64_t>(0, *probed - static_cast<std::int64_t>(bytes));
+  if (parts.on.budget_bytes > 0) {
+    const auto more = meter.measurements(variant_of(plan), plan.pass_size, samples);
+    if (!more) return {};
+    plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));
   }
   if (plan.data_on_host)
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());

@@ -89,7 +89,7 @@ std::string fit_memory(RunParts& parts) {
   const auto follow = [&](const MemoryPlan& plan) {
     parts.config = with_memory_means(parts.config, plan);
     parts.plan.micro_batch_size = plan.pass_size;
-    parts.predicted_bytes = plan.bytes() + plan.probe;
+    parts.predicted_bytes = plan.bytes() + plan.measurements;
     if (GraphCache* graphs = parts.runner->graphs(); graphs != nullptr) graphs->clear();
     parts.on.gauge.release_cache();
     parts.on.gauge.reset_peak();

@@ -43,8 +43,7 @@ SavedSurvey calibrated(const SavedSurvey& survey, RunParts& parts, const SavedSe
   const std::vector<SavedPlan> plans = plans_of(survey, settings);
   const CompressionNoise noise = noise_of(survey, plans);
   NoiseCalibration calibration;
-  calibration.add(noise, survey.tensors,
-                  predicted_errors(survey.tensors, plans, settings.drop_price));
+  calibration.add(noise, survey.tensors, predicted_errors(survey.tensors, plans, kDropPrice));
   SavedSurvey tried{.census = survey.census, .tensors = calibration.calibrated(survey.tensors)};
   return calibration.pays(noise, noise_of(tried, plans_of(tried, settings))) ? tried : survey;
 }
@@ -62,14 +61,14 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   return plan_saved(survey.tensors,
                     {.samples = settings.samples,
                      .budget_bytes = budget_for(survey.tensors, wanted.ratio, settings.samples),
-                     .drop_price = settings.drop_price},
+                     .drop_price = kDropPrice},
                     CodecOptions{})
       .plans;
 }
 
 std::vector<SavedRow> saved_rows_of(const SavedSurvey& survey, const SavedSettings& settings) {
   const std::vector<SavedPlan> plans = plans_of(survey, settings);
-  std::vector<double> errors = predicted_errors(survey.tensors, plans, settings.drop_price);
+  std::vector<double> errors = predicted_errors(survey.tensors, plans, kDropPrice);
   std::vector<std::int64_t> bytes;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     errors[i] *= sensitivity_of(survey.tensors[i]);

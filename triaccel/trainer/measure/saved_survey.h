@@ -24,7 +24,6 @@ SavedSurvey survey_saved(RunParts& parts);
 struct SavedSettings {
   RunConfig::Activations activations = {};
   std::int64_t samples = 1;  // of a pass
-  double drop_price = 16;    // cost of dropping a band, over its energy, as at the end of a run
   bool by_layer = false;     // compressed: by the measured noise of each layer, see calibrated()
 };
 
