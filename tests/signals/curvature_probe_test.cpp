@@ -161,6 +161,39 @@ TEST(CurvatureProbe, SaysWhyItWasSkipped) {
       << report.skipped;
 }
 
+// Vectors of a wide layer take more than its samples do.
+TEST(CurvatureProbe, LooksForOneEigenvalueWhereMemoryIsShort) {
+  install_cpu_memory();
+  torch::manual_seed(5);
+  const ProbeCase<nn::SequentialImpl> each(
+      nn::Sequential(nn::Linear(512, 256), nn::Tanh(), nn::Linear(256, 3)).ptr(),
+      torch::randn({8, 512}), torch::randint(3, {8}, torch::kInt64));
+  const auto probed = [&](std::int64_t top, std::int64_t batch) {
+    return each.run({.mode = CurvatureMode::Hessian, .top = top, .batch = batch});
+  };
+  const auto bytes = [&](std::int64_t top) {
+    const std::int64_t before = read_cpu_memory().used;
+    reset_cpu_memory_peak();
+    probed(top, 4);
+    return read_cpu_memory().peak - before;
+  };
+  const CurvatureReport whole = probed(5, 4);
+  const std::int64_t limit = (bytes(1) + bytes(5)) / 2;
+  limit_cpu_memory(read_cpu_memory().used + limit);
+  const CurvatureReport short_of = probed(5, 8);
+  limit_cpu_memory(0);
+  EXPECT_EQ(short_of.skipped, "");
+  EXPECT_EQ(short_of.batch, 4);
+  ASSERT_EQ(short_of.layers.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(short_of.layers[i].eigenvalues.size(), 1u);
+    const double largest = whole.layers[i].eigenvalues.front();
+    // From below, and coarsely where the next one is close.
+    EXPECT_LE(short_of.layers[i].eigenvalues.front(), 1.01 * largest) << i;
+    EXPECT_GE(short_of.layers[i].eigenvalues.front(), 0.7 * largest) << i;
+  }
+}
+
 TEST(CurvatureProbe, LooksAtAsManySamplesAsAskedFor) {
   const ProbeCase<Small> each = small_case();
   const CurvatureReport report = each.run({.batch = 5});

@@ -63,9 +63,19 @@ class HessianBlock {
   std::int64_t elements_ = 0;
 };
 
-/// Orthonormalizes the rows.
-at::Tensor orthonormal(const at::Tensor& rows) {
-  return std::get<0>(at::linalg_qr(rows.t())).t().contiguous();
+/// Orthonormalizes the rows, in the memory of one copy: from the eigenvectors of their Gram matrix,
+/// twice, since a Gram matrix squares the condition number. Rows that others span become 0.
+at::Tensor orthonormal(at::Tensor rows) {
+  for (int round = 0; round < 2; ++round) {
+    const at::Tensor gram = at::mm(rows, rows.t()).cpu().to(at::kDouble);
+    if (!gram.isfinite().all().item<bool>()) return rows;
+    const auto [values, vectors] = at::linalg_eigh((gram + gram.t()) / 2.0);
+    const double least = std::max(1e-12 * values.max().item<double>(), 1e-30);
+    const at::Tensor scales = at::where(values > least, values.clamp_min(least).rsqrt(), 0.0);
+    const at::Tensor factor = scales.unsqueeze(1) * vectors.t();
+    rows = at::mm(factor.to(rows.options()), rows);
+  }
+  return rows;
 }
 
 at::Tensor random_rows(std::int64_t count, std::int64_t elements, std::uint64_t seed,
@@ -108,14 +118,12 @@ LayerCurvature top_eigenvalues(const HessianBlock& block, const CurvatureOptions
                                at::Tensor& basis, std::int64_t& iterations) {
   std::vector<double> values, before;
   for (std::int64_t i = 0; i < options.most_iterations; ++i) {
-    const at::Tensor products = block.times(basis);
+    at::Tensor products = block.times(basis);
     ++iterations;
     before = std::exchange(values, ritz_values(basis, products));
-    if (values.empty()) {
-      basis.reset();
-      return {};
-    }
-    basis = orthonormal(products);
+    basis.reset();
+    if (values.empty()) return {};
+    basis = orthonormal(std::move(products));
     if (converged(values, before, options.tolerance)) break;
   }
   std::sort(values.rbegin(), values.rend());
@@ -167,8 +175,9 @@ HessianCurvature hessian_curvature(const ProbeNetwork& network, const ProbeBatch
     const std::int64_t elements = blocks[i].elements();
     if (elements == 0) continue;
     at::Tensor& kept = bases[i];
-    if (!kept.defined() || kept.size(1) != elements)
-      kept = random_rows(std::min(options.top, elements), elements, options.seed, i);
+    const std::int64_t rows = std::min(options.top, elements);
+    if (!kept.defined() || kept.size(0) != rows || kept.size(1) != elements)
+      kept = random_rows(rows, elements, options.seed, i);
     // Rounding, or restoring from a file, may have degraded orthogonality.
     at::Tensor basis = orthonormal(kept.to(network.weights[i].device()));
     curvature.layers[i] = top_eigenvalues(blocks[i], options, basis, curvature.iterations);

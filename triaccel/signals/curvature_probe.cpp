@@ -79,16 +79,23 @@ CurvatureReport CurvatureProbe::run_on(std::int64_t available,
   std::int64_t samples = std::min(options_.batch, available);
   const std::int64_t fewest = std::min(samples, kSmallestBatch);
   CurvatureReport report;
-  for (;; samples = std::max(fewest, samples / 2)) {
+  CurvatureOptions options = options_;
+  const std::int64_t least_top = options.mode == CurvatureMode::Hessian ? 1 : options.top;
+  for (;;) {
     try {
-      report = catching_out_of_memory([&] { return measure(batch(samples)); });
+      report = catching_out_of_memory([&] { return measure(batch(samples), options); });
       break;
     } catch (const OutOfMemory& error) {
       report.skipped = text("out of memory with ", samples, " samples: ", error.what());
     }
     bases_.clear();
     if (device_.is_cuda()) release_cuda_cache();
-    if (samples == fewest) break;
+    if (samples == fewest && options.top == least_top) break;
+    // A vector of every weight of a layer may take more than a few samples.
+    if (samples > fewest)
+      samples = std::max(fewest, samples / 2);
+    else
+      options.top = least_top;
   }
   report.mode = options_.mode;
   report.step = step;
@@ -97,18 +104,18 @@ CurvatureReport CurvatureProbe::run_on(std::int64_t available,
   return report;
 }
 
-CurvatureReport CurvatureProbe::measure(const ProbeBatch& batch) {
+CurvatureReport CurvatureProbe::measure(const ProbeBatch& batch, const CurvatureOptions& options) {
   const UntouchedState state(network_.buffers, device_);
   CurvatureReport report;
-  switch (options_.mode) {
+  switch (options.mode) {
     case CurvatureMode::Hessian: {
-      HessianCurvature found = hessian_curvature(network_, batch, options_, bases_);
+      HessianCurvature found = hessian_curvature(network_, batch, options, bases_);
       report.layers = std::move(found.layers);
       iterations_ = found.iterations;
       break;
     }
     case CurvatureMode::FisherGram:
-      report.layers = fisher_curvature(network_, batch, options_);
+      report.layers = fisher_curvature(network_, batch, options);
       break;
   }
   drew_ |= state.drew();

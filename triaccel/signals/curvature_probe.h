@@ -20,8 +20,9 @@ class CurvatureProbe final : public Stateful {
  public:
   CurvatureProbe(ProbeNetwork network, const CurvatureOptions& options, c10::Device device);
 
-  /// Uses the first options.batch samples. On out of memory, halves them down to four, then returns
-  /// a report marked as skipped. Synchronizes with the device.
+  /// Uses the first options.batch samples. On out of memory, halves them down to four, then looks
+  /// for one eigenvalue only (hessian), then returns a report marked as skipped. Synchronizes with
+  /// the device.
   CurvatureReport run(const at::Tensor& inputs, const at::Tensor& targets, double label_smoothing,
                       std::int64_t step);
   /// The same for `samples` whose loss the caller computes: the mean over the first of them.
@@ -45,7 +46,7 @@ class CurvatureProbe final : public Stateful {
   CurvatureReport run_on(std::int64_t available,
                          const std::function<ProbeBatch(std::int64_t samples)>& batch,
                          std::int64_t step);
-  CurvatureReport measure(const ProbeBatch& batch);
+  CurvatureReport measure(const ProbeBatch& batch, const CurvatureOptions& options);
 
   ProbeNetwork network_;
   CurvatureOptions options_;

@@ -99,7 +99,7 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
 
 /// How much faster than an exact plan one with losses must be to be taken, slight or marked.
 inline constexpr double kWorthASlightLoss = 1.25;
-inline constexpr double kWorthAMarkedLoss = 4;
+inline constexpr double kWorthAMarkedLoss = 2.5;
 
 /// Speed, divided by what losses must be worth.
 double worth_of(double samples_per_second, Lossiness lossiness);

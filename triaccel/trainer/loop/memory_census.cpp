@@ -155,7 +155,11 @@ class Meter {
       const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
       for (int probe = 0; probes && probe < 2; ++probe) curvature.probe(ids, /*step=*/0);
       if (probes) curvature.take();
-      if (profiles) plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+      if (profiles)  // the first one has fitted; a run does without others
+        fitting([&] {
+          plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+          return true;
+        });
       if (parts_.runner->graphs() == nullptr) {  // captured steps keep their memory
         release();
         const StepPlan plan = plan_of(pass, samples);
