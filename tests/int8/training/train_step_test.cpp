@@ -87,6 +87,21 @@ TEST(TrainStep, EqualsItsDefinitionForEveryBoundary) {
       expect_plain(network, {.seed = 9, .bp_layers = bp, .micro_batch = 4});
 }
 
+TEST(TrainStep, EqualsItsDefinitionWhereSavedDataSharesMemory) {
+  const Network network =
+      make_network({{.name = "a", .in_channels = 400, .out_channels = 21},
+                    {.name = "b", .in_channels = 21, .out_channels = 17},
+                    {.name = "c", .in_channels = 17, .out_channels = 5, .relu = false}});
+  for (const std::int32_t bp : {1, 2})
+    for (const BackpropPass pass : {BackpropPass::Minus, BackpropPass::Clean})
+      for (const Exponents exponents : {Exponents::PerSample, Exponents::PerTensor}) {
+        const StepOptions options = {
+            .seed = 7, .bp_layers = bp, .backprop_pass = pass, .exponents = exponents};
+        ASSERT_TRUE(kept_plan(network, 6, options).late_in_rows) << "bp_layers " << bp;
+        expect_plain(network, options);
+      }
+}
+
 TEST(TrainStep, EqualsItsDefinitionInThePapersConventions) {
   for (const Network& network : {small_lenet(), small_pointnet()})
     for (const std::int32_t bp : {0, 2, network.layer_count()})
@@ -256,6 +271,7 @@ TEST(StepMemory, IsWhatTheStepUses) {
       for (std::int32_t bp = 0; bp <= network.layer_count(); ++bp) {
         for (const bool parallel : {false, true}) {
           StepOptions options = {.bp_layers = bp, .exponents = exponents, .micro_batch = 4};
+          if (bp == 3) options.micro_batch = 0;
           if (bp == 1) options.backprop_pass = BackpropPass::Clean;
           if (parallel) options.threads = on_threads(three);
           State state = initial_state(network, 1);
@@ -270,6 +286,33 @@ TEST(StepMemory, IsWhatTheStepUses) {
       }
     }
   }
+}
+
+TEST(StepMemory, OfTwoBackpropagatedLayersIsThatOfNone) {
+  const Network network = lenet5({});
+  const std::int64_t none = step_memory(network, 32, {}).total();
+  for (const std::int32_t bp : {1, 2}) {
+    EXPECT_TRUE(kept_plan(network, 32, {.bp_layers = bp}).late_in_rows);
+    EXPECT_EQ(step_memory(network, 32, {.bp_layers = bp}).total(), none) << "bp_layers " << bp;
+  }
+}
+
+TEST(StepMemory, SharesNoRowsThatAnotherMicroBatchOverwrites) {
+  EXPECT_FALSE(kept_plan(lenet5({}), 32, {.bp_layers = 2, .micro_batch = 16}).late_in_rows);
+}
+
+TEST(StepMemory, OfSharedRowsIsNeverMoreThanOfSeparateOnes) {
+  for (const Network& network : {lenet5({}), pointnet({.points = 64}), small_mlp()})
+    for (const std::int32_t batch : {1, 32, 200})
+      for (std::int32_t bp = 1; bp <= network.layer_count(); ++bp) {
+        const StepOptions options = {.bp_layers = bp, .micro_batch = 0};
+        const KeptPlan plan = kept_plan(network, batch, options);
+        const StepMemory memory = step_memory(network, batch, options);
+        if (!plan.late_in_rows) continue;
+        EXPECT_LE(plan.rows_in_use + plan.late, plan.rows);
+        EXPECT_LT(memory.arena(),
+                  plan.early + plan.late + std::max(memory.forward + plan.rows, memory.backward));
+      }
 }
 
 TEST(StepSchedule, TakesEachStepForAnEqualPartOfTheRun) {
