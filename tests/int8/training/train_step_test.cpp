@@ -10,6 +10,7 @@
 #include "tests/int8/plain_step.h"
 #include "tests/int8/samples.h"
 #include "triaccel/base/error.h"
+#include "triaccel/int8/training/random_stream.h"
 #include "triaccel/int8/training/recipe.h"
 #include "triaccel/int8/training/step_memory.h"
 
@@ -323,6 +324,28 @@ TEST(StepSchedule, TakesEachStepForAnEqualPartOfTheRun) {
   EXPECT_EQ(down.at(7, 8), 1);
   EXPECT_EQ(down.at(9, 8), 1);
   EXPECT_EQ((StepSchedule{.first = 3, .last = 5}).at(5, 6), 5);
+}
+
+// Compares a step of weights of zero with the exact one: slope · z / 2^rate_exponent.
+TEST(Recipe, RoundsTheSmallestZerothOrderStepsWithLittleNoise) {
+  State state = initial_state(lenet5({}), 1);
+  std::fill(state.weights.begin(), state.weights.end(), std::int8_t{0});
+  const StepOptions options = with_recipe({.seed = 5}, recipe_for(state.network, 0), 99, 100);
+  constexpr std::int32_t kTypicalSlope = 3;
+  replay_step(state, kTypicalSlope, options);
+  const Noise noise = make_noise(options.noise);
+  const std::uint64_t key = random_key(options.seed, RandomStream::Perturbation, 0);
+  double exact_squares = 0, rounding_squares = 0;
+  for (std::int64_t i = 0; i < state.network.weight_bytes; ++i) {
+    const auto random =
+        static_cast<std::uint16_t>(random_half_word(key, static_cast<std::uint64_t>(i)));
+    const double exact = -kTypicalSlope * noise_value(noise, random) /
+                         static_cast<double>(1 << options.rate_exponent);
+    exact_squares += exact * exact;
+    const double rounding = state.weights[static_cast<std::size_t>(i)] - exact;
+    rounding_squares += rounding * rounding;
+  }
+  EXPECT_LT(rounding_squares, 1.5 * exact_squares);
 }
 
 TEST(PaperBytes, GivesThePublishedRatios) {
