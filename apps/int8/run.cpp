@@ -103,6 +103,7 @@ Run::Run(const RunOptions& options, bool training, RunHooks hooks)
                               .threads = pool_.threads()};
   options_ = int8_options(settings, state_.network,
                           steps_in_run(run_.extent(), sampler_.samples_per_epoch()));
+  if (run_.init_from.empty()) int8::scale_logits(state_, options_.recipe);
   if (training_) slopes_.reserve(static_cast<std::size_t>(options_.total_steps));
 }
 

@@ -33,6 +33,18 @@ TEST(Int8Options, FollowWhatIsSaid) {
   EXPECT_EQ(options.at(0).slope_exponent, int8::kSignOnly);
 }
 
+TEST(Int8Options, OfZerothOrderAloneStartFromLargerLogits) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  int8::State state = int8::initial_state(network, 1);
+  const int8::State before = state;
+  int8::scale_logits(state, int8_options({.bp_layers = 2}, network, 1).recipe);
+  EXPECT_EQ(state, before);
+  int8::scale_logits(state, int8_options({.bp_layers = 0}, network, 1).recipe);
+  EXPECT_EQ(state.weights, before.weights);
+  EXPECT_EQ(state.exponents.back(), before.exponents.back() + 2);
+  EXPECT_EQ(state.exponents.front(), before.exponents.front());
+}
+
 TEST(Int8Options, RejectWhatTheNetworkDoesNotHave) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   EXPECT_THROW(int8_options({.bp_layers = 6}, network, 1), UsageError);

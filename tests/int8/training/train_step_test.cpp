@@ -10,6 +10,7 @@
 #include "tests/int8/plain_step.h"
 #include "tests/int8/samples.h"
 #include "triaccel/base/error.h"
+#include "triaccel/int8/training/random_stream.h"
 #include "triaccel/int8/training/recipe.h"
 #include "triaccel/int8/training/step_memory.h"
 
@@ -85,6 +86,21 @@ TEST(TrainStep, EqualsItsDefinitionForEveryBoundary) {
   for (const Network& network : {small_lenet(), small_pointnet(), small_mlp(), odd_convolutions()})
     for (std::int32_t bp = 0; bp <= network.layer_count(); ++bp)
       expect_plain(network, {.seed = 9, .bp_layers = bp, .micro_batch = 4});
+}
+
+TEST(TrainStep, EqualsItsDefinitionWhereSavedDataSharesMemory) {
+  const Network network =
+      make_network({{.name = "a", .in_channels = 400, .out_channels = 21},
+                    {.name = "b", .in_channels = 21, .out_channels = 17},
+                    {.name = "c", .in_channels = 17, .out_channels = 5, .relu = false}});
+  for (const std::int32_t bp : {1, 2})
+    for (const BackpropPass pass : {BackpropPass::Minus, BackpropPass::Clean})
+      for (const Exponents exponents : {Exponents::PerSample, Exponents::PerTensor}) {
+        const StepOptions options = {
+            .seed = 7, .bp_layers = bp, .backprop_pass = pass, .exponents = exponents};
+        ASSERT_TRUE(kept_plan(network, 6, options).late_in_rows) << "bp_layers " << bp;
+        expect_plain(network, options);
+      }
 }
 
 TEST(TrainStep, EqualsItsDefinitionInThePapersConventions) {
@@ -256,6 +272,7 @@ TEST(StepMemory, IsWhatTheStepUses) {
       for (std::int32_t bp = 0; bp <= network.layer_count(); ++bp) {
         for (const bool parallel : {false, true}) {
           StepOptions options = {.bp_layers = bp, .exponents = exponents, .micro_batch = 4};
+          if (bp == 3) options.micro_batch = 0;
           if (bp == 1) options.backprop_pass = BackpropPass::Clean;
           if (parallel) options.threads = on_threads(three);
           State state = initial_state(network, 1);
@@ -272,6 +289,33 @@ TEST(StepMemory, IsWhatTheStepUses) {
   }
 }
 
+TEST(StepMemory, OfTwoBackpropagatedLayersIsThatOfNone) {
+  const Network network = lenet5({});
+  const std::int64_t none = step_memory(network, 32, {}).total();
+  for (const std::int32_t bp : {1, 2}) {
+    EXPECT_TRUE(kept_plan(network, 32, {.bp_layers = bp}).late_in_rows);
+    EXPECT_EQ(step_memory(network, 32, {.bp_layers = bp}).total(), none) << "bp_layers " << bp;
+  }
+}
+
+TEST(StepMemory, SharesNoRowsThatAnotherMicroBatchOverwrites) {
+  EXPECT_FALSE(kept_plan(lenet5({}), 32, {.bp_layers = 2, .micro_batch = 16}).late_in_rows);
+}
+
+TEST(StepMemory, OfSharedRowsIsNeverMoreThanOfSeparateOnes) {
+  for (const Network& network : {lenet5({}), pointnet({.points = 64}), small_mlp()})
+    for (const std::int32_t batch : {1, 32, 200})
+      for (std::int32_t bp = 1; bp <= network.layer_count(); ++bp) {
+        const StepOptions options = {.bp_layers = bp, .micro_batch = 0};
+        const KeptPlan plan = kept_plan(network, batch, options);
+        const StepMemory memory = step_memory(network, batch, options);
+        if (!plan.late_in_rows) continue;
+        EXPECT_LE(plan.rows_in_use + plan.late, plan.rows);
+        EXPECT_LT(memory.arena(),
+                  plan.early + plan.late + std::max(memory.forward + plan.rows, memory.backward));
+      }
+}
+
 TEST(StepSchedule, TakesEachStepForAnEqualPartOfTheRun) {
   const StepSchedule down = {.first = 4, .last = 1};
   EXPECT_EQ(down.at(0, 8), 4);
@@ -280,6 +324,28 @@ TEST(StepSchedule, TakesEachStepForAnEqualPartOfTheRun) {
   EXPECT_EQ(down.at(7, 8), 1);
   EXPECT_EQ(down.at(9, 8), 1);
   EXPECT_EQ((StepSchedule{.first = 3, .last = 5}).at(5, 6), 5);
+}
+
+// Compares a step of weights of zero with the exact one: slope · z / 2^rate_exponent.
+TEST(Recipe, RoundsTheSmallestZerothOrderStepsWithLittleNoise) {
+  State state = initial_state(lenet5({}), 1);
+  std::fill(state.weights.begin(), state.weights.end(), std::int8_t{0});
+  const StepOptions options = with_recipe({.seed = 5}, recipe_for(state.network, 0), 99, 100);
+  constexpr std::int32_t kTypicalSlope = 3;
+  replay_step(state, kTypicalSlope, options);
+  const Noise noise = make_noise(options.noise);
+  const std::uint64_t key = random_key(options.seed, RandomStream::Perturbation, 0);
+  double exact_squares = 0, rounding_squares = 0;
+  for (std::int64_t i = 0; i < state.network.weight_bytes; ++i) {
+    const auto random =
+        static_cast<std::uint16_t>(random_half_word(key, static_cast<std::uint64_t>(i)));
+    const double exact = -kTypicalSlope * noise_value(noise, random) /
+                         static_cast<double>(1 << options.rate_exponent);
+    exact_squares += exact * exact;
+    const double rounding = state.weights[static_cast<std::size_t>(i)] - exact;
+    rounding_squares += rounding * rounding;
+  }
+  EXPECT_LT(rounding_squares, 1.5 * exact_squares);
 }
 
 TEST(PaperBytes, GivesThePublishedRatios) {

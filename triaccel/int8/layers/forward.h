@@ -56,6 +56,7 @@ struct Forward {
   Product product = nullptr;
   Threads threads = {};
   Kept kept = {};
+  std::int8_t* rows = nullptr;  // inputs of linear layers, where they outlive the passes
 };
 
 /// Sums over the batch.

@@ -96,10 +96,11 @@ ForwardResult run_forward(const Forward& job, Arena& arena) {
   ForwardResult result;
   for (std::int32_t first = 0; first < job.batch.size; first += together) {
     const ArenaScope scope(arena);
-    const MicroBatch micro = {.first = first,
-                              .count = std::min(together, job.batch.size - first),
-                              .rows = arena.take<std::int8_t>(memory.rows),
-                              .exponents = arena.take<std::int32_t>(memory.exponents)};
+    const MicroBatch micro = {
+        .first = first,
+        .count = std::min(together, job.batch.size - first),
+        .rows = job.rows != nullptr ? job.rows : arena.take<std::int8_t>(memory.rows),
+        .exponents = arena.take<std::int32_t>(memory.exponents)};
     run_features(job, memory, micro, arena);
     run_linear_layers(job, memory, micro, arena, result);
   }

@@ -3,21 +3,32 @@
 namespace triaccel::int8 {
 
 // Zeroth-order updates change the features early in a run, then decay so far that the
-// backpropagated layers converge on almost constant features. A typical slope is about three units
-// of 1/32 bit.
+// backpropagated layers converge on almost constant features. A typical slope is three or four
+// units.
+//
+// Zeroth order alone: an update below one unit of a weight is rounded to 0 or 1, and the variance
+// of that rounding exceeds the update's. Perturbing one weight in eight, but further, gives as
+// large a step with fewer roundings. The logits of Xavier weights and of pixels below 1 are so
+// small that losses hardly differ; FP32 starts from Kaiming weights and normalized pixels.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only) {
-  const std::int32_t unit = sign_only ? kSignOnly : 11;
+  if (bp_layers == 0 && sign_only)
+    return {.noise = {.reach = 15}, .slope_exponent = kSignOnly, .rate_exponent = {3, 5}};
   if (bp_layers == 0)
-    return {.noise = {.reach = 15},
-            .slope_exponent = unit,
-            .rate_exponent = sign_only ? StepSchedule{3, 5} : StepSchedule{4, 7}};
+    return {.noise = {.reach = 63, .zero_share = 57344},
+            .slope_exponent = 12,
+            .rate_exponent = {4, 8},
+            .logit_gain = 2};
   if (bp_layers == network.layer_count()) return {.gradient_bits = {4, 2}};
   return {
       .noise = {.reach = 7},
-      .slope_exponent = unit,
+      .slope_exponent = sign_only ? kSignOnly : 11,
       .rate_exponent = sign_only ? StepSchedule{3, 11} : StepSchedule{4, bp_layers == 1 ? 10 : 12},
       .gradient_bits = {bp_layers == 1 ? 3 : 4, 1},
       .saturated_share = 6554};
+}
+
+void scale_logits(State& initial, const Recipe& recipe) {
+  initial.exponents.back() += recipe.logit_gain;
 }
 
 StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,

@@ -26,11 +26,15 @@ struct Recipe {
   StepSchedule rate_exponent = {};
   StepSchedule gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
+  std::int32_t logit_gain = 0;  // log2 of the factor on the logits of initial weights
 };
 
 /// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples. `sign_only`: steps use only the
 /// sign of the slope.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
+
+/// Multiplies the logits of initial weights as the recipe says, by the exponent of the last layer.
+void scale_logits(State& initial, const Recipe& recipe);
 
 /// `options` with the values of the recipe for a step of a run.
 StepOptions with_recipe(StepOptions options, const Recipe& recipe, std::int64_t done_steps,

@@ -12,8 +12,8 @@ namespace triaccel::int8 {
 /// Bytes a step needs, computed from shapes, without the caller's batch.
 struct StepMemory {
   std::int64_t weights = 0;
-  std::int64_t kept = 0;      // saved for backpropagation during the whole step
-  std::int64_t forward = 0;   // peak
+  std::int64_t kept = 0;      // held during the whole step, see KeptPlan
+  std::int64_t forward = 0;   // peak of the rest
   std::int64_t backward = 0;  // peak; shares memory with the forward pass
 
   std::int64_t arena() const { return kept + (forward > backward ? forward : backward); }
@@ -35,8 +35,24 @@ Forward forward_job(const Network& network, const Batch& batch, const StepOption
                     const Streams& streams);
 Backward backward_job(const Network& network, std::int32_t batch_size, const StepOptions& options);
 
-/// Bytes saved for backpropagation.
-std::int64_t kept_bytes(const Network& network, std::int32_t boundary, std::int32_t samples);
+/// Where data saved for backpropagation is stored, in bytes. The first linear layer is the widest
+/// in most networks: in a step of one micro-batch, the end of its input rows is free afterwards,
+/// and data of later layers goes there if that lowers the peak.
+struct KeptPlan {
+  std::int64_t early = 0;        // of the layers up to the first linear one: memory of its own
+  std::int64_t late = 0;         // of the layers after it, and errors of the logits
+  bool late_in_rows = false;     // otherwise memory of its own as well
+  std::int64_t rows = 0;         // of all linear inputs
+  std::int64_t rows_in_use = 0;  // by the layers whose data is late
+
+  std::int64_t bytes() const { return early + (late_in_rows ? rows : late); }
+};
+
+KeptPlan kept_plan(const Network& network, std::int32_t batch_size, const StepOptions& options);
+
+/// The buffers of `plan`, and `rows` if they are part of it.
+Kept take_kept(const Network& network, const Batch& batch, std::int32_t boundary,
+               const KeptPlan& plan, Arena& arena, std::int8_t*& rows);
 
 /// The paper's accounting (every buffer of a step once, int32 sums of all samples, int32
 /// gradients), for comparison with its figures.

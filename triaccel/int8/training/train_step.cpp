@@ -2,7 +2,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/int8/layers/backward.h"
-#include "triaccel/int8/layers/sums.h"
 #include "triaccel/int8/training/random_stream.h"
 #include "triaccel/int8/training/step_memory.h"
 
@@ -48,22 +47,6 @@ Product kernel_of(const char* who, const StepOptions& options) {
   require(kernel->available(), who, "this CPU does not support kernel '", options.kernel,
           "'; use auto");
   return kernel->product;
-}
-
-Kept take_kept(const Network& network, std::int32_t boundary, const Batch& batch, Arena& arena) {
-  Kept kept;
-  if (boundary == network.layer_count()) return kept;
-  const std::int64_t samples = batch.size;
-  kept.first_input = batch.inputs;
-  kept.errors = arena.take<std::int8_t>(samples * network.classes());
-  for (std::int32_t l = boundary; l < network.layer_count(); ++l) {
-    const Layer& layer = network.layers[static_cast<std::size_t>(l)];
-    kept.exponents[l] = arena.take<std::int32_t>(samples);
-    if (choice_bytes(layer) > 0)
-      kept.choices[l] = arena.take<std::uint8_t>(samples * choice_bytes(layer));
-    if (l > 0) kept.inputs[l] = arena.take<std::int8_t>(samples * layer.inputs());
-  }
-  return kept;
 }
 
 void update_head(State& state, std::int32_t slope, const StepOptions& options) {
@@ -112,7 +95,8 @@ StepReport train_step(State& state, const Batch& batch, const StepOptions& optio
   forward.product = kernel_of(who, options);
   forward.noise_key = random_key(options.seed, RandomStream::Perturbation, state.step);
   forward.error_key = random_key(options.seed, RandomStream::LossError, state.step);
-  forward.kept = take_kept(network, boundary, batch, arena);
+  forward.kept = take_kept(network, batch, boundary, kept_plan(network, batch.size, options), arena,
+                           forward.rows);
   const ForwardResult result = run_forward(forward, arena);
 
   StepReport report = {.loss = {result.loss[0], result.loss[streams.perturbed() ? 1 : 0]},

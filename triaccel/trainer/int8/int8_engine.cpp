@@ -67,6 +67,7 @@ Int8Engine::Int8Engine(const RunConfig& config)
       plan_(plan_of(config, state_.network, options_.step)),
       order_(c10::kCUDA),
       notices_(data_.notices) {
+  int8::scale_logits(state_, options_.recipe);
   if (!config.model.init_from.empty()) load_int8_weights(state_, config.model.init_from);
   choose_device_for_steps(config);
   notices_.push_back(text(
