@@ -11,6 +11,7 @@
 #include "cli/commands/plan_page.h"
 #include "cli/config_options.h"
 #include "triaccel/base/byte_size.h"
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/first_product.h"
@@ -33,9 +34,8 @@ struct PlanArguments {
 
 /// The options of 'triaccel train' that follow a plan.
 std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
-  std::string options = fmt::format("--batch {}", plan.pass_size);
-  if (plan.pass_size < request.batch)
-    options += fmt::format(" --accumulate {}", request.batch / plan.pass_size);
+  std::string options = fmt::format("--batch {}", request.batch);
+  if (plan.pass_size < request.batch) options += fmt::format(" --pass-size {}", plan.pass_size);
   if (plan.pass.casts_by_layer) options += " --weight-casts layer";
   if (plan.state_in_8_bits) options += " --optimizer-state fp8";
   if (plan.data_on_host) options += " --data-placement host";
@@ -54,7 +54,7 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"step_bytes", plan.step},
           {"activation_bytes", plan.activations},
           {"pass_size", plan.pass_size},
-          {"passes", request.batch / plan.pass_size},
+          {"passes", divide_up(request.batch, plan.pass_size)},
           {"activations", name_of(plan.pass.activations)},
           {"recompute_norms", plan.pass.recompute_norms},
           {"eager", plan.pass.eager},

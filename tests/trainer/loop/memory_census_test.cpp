@@ -27,6 +27,17 @@ RunConfig config_of(const std::string& model, const std::string& method) {
   return config;
 }
 
+MemoryCensus census_of(const RunConfig& config) {
+  RunParts parts(without_budget(config));
+  return take_memory_census(parts);
+}
+
+RunConfig planned(const RunConfig& config, const MemoryPlan& plan) {
+  RunConfig as_planned = with_memory_means(config, plan);
+  as_planned.train.pass_size = plan.pass_size;
+  return as_planned;
+}
+
 /// Most bytes of a run's steps.
 std::int64_t measured_peak(const RunConfig& config) {
   const std::int64_t before = read_cpu_memory().used;
@@ -37,7 +48,7 @@ class MemoryCensusOf : public testing::TestWithParam<std::pair<const char*, cons
 
 TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
   const RunConfig config = config_of(GetParam().first, GetParam().second);
-  const MemoryCensus census = take_memory_census(config);
+  const MemoryCensus census = census_of(config);
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
   for (const std::int64_t pass : {48, 16, 6})
     for (const bool quantized : {false, true}) {
@@ -46,7 +57,7 @@ TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
                one.state_in_8_bits == quantized;
       });
       ASSERT_NE(plan, plans.end());
-      const auto peak = static_cast<double>(measured_peak(with_memory_plan(config, *plan)));
+      const auto peak = static_cast<double>(measured_peak(planned(config, *plan)));
       EXPECT_NEAR(static_cast<double>(plan->bytes()), peak, 0.03 * peak)
           << pass << " samples a pass, state in " << (quantized ? 8 : 32) << " bits";
     }
@@ -60,7 +71,7 @@ TEST(MemoryCensus, LeavesOpenWhatIsAtItsDefault) {
   RunConfig config = config_of("lenet5", "fp32");
   config.train.optimizer_state = StateFormat::Fp8;
   config.activations.keep = "lossless";
-  const MemoryCensus census = take_memory_census(config);
+  const MemoryCensus census = census_of(config);
   EXPECT_FALSE(census.request.may_quantize_state);
   for (const PassCost& pass : census.costs.passes)
     EXPECT_EQ(pass.activations, ActivationFormat::Lossless);
@@ -69,7 +80,7 @@ TEST(MemoryCensus, LeavesOpenWhatIsAtItsDefault) {
 TEST(MemoryCensus, TakesOptimizersWhoseStateIsSmallAnyway) {
   RunConfig config = config_of("lenet5", "fp32");
   config.train.optimizer = OptimizerKind::AdaLomo;
-  const MemoryCensus census = take_memory_census(config);
+  const MemoryCensus census = census_of(config);
   EXPECT_FALSE(census.request.may_quantize_state);
   EXPECT_LT(census.costs.state, census.costs.weights / 10);
   for (const MemoryPlan& plan : memory_plans(census.costs, census.request))
@@ -79,7 +90,7 @@ TEST(MemoryCensus, TakesOptimizersWhoseStateIsSmallAnyway) {
 TEST(MemoryCensus, IsForBackpropagation) {
   RunConfig config = small_run();
   config.train.method = "zo";
-  EXPECT_THROW((void)take_memory_census(config), UsageError);
+  EXPECT_THROW((void)census_of(config), UsageError);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ RunConfig wide_run(std::int64_t budget_bytes) {
 
 /// Least bytes with the optimizer's state in FP32, and with all means.
 std::pair<std::int64_t, std::int64_t> measured_least_bytes() {
-  const MemoryCensus census = take_memory_census(wide_run(0));
+  RunParts parts(without_budget(wide_run(0)));
+  const MemoryCensus census = take_memory_census(parts);
   MemoryRequest as_asked = census.request;
   as_asked.may_quantize_state = false;
   return {least_memory(memory_plans(census.costs, as_asked)).bytes(),

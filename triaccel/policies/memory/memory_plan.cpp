@@ -121,7 +121,6 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
       if (size < smallest) break;
       if (parts > 1 && size == divide_up(request.batch, parts - 1)) continue;
       if (pass.whole != (parts == 1) || (pass.largest > 0 && size > pass.largest)) continue;
-      if (request.equal_passes && request.batch % parts != 0) continue;
       for (const bool quantized : {false, true})
         for (const bool on_host : {false, true})
           if ((!quantized || quantizes) && (!on_host || moves)) add(pass, size, quantized, on_host);

@@ -54,7 +54,6 @@ struct MemoryRequest {
   std::int64_t smallest_pass = 1;  // samples; two with batch norm
   bool batch_norm = false;         // statistics are those of a pass: smaller ones change the result
   bool lossy = true;               // what changes gradients or weights may be chosen
-  bool equal_passes = false;       // only sizes that divide the batch
   bool may_quantize_state = true;
   bool may_move_data = true;
 };

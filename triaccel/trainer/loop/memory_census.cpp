@@ -381,14 +381,8 @@ RunConfig without_budget(const RunConfig& asked) {
   return config;
 }
 
-MemoryCensus take_memory_census(const RunConfig& asked) {
-  RunParts parts(without_budget(asked));
-  return take_memory_census(parts);
-}
-
 MemoryCensus take_memory_census(RunParts& parts) {
   MemoryCensus census = take_memory_census(parts, kLargestPass, /*budget_bytes=*/0);
-  census.request.equal_passes = true;  // --batch times --accumulate
   census.request.may_move_data =
       parts.on.device.is_cuda() && parts.config.data.placement == DataPlacement::Auto;
   census.costs.data_seconds =
@@ -462,15 +456,6 @@ std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
   config = with_variant(std::move(config), variant_of(plan));
   if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
-  return config;
-}
-
-RunConfig with_memory_plan(RunConfig config, const MemoryPlan& plan) {
-  config = with_memory_means(std::move(config), plan);
-  if (plan.data_on_host) config.data.placement = DataPlacement::Host;
-  const std::int64_t samples = config.train.batch * config.train.accumulate;
-  config.train.batch = plan.pass_size;
-  config.train.accumulate = divide_up(samples, plan.pass_size);
   return config;
 }
 

@@ -29,12 +29,9 @@ inline std::int64_t budget_for(std::int64_t planned_bytes) {
 RunConfig without_budget(const RunConfig& config);
 
 /// Measures the memory and the time of a few small steps, which are undone, in every way to need
-/// less memory that the configuration leaves open (it leaves open what it has at its default), for
-/// runs whose passes are of equal size. The method must train by backpropagation. The runner is
-/// then one for other means than the run's.
+/// less memory that the configuration leaves open (it leaves open what it has at its default). The
+/// method must train by backpropagation. The runner is then one for other means than the run's.
 MemoryCensus take_memory_census(RunParts& parts);
-/// Its budget is not applied.
-MemoryCensus take_memory_census(const RunConfig& config);
 
 /// The same within a run's budget: ways of which not even the smallest step fits are left out. Its
 /// data stay where they are. `most`: samples of the largest pass to measure; what cannot be the
@@ -54,8 +51,7 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
 /// another one.
 std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census);
 
-/// The configuration with the choices of a plan, without and with those of passes and data.
+/// The configuration with the choices of a plan, without those of passes and data.
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan);
-RunConfig with_memory_plan(RunConfig config, const MemoryPlan& plan);
 
 }  // namespace triaccel
