@@ -85,9 +85,11 @@ void PendingProbe::restore(const StateMap& saved) {
 }
 
 CurvatureMeter::CurvatureMeter(const RunConfig& config, RunParts& parts)
-    : parts_(parts),
-      options_(curvature_options(config)),
-      label_smoothing_(config.train.label_smoothing) {
+    : CurvatureMeter(config, parts, curvature_options(config)) {}
+
+CurvatureMeter::CurvatureMeter(const RunConfig& config, RunParts& parts,
+                               const CurvatureOptions& options)
+    : parts_(parts), options_(options), label_smoothing_(config.train.label_smoothing) {
   if (!probes_curvature(config, parts)) return;
   probe_ = std::make_unique<CurvatureProbe>(ProbeNetwork{.forward = parts.network.forward,
                                                          .parameters = parameters_of(parts.network),

@@ -39,6 +39,7 @@ class PendingProbe final : public Stateful {
 class CurvatureMeter final : public Stateful {
  public:
   CurvatureMeter(const RunConfig& config, RunParts& parts);
+  CurvatureMeter(const RunConfig& config, RunParts& parts, const CurvatureOptions& options);
 
   std::int64_t batch() const { return options_.batch; }
 

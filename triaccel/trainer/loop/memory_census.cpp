@@ -151,7 +151,9 @@ class Meter {
     const std::int64_t limit = parts_.on.gauge.read().limit;  // they may fill the whole budget
     const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
     return fitting([&] {
-      CurvatureMeter curvature(config, parts_);
+      CurvatureOptions options = curvature_options(config);
+      options.most_iterations = 1;  // more take time, but no memory
+      CurvatureMeter curvature(config, parts_, options);
       const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
       for (int probe = 0; probes && probe < 2; ++probe) curvature.probe(ids, /*step=*/0);
       if (probes) curvature.take();

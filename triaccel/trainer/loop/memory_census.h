@@ -39,7 +39,8 @@ MemoryCensus take_memory_census(RunParts& parts);
 MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t budget_bytes);
 
 /// The plan with the bytes that its own steps take, measured; nothing where they do not fit. With
-/// `profile`, those of profiling activations as well. The runner is then the plan's.
+/// `profile`, those of profiling activations as well; within a budget, those that measurements
+/// between steps take are told apart. The runner is then the plan's.
 std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool profile);
 
 /// The best of the plans that needs no more than `allowed_bytes` when it is measured.
