@@ -13,10 +13,11 @@ import time
 
 ROWS = {  # name: options, budgets in MiB
     "resnet50": (["--model", "resnet50", "--image-size", "224", "--batch", "64", "--train-samples", "512"],
-                 [250, 275, 300, 434, 482, 574, 746, 1094, 1766, 3056]),
+                 [250, 275, 300, 350, 434, 482, 574, 746, 900, 1094, 1400, 1766, 3056]),
     "vit-small": (["--model", "vit-small", "--image-size", "224", "--batch", "64", "--train-samples", "512"],
-                  [220, 240, 260, 390, 438, 522, 660, 940, 1522, 2598]),
-    "resnet18": (["--model", "resnet18", "--image-size", "32", "--batch", "96"], [105, 116, 128, 160, 200]),
+                  [180, 220, 240, 260, 320, 390, 438, 522, 660, 940, 1200, 1522, 2598]),
+    "resnet18": (["--model", "resnet18", "--image-size", "32", "--batch", "96"],
+                 [90, 105, 110, 116, 122, 128, 144, 160, 180, 200, 240, 280, 320]),
 }
 FIXED = ["--data", "synthetic", "--method", "triaccel", "--precision", "bf16", "--curvature", "off", "--batch-control", "micro",
          "--control-interval", "5", "--quiet", "--json"]
