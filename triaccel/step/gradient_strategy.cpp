@@ -106,7 +106,7 @@ bool LeftGradients::follow(const std::vector<LayerPlan>& layers) {
 GradientListener* BackpropGradients::begin_step(std::int64_t passes, Enqueued enqueued) {
   updates_early_ = early_ && passes == 1 && enqueued != Enqueued::Eagerly;
   if (!updates_early_) return nullptr;
-  early_->begin_step(enqueued == Enqueued::Rehearsed);
+  early_->begin_step(has_no_effect(enqueued));
   return early_.get();
 }
 

@@ -1,6 +1,8 @@
 #include "triaccel/step/graph_cache.h"
 
+#include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/out_of_memory.h"
 
 namespace triaccel {
@@ -109,6 +111,18 @@ void GraphCache::replay(std::uint64_t key, const Work& work, const KernelArgumen
 void GraphCache::run_once(const std::function<void()>& work) {
   const WorkPool::Scope scope(pool_);
   catching_out_of_memory(work);
+}
+
+double GraphCache::replay_seconds(const std::function<void()>& work) {
+  return catching_out_of_memory([&] {
+    CapturedWork captured(pool_, work);
+    captured.replay();  // the first launch sets it up
+    synchronize_cuda();
+    const Stopwatch watch;
+    captured.replay();
+    synchronize_cuda();
+    return watch.seconds();
+  });
 }
 
 bool GraphCache::thrashes() {

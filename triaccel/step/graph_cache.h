@@ -29,7 +29,13 @@ enum class Enqueued {
   Rehearsed,  // likewise, in the order and memory of the capture to come, but without an effect:
               // libraries set themselves up, which they may not do during a capture
   Captured,   // only recorded: nothing of it happens, so nothing has to be undone when it fails
+  CapturedRehearsal,  // likewise, and its replays have no effect: to see how long they take
 };
+
+/// Whether what was done so, or replayed, leaves everything as it was.
+inline bool has_no_effect(Enqueued enqueued) {
+  return enqueued == Enqueued::Rehearsed || enqueued == Enqueued::CapturedRehearsal;
+}
 
 /// Whole steps and evaluations, each captured once and replayed from then on. A piece of work is
 /// known by its key: everything that shapes it, the batch, the precisions, the data set. All of
@@ -50,6 +56,9 @@ class GraphCache {
 
   /// Work that is not worth capturing, in the same memory. OutOfMemory as it comes.
   void run_once(const std::function<void()>& work);
+
+  /// How long a replay of `work` takes, which must have no effect. The device waits for it.
+  double replay_seconds(const std::function<void()>& work);
 
   /// Drops all captured work and gives the memory back.
   void clear();

@@ -169,11 +169,27 @@ void StepRunner::require_all_layers(const StepPlan& plan) const {
 
 void StepRunner::rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                           const GatherOptions& gather) {
+  rehearse(plan, samples_of(data, ids, gather),
+           [&](const auto& step) { execution_->run_once([&] { step(Enqueued::Rehearsed); }); });
+}
+
+double StepRunner::replay_seconds(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                                  const GatherOptions& gather) {
+  ensure(execution_->graphs() != nullptr, "steps are captured");
+  double seconds = 0;
+  rehearse(plan, samples_of(data, ids, gather), [&](const auto& step) {
+    snapshot_.take_generators();  // replays draw from them
+    seconds = execution_->graphs()->replay_seconds([&] { step(Enqueued::CapturedRehearsal); });
+    snapshot_.put_back_generators();
+  });
+  return seconds;
+}
+
+void StepRunner::rehearse(const StepPlan& plan, DatasetBatch batch, const Rehearsal& rehearsal) {
   require_all_layers(plan);
-  DatasetBatch batch = samples_of(data, ids, gather);
   const std::vector<std::int64_t> passes = pass_sizes(batch.parts(), plan.micro_batch_size);
   prepare(plan, batch, std::ssize(passes), /*learning_rate=*/0, /*zeroth_order_rate=*/0);
-  execution_->run_once([&] { step(batch, passes, Enqueued::Rehearsed); });
+  rehearsal([&](Enqueued enqueued) { step(batch, passes, enqueued); });
 }
 
 void StepRunner::prepare(const StepPlan& plan, StepBatch& batch, std::int64_t passes,
@@ -227,23 +243,25 @@ void StepRunner::set_inputs(const StepPlan& plan, const at::Tensor& ids, double 
 
 void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
                       Enqueued enqueued) {
-  const bool captured = enqueued == Enqueued::Captured;
+  const bool captured = enqueued == Enqueued::Captured || enqueued == Enqueued::CapturedRehearsal;
   SideStreams* const side = enqueued == Enqueued::Eagerly ? nullptr : execution_->side_streams();
   catching_out_of_memory([&] {
     inputs_.place();
     if (!captured) snapshot_.take_generators();
     snapshot_.take_buffers();
-    if (!captured) score_before_.copy_(score_);
+    if (enqueued != Enqueued::Captured) score_before_.copy_(score_);
   });
-  const auto undo = [&] {
+  const auto let_go = [&] {
     if (side != nullptr) side->abandon();
     drop_gradients();
     activations_.abandon_pass();
     if (layers_) layers_->end_step();
     strategy_->abandon_step(captured);
-    if (captured) return;  // nothing has happened
+  };
+  const auto put_back = [&] {
     gradients_.abandon_step();
-    snapshot_.put_back();
+    snapshot_.put_back_buffers();
+    if (!captured) snapshot_.put_back_generators();
     score_.copy_(score_before_);
   };
   try {
@@ -256,11 +274,17 @@ void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
       if (side != nullptr) side->join();
     });
   } catch (...) {
-    undo();
-    if (!captured) gauge_.release_cache();
+    let_go();
+    if (!captured) {  // else nothing has happened
+      put_back();
+      gauge_.release_cache();
+    }
     throw;
   }
-  if (enqueued == Enqueued::Rehearsed) return undo();
+  if (has_no_effect(enqueued)) {
+    let_go();
+    return put_back();
+  }
   if (layers_) layers_->end_step();
   if (options_.leave_gradients) return;
   update();  // allocates nothing, so from here on the step cannot fail

@@ -90,6 +90,9 @@ class StepRunner {
   /// Runs such a step and undoes all of it: to measure the memory it needs.
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                 const GatherOptions& gather);
+  /// After that, where steps are captured: the seconds of a replay, without those of the update.
+  double replay_seconds(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
+                        const GatherOptions& gather);
 
   /// Runs one forward pass over a batch under the plan's precisions, with every saved tensor kept
   /// as it is, and undoes it: which operations save what, and samples of the values. Plans for
@@ -161,6 +164,8 @@ class StepRunner {
   void set_inputs(const StepPlan& plan, const at::Tensor& ids, double learning_rate,
                   double zeroth_order_rate);
   void step(StepBatch& batch, const std::vector<std::int64_t>& passes, Enqueued enqueued);
+  using Rehearsal = std::function<void(const GraphCache::Work& step)>;
+  void rehearse(const StepPlan& plan, DatasetBatch batch, const Rehearsal& rehearsal);
   void run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,
                   const PassRules& rules);
   void update();

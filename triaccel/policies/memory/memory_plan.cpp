@@ -21,10 +21,6 @@ Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
 
 std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
 
-double worth_of(const MemoryPlan& plan) {
-  return triaccel::worth_of(plan.samples_per_second, plan.lossiness);
-}
-
 bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
   if (worth_of(a) != worth_of(b)) return worth_of(a) > worth_of(b);
   if (a.lossiness != b.lossiness) return a.lossiness < b.lossiness;
@@ -78,6 +74,10 @@ double worth_of(double samples_per_second, Lossiness lossiness) {
       return samples_per_second / kWorthAMarkedLoss;
   }
   return samples_per_second;
+}
+
+double worth_of(const MemoryPlan& plan) {
+  return worth_of(plan.samples_per_second, plan.lossiness);
 }
 
 PassCost line_through(const PassSample& small, const PassSample& large, double fixed_bytes) {
@@ -145,6 +145,17 @@ MemoryPlan least_memory(const std::vector<MemoryPlan>& plans) {
   return *std::ranges::min_element(plans, [](const MemoryPlan& a, const MemoryPlan& b) {
     return a.bytes() != b.bytes() ? a.bytes() < b.bytes() : is_better(a, b);
   });
+}
+
+std::vector<MemoryPlan> least_of_each_means(std::vector<MemoryPlan> plans) {
+  std::ranges::stable_sort(
+      plans, [](const MemoryPlan& a, const MemoryPlan& b) { return a.bytes() < b.bytes(); });
+  std::vector<MemoryPlan> least;
+  for (const MemoryPlan& plan : plans)
+    if (std::ranges::none_of(least,
+                             [&](const MemoryPlan& other) { return same_means(plan, other); }))
+      least.push_back(plan);
+  return least;
 }
 
 std::vector<MemoryPlan> best_by_budget(const std::vector<MemoryPlan>& plans) {

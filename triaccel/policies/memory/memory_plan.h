@@ -102,6 +102,7 @@ inline constexpr double kWorthAMarkedLoss = 2.5;
 
 /// Speed, divided by what losses must be worth.
 double worth_of(double samples_per_second, Lossiness lossiness);
+double worth_of(const MemoryPlan& plan);
 
 /// The fastest of the plans that fit, where losses are worth it; nothing where none fits.
 std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
@@ -109,6 +110,9 @@ std::optional<MemoryPlan> plan_memory(const std::vector<MemoryPlan>& plans,
 
 /// The plan that needs least memory. There must be one.
 MemoryPlan least_memory(const std::vector<MemoryPlan>& plans);
+
+/// The same for each set of choices, the least of them first.
+std::vector<MemoryPlan> least_of_each_means(std::vector<MemoryPlan> plans);
 
 /// All plans that fit, the best first.
 std::vector<MemoryPlan> fitting_plans(std::vector<MemoryPlan> plans, std::int64_t budget_bytes);

@@ -21,13 +21,13 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kLargestPass = 32;  // samples: as many as tell what one more takes
-// Assumed, to rank plans: speed between host memory and a GPU, each way; time of a replay as a
-// share of the time that enqueuing a pass takes.
-constexpr double kBusBytesPerSecond = 20e9;
-constexpr double kReplayShare = 0.3;
-constexpr std::int64_t kMostPlans = 12;  // that are measured to find one that fits
-constexpr int kMostTriesForLeast = 20;
+constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
+constexpr double kBusBytesPerSecond = 20e9;  // assumed: between host memory and a GPU, each way
+constexpr std::int64_t kMostPlans = 12;      // that are measured to find one that fits
+constexpr std::int64_t kMostFitting = 4;     // of those: the fastest when measured is taken
+constexpr double kLeastGain = 1.05;          // in worth, for other means to be measured
+constexpr double kLeastPromise = 0.95;       // a plan that looks slower than that is not measured
+constexpr int kMostTriesForLeast = 40;
 constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
 constexpr std::int64_t kMuchMore = 4;       // no way to save memory lets passes grow more
 constexpr double kLeastExtraTime = 1.02;    // of whatever saves memory: times are noisy
@@ -130,8 +130,11 @@ class Meter {
       parts_.on.gauge.reset_peak();
       const Stopwatch watch;
       rehearse(plan, ids);
-      const double seconds = watch.seconds() / static_cast<double>(divide_up(samples, pass));
+      double seconds = watch.seconds();
       const MemoryReport memory = parts_.on.gauge.read();
+      if (parts_.runner->graphs() != nullptr)
+        seconds = parts_.runner->replay_seconds(plan, *parts_.data.train, ids, gather());
+      seconds /= static_cast<double>(divide_up(samples, pass));
       return PassSample{.samples = pass,
                         .bytes = static_cast<double>(memory.peak),
                         .overhead = static_cast<double>(memory.reserved - memory.peak),
@@ -196,11 +199,14 @@ class Meter {
   }
 
   void rehearse(const StepPlan& plan, const at::Tensor& ids) {
-    parts_.runner->rehearse(plan, *parts_.data.train, ids,
-                            {.augment = augments(config_),
-                             .epoch = sampler_.epoch(),
-                             .seed = static_cast<std::uint64_t>(config_.train.seed)});
+    parts_.runner->rehearse(plan, *parts_.data.train, ids, gather());
     synchronize(parts_.on.device);
+  }
+
+  GatherOptions gather() const {
+    return {.augment = augments(config_),
+            .epoch = sampler_.epoch(),
+            .seed = static_cast<std::uint64_t>(config_.train.seed)};
   }
 
   const RunConfig& config_;
@@ -309,7 +315,7 @@ bool may_be_better(const Variant& variant, const MemoryCensus& census, std::int6
     least_seconds = std::min(least_seconds, pass.seconds_per_sample);
   const bool marked = variant.activations == ActivationFormat::Compressed;
   return worth_of(1 / least_seconds, marked ? Lossiness::Marked : Lossiness::None) >
-         worth_of(best->samples_per_second, best->lossiness);
+         kLeastGain * worth_of(*best);
 }
 
 }  // namespace
@@ -355,7 +361,6 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     const std::optional<double> profile = meter.use(variant);
     if (!profile) continue;
     const auto add = [&](PassCost cost, bool whole) {
-      if (capture && !variant.eager) cost.seconds *= kReplayShare;
       cost.activations = variant.activations;
       cost.recompute_norms = variant.recompute_norms;
       cost.eager = variant.eager;
@@ -409,6 +414,8 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
     if (!more) return {};
     plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));
   }
+  const auto passes = static_cast<double>(divide_up(batch, plan.pass_size));
+  plan.samples_per_second = static_cast<double>(batch) / (passes * step->seconds);
   if (plan.data_on_host)
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
   plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();
@@ -420,39 +427,58 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
   std::vector<MemoryPlan> candidates = fitting_plans(plans, allowed_bytes);
   if (candidates.empty()) return {};
   candidates.push_back(least_memory(candidates));  // when all others turned out to need more
-  std::vector<MemoryPlan> failed;
-  const auto is_hopeless = [&](const MemoryPlan& plan) {
-    return std::ranges::any_of(failed, [&](const MemoryPlan& other) {
-      return same_means(plan, other) && plan.bytes() > planned_share(other.bytes());
-    });
+  std::vector<MemoryPlan> failed, fitted;
+  const auto is_pointless = [&](const MemoryPlan& plan) {
+    const auto alike = [&](const MemoryPlan& other) { return same_means(plan, other); };
+    const auto needs_as_much = [&](const MemoryPlan& other) {
+      return alike(other) && plan.bytes() > planned_share(other.bytes());
+    };
+    return std::ranges::any_of(fitted, alike) || std::ranges::any_of(failed, needs_as_much);
   };
+  std::optional<MemoryPlan> best;
+  MemoryPlan source;               // the candidate that became the best
+  bool runner_is_of_best = false;  // else of one that was measured later
   for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const MemoryPlan& plan = candidates[i];
+    if (best &&
+        (std::ssize(fitted) == kMostFitting || worth_of(plan) < kLeastPromise * worth_of(*best)))
+      break;
     const bool last = i + 1 == candidates.size();
-    if (is_hopeless(candidates[i]) || (std::ssize(failed) >= kMostPlans && !last)) continue;
-    const auto found = measured_plan(parts, candidates[i], profile);
-    if (found && found->bytes() <= allowed_bytes) return found;
-    failed.push_back(candidates[i]);
+    if (is_pointless(plan) || (std::ssize(failed) >= kMostPlans && !last)) continue;
+    const auto measured = measured_plan(parts, plan, profile);
+    const bool fits = measured && measured->bytes() <= allowed_bytes;
+    (fits ? fitted : failed).push_back(plan);
+    runner_is_of_best = fits && (!best || worth_of(*measured) > worth_of(*best));
+    if (!runner_is_of_best) continue;
+    best = measured;
+    source = plan;
   }
-  return {};
+  return !best || runner_is_of_best ? best : measured_plan(parts, source, profile);
 }
 
 std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census) {
   MemoryCosts costs = census.costs;
   for (PassCost& pass : costs.passes) pass.profile_bytes = 0;  // fewer samples need less
-  const std::vector<MemoryPlan> plans = memory_plans(costs, census.request);
-  if (plans.empty()) return {};
-  MemoryPlan least = least_memory(plans);
   const BudgetLifted lifted(parts.on);
-  const std::int64_t data =
-      least.data_on_host ? parts.data.train->bytes() + parts.data.test->bytes() : 0;
-  for (int tries = 0; tries < kMostTriesForLeast; ++tries) {
-    parts.on.gauge.set_limit(least.bytes() + data);
-    const bool fits = measured_plan(parts, least, /*profile=*/false).has_value();
-    parts.on.gauge.set_limit(0);
-    if (fits) return least;
-    least.step += least.bytes() / kStepsToLeast;
+  int tries = 0;
+  const auto fits = [&](const MemoryPlan& plan) {
+    const std::int64_t data =
+        plan.data_on_host ? parts.data.train->bytes() + parts.data.test->bytes() : 0;
+    const ScopedLimit limit(parts.on.gauge, plan.bytes() + data);
+    ++tries;
+    return measured_plan(parts, plan, /*profile=*/false).has_value();
+  };
+  std::optional<MemoryPlan> least;
+  for (MemoryPlan plan : least_of_each_means(memory_plans(costs, census.request))) {
+    std::optional<bool> fitted;  // the step before: more until it does, or less until it does not
+    while (tries < kMostTriesForLeast && (!least || plan.bytes() < least->bytes())) {
+      const bool fits_now = fits(plan);
+      if (fits_now) least = plan;
+      if (std::exchange(fitted, fits_now).value_or(fits_now) != fits_now) break;
+      plan.step += (fits_now ? -1 : 1) * (plan.bytes() / kStepsToLeast);
+    }
   }
-  return {};
+  return least;
 }
 
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
