@@ -50,6 +50,16 @@ struct Bench {
                 0.02 / static_cast<double>(steps));
   }
 
+  /// How long a replay of a step in passes of so many samples takes.
+  double replay_seconds(std::int64_t pass) {
+    StepPlan timed = plan;
+    timed.micro_batch_size = pass;
+    const at::Tensor some = ids.narrow(0, 0, plan.batch_size);
+    const GatherOptions gather{.augment = true, .epoch = 0, .seed = 1};
+    runner->rehearse(timed, *data.train, some, gather);
+    return runner->replay_seconds(timed, *data.train, some, gather);
+  }
+
   std::vector<at::Tensor> state() const {
     std::vector<at::Tensor> all;
     for (const at::Tensor& tensor : network.module->parameters())
@@ -193,6 +203,25 @@ TEST_P(CapturedStep, GivesTheSameBitsRunAfterRun) {
     for (std::size_t i = 0; i < first.size(); ++i)
       EXPECT_TRUE(at::equal(first[i], second[i])) << "tensor " << i;
   }
+}
+
+TEST_P(CapturedStep, IsTimedWithoutAnEffect) {
+  const auto after_steps = [&](bool timed) {
+    Bench bench(GetParam().model, options_of(GetParam()), /*graphs=*/true);
+    set_rungs(bench.plan, GetParam());
+    for (int i = 0; i < 4; ++i) {
+      if (timed && i % 2 == 0) {
+        const double whole = bench.replay_seconds(32), parts = bench.replay_seconds(4);
+        EXPECT_GT(whole, 0);
+        EXPECT_GT(parts, whole);  // eight passes
+      }
+      bench.step();
+    }
+    return bench.state();
+  };
+  const std::vector<at::Tensor> plain = after_steps(false), timed = after_steps(true);
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    EXPECT_TRUE(at::equal(plain[i], timed[i])) << "tensor " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, CapturedStep, testing::ValuesIn(kSettings),

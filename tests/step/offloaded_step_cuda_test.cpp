@@ -1,13 +1,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <memory>
 #include <vector>
 
-#include "tests/step/step_parts.h"
+#include "tests/step/gpu_step.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/device/device_choice.h"
-#include "triaccel/device/side_stream.h"
 
 namespace triaccel {
 namespace {
@@ -21,54 +19,13 @@ struct OffloadSetting {
 const ModelOptions kResidualMaps{.name = "resnet18", .stem = "cifar", .width = 16};
 const ModelOptions kGatedMaps{.name = "efficientnet-b0", .width = 16};
 
-/// A network on the GPU, with what backward needs on the host or as it is.
-struct OffloadBenchOnCuda {
-  OffloadBenchOnCuda(const OffloadSetting& setting, bool offloads) {
-    torch::manual_seed(3);
-    network = make_model(setting.model);
-    network.module->to(kGpu);
-    for (at::Tensor& weight : network.module->parameters())
-      if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
-    StepNetwork parts = step_network(network);
-    const auto named = network.module->named_parameters();
-    for (const LayerInfo& layer : network.layers.layers())
-      parts.weights.push_back(named[layer.parameters.front()]);
-    StepRunnerOptions options{.graphs = setting.graphs};
-    if (setting.planned) options.layers = LayerOptions{};
-    if (offloads) options.saved = SavedStoreOptions{.exact = true};
-    runner = std::make_unique<StepRunner>(parts, options, gauge, kGpu);
-    plan.layers.resize(static_cast<std::size_t>(network.layers.size()),
-                       LayerPlan{.compute = setting.planned ? Precision::Bf16 : Precision::Fp32});
-    data = load_data({.name = "synthetic", .train_samples = 512, .channels_last = true}, kGpu);
-    if (!offloads) return;
-    plan.batch_size = plan.micro_batch_size = 11;
-    runner->take_census(plan, *data.train, ids.narrow(0, 0, 11));
-    plan.saved = all_on_host(runner->census());
-  }
-
-  void run(std::int64_t batch, std::int64_t pass) {
-    plan.batch_size = batch;
-    plan.micro_batch_size = pass;
-    runner->run(plan, *data.train, ids.narrow(0, 0, batch), {.epoch = ++steps, .seed = 1}, 0.02);
-  }
-
-  std::vector<at::Tensor> state() const {
-    std::vector<at::Tensor> all;
-    for (const at::Tensor& tensor : network.module->parameters())
-      all.push_back(tensor.detach().clone());
-    for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
-    return all;
-  }
-
-  WorkStream stream{kGpu};
-  MemoryGauge gauge{kGpu};
-  Network network;
-  LoadedData data;
-  std::unique_ptr<StepRunner> runner;
-  StepPlan plan;
-  at::Tensor ids = at::arange(512, at::TensorOptions(at::kLong).device(kGpu));
-  std::int64_t steps = 0;
-};
+/// With what backward needs on the host or as it is.
+GpuStep make_step(const OffloadSetting& setting, bool offloads) {
+  StepRunnerOptions options{.graphs = setting.graphs};
+  if (setting.planned) options.layers = LayerOptions{};
+  if (offloads) options.saved = SavedStoreOptions{.exact = true};
+  return {setting.model, options, setting.planned ? Precision::Bf16 : Precision::Fp32};
+}
 
 class OffloadedStepOnCuda : public testing::TestWithParam<OffloadSetting> {
  protected:
@@ -83,7 +40,7 @@ class OffloadedStepOnCuda : public testing::TestWithParam<OffloadSetting> {
 // Steps of one pass and of several, and of passes of other sizes.
 TEST_P(OffloadedStepOnCuda, TrainsToTheSameBytes) {
   const auto after_steps = [&](bool offloads) {
-    OffloadBenchOnCuda bench(GetParam(), offloads);
+    GpuStep bench = make_step(GetParam(), offloads);
     for (int round = 0; round < 3; ++round) {
       bench.run(64, 64);
       bench.run(128, 64);
@@ -106,7 +63,7 @@ TEST_P(OffloadedStepOnCuda, TrainsToTheSameBytes) {
 TEST_P(OffloadedStepOnCuda, ReservesLessOfTheDevice) {
   if (GetParam().model.name != kResidualMaps.name) GTEST_SKIP() << "its maps are too small";
   const auto reserved = [&](bool offloads) {
-    OffloadBenchOnCuda bench(GetParam(), offloads);
+    GpuStep bench = make_step(GetParam(), offloads);
     bench.gauge.release_cache();
     bench.gauge.reset_peak();
     for (int step = 0; step < 3; ++step) bench.run(512, 512);

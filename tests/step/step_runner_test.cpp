@@ -158,7 +158,7 @@ TEST(StepRunner, RejectsAPlanOfAnotherNetwork) {
 
 struct Fault {
   ModelOptions model;
-  OptimizerKind optimizer;
+  OptimizerOptions optimizer;
   bool planned;       // layers of mixed precisions, or libtorch's FP32
   bool persistently;  // every allocation from the k-th on fails, or that one alone
 };
@@ -169,7 +169,7 @@ class EveryAllocation : public testing::TestWithParam<Fault> {};
 // step done. Then the next step succeeds.
 TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
   const Fault& fault = GetParam();
-  StepRunnerOptions options{.optimizer = {.kind = fault.optimizer}, .gradients = {.clip_norm = 1}};
+  StepRunnerOptions options{.optimizer = fault.optimizer, .gradients = {.clip_norm = 1}};
   if (fault.planned) options = planned(fault.model, options);
   Bench bench(fault.model, options, /*dropout=*/true);
   if (fault.planned) bench.plan.layers = every_rung(bench.network.layers.size());
@@ -200,11 +200,17 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
 std::vector<Fault> every_fault() {
   std::vector<Fault> all;
   for (const ModelOptions& model : {kLenet, kSlimResnet}) {
-    all.push_back({model, OptimizerKind::Sgd, /*planned=*/false, /*persistently=*/true});
-    for (const OptimizerKind optimizer : {OptimizerKind::Sgd, OptimizerKind::AdamW})
+    all.push_back({model, {}, /*planned=*/false, /*persistently=*/true});
+    for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
       for (const bool persistently : {false, true})
-        all.push_back({model, optimizer, /*planned=*/true, persistently});
+        all.push_back({model, {.kind = kind}, /*planned=*/true, persistently});
   }
+  for (const OptimizerKind kind : {OptimizerKind::AdaLomo, OptimizerKind::ApolloMini})
+    all.push_back({kSlimResnet, {.kind = kind}, /*planned=*/true, /*persistently=*/false});
+  all.push_back({kSlimResnet,
+                 {.kind = OptimizerKind::AdamW, .state = StateFormat::Fp8},
+                 /*planned=*/true,
+                 /*persistently=*/false});
   return all;
 }
 

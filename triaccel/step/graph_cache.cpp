@@ -114,15 +114,23 @@ void GraphCache::run_once(const std::function<void()>& work) {
 }
 
 double GraphCache::replay_seconds(const std::function<void()>& work) {
-  return catching_out_of_memory([&] {
-    CapturedWork captured(pool_, work);
-    captured.replay();  // the first launch sets it up
-    synchronize_cuda();
-    const Stopwatch watch;
-    captured.replay();
-    synchronize_cuda();
-    return watch.seconds();
-  });
+  double seconds = 0;
+  try {
+    catching_out_of_memory([&] {
+      CapturedWork captured(pool_, work);
+      captured.replay();  // the first launch sets it up
+      synchronize_cuda();
+      const Stopwatch watch;
+      captured.replay();
+      synchronize_cuda();
+      seconds = watch.seconds();
+    });
+  } catch (const OutOfMemory&) {
+    clear();
+    throw;
+  }
+  clear();  // a pool whose captured work is gone takes no other
+  return seconds;
 }
 
 bool GraphCache::thrashes() {

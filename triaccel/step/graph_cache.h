@@ -57,7 +57,7 @@ class GraphCache {
   /// Work that is not worth capturing, in the same memory. OutOfMemory as it comes.
   void run_once(const std::function<void()>& work);
 
-  /// How long a replay of `work` takes, which must have no effect. The device waits for it.
+  /// How long a replay of `work` takes, which must have no effect. Drops all captured work, too.
   double replay_seconds(const std::function<void()>& work);
 
   /// Drops all captured work and gives the memory back.

@@ -91,6 +91,7 @@ class StepRunner {
   void rehearse(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                 const GatherOptions& gather);
   /// After that, where steps are captured: the seconds of a replay, without those of the update.
+  /// Captured steps are dropped.
   double replay_seconds(const StepPlan& plan, const Dataset& data, const at::Tensor& ids,
                         const GatherOptions& gather);
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
 constexpr double kBusBytesPerSecond = 20e9;  // assumed: between host memory and a GPU, each way
-constexpr std::int64_t kMostPlans = 12;      // that are measured to find one that fits
+constexpr std::int64_t kMostPlans = 24;      // that are measured to find one that fits
 constexpr std::int64_t kMostFitting = 4;     // of those: the fastest when measured is taken
 constexpr double kLeastGain = 1.05;          // in worth, for other means to be measured
 constexpr double kLeastPromise = 0.95;       // a plan that looks slower than that is not measured
@@ -65,7 +65,10 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
       on_gpu && parts.method.per_layer && config.control.weight_casts == WeightCasts::Step;
   std::vector<Variant> all;
   for (Variant variant : variants) {
-    all.push_back(variant);
+    // Rounding weights layer by layer takes less time than moving or compressing activations.
+    const bool costs_more = variant.activations == ActivationFormat::Offloaded ||
+                            variant.activations == ActivationFormat::Compressed;
+    if (!casts || !costs_more || variants.size() == 1) all.push_back(variant);
     variant.casts_by_layer = casts;
     if (casts) all.push_back(variant);
     variant.eager = capture;  // where memory is short both help
@@ -126,15 +129,16 @@ class Meter {
     return fitting([&] {
       const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
       if (parts_.on.device.is_cuda()) rehearse(plan, ids);  // the first one sets libraries up
+      std::optional<double> replay;
+      if (parts_.runner->graphs() != nullptr)
+        replay = parts_.runner->replay_seconds(plan, *parts_.data.train, ids, gather());
       release();
       parts_.on.gauge.reset_peak();
       const Stopwatch watch;
       rehearse(plan, ids);
-      double seconds = watch.seconds();
+      const double seconds =
+          replay.value_or(watch.seconds()) / static_cast<double>(divide_up(samples, pass));
       const MemoryReport memory = parts_.on.gauge.read();
-      if (parts_.runner->graphs() != nullptr)
-        seconds = parts_.runner->replay_seconds(plan, *parts_.data.train, ids, gather());
-      seconds /= static_cast<double>(divide_up(samples, pass));
       return PassSample{.samples = pass,
                         .bytes = static_cast<double>(memory.peak),
                         .overhead = static_cast<double>(memory.reserved - memory.peak),
@@ -245,12 +249,16 @@ std::optional<MeasuredCost> two_sizes(Meter& meter, std::int64_t passes,
                       size};
 }
 
-/// The same for a batch in one pass, from one small step: a sample takes as much as in several.
+/// The same for a batch in one pass, from one step: a sample takes as much as in several.
 std::optional<MeasuredCost> one_size(Meter& meter, const MeasuredCost& several,
                                      const MemoryRequest& request, double fixed_bytes) {
   const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
-  const std::int64_t size = std::max(smallest, several.size / 4);
-  const std::optional<PassSample> step = meter.step(size, size);
+  std::int64_t size = several.size;
+  std::optional<PassSample> step = meter.step(size, size);
+  if (!step && size > smallest) {
+    size = std::max(smallest, size / 4);
+    step = meter.step(size, size);
+  }
   if (!step) return {};
   PassCost cost = several.cost;
   const auto samples = static_cast<double>(size);
@@ -448,7 +456,7 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
     const auto measured = measured_plan(parts, plan, profile);
     const bool fits = measured && measured->bytes() <= allowed_bytes;
     (fits ? fitted : failed).push_back(plan);
-    runner_is_of_best = fits && (!best || worth_of(*measured) > worth_of(*best));
+    runner_is_of_best = fits && (!best || worth_of(*measured) > kLeastExtraTime * worth_of(*best));
     if (!runner_is_of_best) continue;
     best = measured;
     source = plan;

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+#include "tests/step/gpu_step.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
+
+namespace triaccel {
+namespace {
+
+constexpr std::int64_t kPage = 2 << 20;
+
+/// A way to need less memory.
+struct Means {
+  std::string name;
+  std::int64_t pass;  // of steps of 256 samples
+  StepRunnerOptions options;
+};
+
+std::vector<Means> every_means() {
+  std::vector<Means> all;
+  for (const bool graphs : {false, true}) {
+    const std::string how = graphs ? "captured" : "eager";
+    const StepRunnerOptions plain{.layers = LayerOptions{}, .graphs = graphs};
+    all.push_back({how + "_one_pass", 256, plain});  // captured: updates inside backward
+    all.push_back({how + "_sums", 64, plain});
+    StepRunnerOptions options = plain;
+    options.layers->recompute_norms = true;
+    all.push_back({how + "_recomputed_norms", 64, options});
+    options = plain;
+    options.layers->copy_weights = false;
+    all.push_back({how + "_casts_by_layer", 64, options});
+    options = plain;
+    options.saved = SavedStoreOptions{.exact = true};
+    all.push_back({how + "_offloaded", 64, options});
+    options = plain;
+    options.optimizer.state = StateFormat::Fp8;
+    all.push_back({how + "_state_in_8_bits", 64, options});
+  }
+  return all;
+}
+
+class MemoryFaultsOnCuda : public testing::TestWithParam<Means> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+    set_arithmetic(/*deterministic=*/true);
+    allow_expandable_segments();  // as every run does
+  }
+  void TearDown() override {
+    set_arithmetic(/*deterministic=*/false);
+    limit_cuda_memory(0);
+  }
+};
+
+// A limit that rises page by page: each time another allocation is the first to fail. A step that
+// fails changes nothing, and the one that fits trains as if none had failed.
+TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
+  const Means& means = GetParam();
+  const ModelOptions model{.name = "resnet18", .stem = "cifar", .width = 16};
+  const auto make = [&] { return GpuStep(model, means.options, Precision::Bf16); };
+  std::vector<at::Tensor> wanted;
+  {
+    GpuStep undisturbed = make();
+    for (int step = 0; step < 3; ++step) undisturbed.run(256, means.pass);
+    wanted = undisturbed.state();
+  }
+  release_cuda_cache();
+  GpuStep bench = make();
+  bench.run(256, means.pass);
+  std::int64_t refused = 0;
+  for (int step = 0; step < 2; ++step) {
+    const auto before = bench.state();
+    if (GraphCache* graphs = bench.runner->graphs(); graphs != nullptr) graphs->clear();
+    bench.gauge.release_cache();
+    for (std::int64_t limit = bench.gauge.read().reserved;; limit += kPage) {
+      bench.gauge.set_limit(limit);
+      try {
+        bench.run(256, means.pass);
+        break;
+      } catch (const OutOfMemory&) {
+        ++refused;
+        bench.gauge.set_limit(0);
+        ASSERT_TRUE(same_bytes(before, bench.state())) << "in " << (limit >> 20) << " MiB";
+      }
+    }
+    bench.gauge.set_limit(0);
+  }
+  EXPECT_GT(refused, 6);
+  EXPECT_TRUE(same_bytes(wanted, bench.state()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Means, MemoryFaultsOnCuda, testing::ValuesIn(every_means()),
+                         [](const auto& means) { return means.param.name; });
+
+}  // namespace
+}  // namespace triaccel
