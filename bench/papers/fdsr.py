@@ -15,6 +15,7 @@ FIELDS = ("model", "image_size", "batch", "codec", "held_ratio", "peak_ratio", "
           "gradient_bias", "gradient_cosine", "device")
 OTHERS = ("bf16", "gact", "actnn", "division")  # registered by the program triaccel_baselines
 CODECS = ("fdsr", "lossless", "fp32", "amp", *OTHERS)  # in the order of the table
+FIRST_RATIO = 10.2  # of --activation-ratio
 OWN_PIXELS = 32  # of the data sets that rows are trained on
 SET_BY_TABLE = {
     "--method": "use --codecs, of which fp32 and amp are methods", "--activations": "use --codecs", "--model": "use --rows",
@@ -97,6 +98,12 @@ class Fdsr:
             if plan.trained:
                 plan.run.check()
 
+    @property
+    def ratio(self):
+        """0: auto, which every run finds by itself."""
+        given = self.wanted.options.get("--activation-ratio", FIRST_RATIO)
+        return 0.0 if given == "auto" else float(given)
+
     def plans_of(self, model, pixels, batch):
         """FP32's before those that are measured against it."""
         wanted, trains = self.wanted, pixels == OWN_PIXELS
@@ -104,7 +111,7 @@ class Fdsr:
             for codec in dict.fromkeys(["fp32", *wanted.codecs]):
                 trained = trains and codec in wanted.trained
                 for seed in wanted.seeds if trained else wanted.seeds[:1]:
-                    target = float(wanted.options.get("--activation-ratio", 10.2)) if codec == "fdsr" else None
+                    target = self.ratio if codec == "fdsr" else None
                     row = {"model": model, "image_size": pixels, "batch": batch, "codec": codec, "data": data,
                            "epochs": wanted.epochs if trains else 0.0, "seed": seed, "target_ratio": target}
                     yield Plan(row, self.options(row), trained, wanted.out)
@@ -194,8 +201,7 @@ class Fdsr:
         needs = self.program_for(plan.codec)
         file = self.wanted.out / "gradients" / f"{plan.network}-{plan.row['seed']}-{needs.path.name}.json"
         if not file.exists():
-            ratio_ = self.wanted.options.get("--activation-ratio", 10.2)
-            judged = needs.call("inspect", fp32.folder, "--gradients", "--ratios", ratio_, "--samples", plan.row["batch"],
+            judged = needs.call("inspect", fp32.folder, "--gradients", "--ratios", self.ratio or FIRST_RATIO, "--samples", plan.row["batch"],
                                 "--draws", self.wanted.draws, "--json")
             write_file(file, json.dumps(judged, indent=1) + "\n")
         # Of ours: as a run has it, bit widths by the noise of layers.
@@ -213,7 +219,7 @@ class Line:
 
     def __init__(self, codec, target, rows):
         self.codec, self.rows = codec, rows
-        self.label = codec if target is None else f"{codec}, target {target:g}x"
+        self.label = codec if target is None else f"{codec}, {f'target {target:g}x' if target else 'auto'}"
 
     def spread(self, key):
         return Spread.of([row[key] for row in self.rows])

@@ -418,8 +418,16 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
 
 
+def _ratio_of(value: float | str) -> float:
+    if value == "auto":
+        return 0.0
+    if isinstance(value, str) or not 1 <= value <= 32:
+        raise ValueError(f"activation_ratio is 'auto' or a number from 1 to 32, not {value!r}")
+    return float(value)
+
+
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
-           precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2, batch: str = "micro",
+           precision: str = "auto", activations: str = "raw", activation_ratio: float | str = 10.2, batch: str = "micro",
            curvature: str = "off", curvature_every: int = 200, compile: str = "off", graphs: str = "off",
            policy: str = "robust", control_interval: int = 10,
            callbacks: list[Callable[[dict[str, Any]], None]] | None = None) -> Attached:
@@ -430,7 +438,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     operators to torch.
     activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
     ``"offloaded"``, the large ones in host memory, which no budget counts, with the same gradients; ``"compressed"`` to
-    ``activation_ratio`` (FP32 bytes over bytes kept), which adds noise to the gradients.
+    ``activation_ratio`` (FP32 bytes over bytes kept, or ``"auto"``: as small as the noise that a mini-batch has anyway
+    allows), which adds noise to the gradients.
     batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
     several batches of a loader at a time where that trains as well, with learning rates to match: see
     :meth:`Attached.batches`. It needs a budget and an optimizer.
@@ -480,7 +489,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
     make_session = functools.partial(
         _C.Session, measured, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
-        policy, control_interval, 2 if norms else 1, activations, activation_ratio, _CURVATURE.get(curvature, curvature),
+        policy, control_interval, 2 if norms else 1, activations, _ratio_of(activation_ratio), _CURVATURE.get(curvature, curvature),
         curvature_every, momentum, traced, elastic, bool(callbacks))
     session = make_session()
     if optimizer is not None and budget is not None and not _updates_at_once(optimizer):

@@ -78,16 +78,17 @@ TEST(TheControlLoop, ProbesAndDecidesWhereItSaysSo) {
   EXPECT_EQ(decided, (std::vector<std::int64_t>{3, 5, 6, 9, 10, 12}));
 }
 
-/// A slim residual network on digits, four steps.
-WatchedRun coded_run(const std::string& method) {
+/// A slim residual network on digits, four steps an epoch.
+WatchedRun compressed_run(const std::string& method, double ratio, double epochs = 1) {
   RunConfig config = digits_run();
   config.train.method = method;
   config.train.batch = 24;
   config.data.train_samples = 96;
-  config.train.epochs = 1;
+  config.train.epochs = epochs;
   config.train.control_interval = 2;
   config.activations.keep = "coded";
-  config.activations.ratio = 8;
+  config.activations.ratio = ratio;
+  config.activations.profile_every = 4;
   config.device.threads = 1;
   return WatchedRun(config, make_model({.name = "resnet18",
                                         .stem = "cifar",
@@ -96,21 +97,43 @@ WatchedRun coded_run(const std::string& method) {
                                         .image_size = 28}));
 }
 
+double held_ratio(const StepReport& report) {
+  return static_cast<double>(report.saved.value().fp32_bytes) /
+         static_cast<double>(report.saved->all_held_bytes());
+}
+
 class CompressedRuns : public testing::TestWithParam<std::string> {};
 
 // Of what an FP32 run saves, whatever the layers compute in.
 TEST_P(CompressedRuns, TakeTheBytesThatTheRatioAllows) {
-  WatchedRun run = coded_run(GetParam());
+  WatchedRun run = compressed_run(GetParam(), /*ratio=*/8);
   run.run();
   ASSERT_FALSE(run.reports.empty());
   for (const StepReport& report : run.reports) {
-    ASSERT_TRUE(report.saved);
     EXPECT_EQ(report.saved->mismatches, 0);
-    const double ratio = static_cast<double>(report.saved->fp32_bytes) /
-                         static_cast<double>(report.saved->all_held_bytes());
-    EXPECT_GE(ratio, 7.99);
-    EXPECT_LE(ratio, 8.5);
+    EXPECT_GE(held_ratio(report), 7.99);
+    EXPECT_LE(held_ratio(report), 8.5);
   }
+}
+
+TEST(CompressedRun, FollowsTheNoiseWhenItsRatioIsAutomatic) {
+  WatchedRun run = compressed_run("fp32", RunConfig::Activations::kAutoRatio, /*epochs=*/6);
+  run.run();
+  ASSERT_FALSE(run.reports.empty());
+  std::optional<double> noise;  // compression's over the mini-batch's, last measured
+  double ratio = held_ratio(run.reports.front());
+  std::int64_t changes = 0;
+  for (const StepReport& report : run.reports) {
+    if (noise && std::abs(held_ratio(report) / ratio - 1) > 0.02) {
+      EXPECT_EQ(held_ratio(report) > ratio, *noise < 0.0125) << "after noise of " << *noise;
+      ratio = held_ratio(report);
+      ++changes;
+    }
+    if (report.compression_noise)
+      noise =
+          report.compression_noise->compression_variance / report.compression_noise->batch_variance;
+  }
+  EXPECT_GT(changes, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, CompressedRuns, testing::Values("fp32", "triaccel"));

@@ -30,7 +30,7 @@ class TriaccelCallback(Callback):
     ``training_step`` runs an extra time over a few samples, without logging.
     """
 
-    def __init__(self, precision: str = "auto", activations: str = "raw", activation_ratio: float = 10.2,
+    def __init__(self, precision: str = "auto", activations: str = "raw", activation_ratio: float | str = 10.2,
                  policy: str = "robust", control_interval: int = 10) -> None:
         self._options = {"precision": precision, "activations": activations, "activation_ratio": activation_ratio,
                          "policy": policy, "control_interval": control_interval}

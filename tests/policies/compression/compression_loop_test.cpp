@@ -60,9 +60,32 @@ TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
     EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(noise)), {}), first) << noise;
   EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(0.001)), {}), first)
       << "the target is the floor";
-  const LoopOptions further{.most_ratio = 12};
-  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(further), tick_with_noise(0.001), further), further),
-                   10.2 / 0.97);
+  const LoopOptions below{.start_ratio = 8};
+  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(below), tick_with_noise(0.001), below), below),
+                   8 / 0.97);
+}
+
+TEST(CompressionLoop, GoesWhereTheNoiseIsHalfItsTargetWhenTheRatioIsFree) {
+  const LoopOptions free{.most_ratio = 32};
+  const auto after = [&](double noise) {
+    return ratio_of(ticked(first_state(free), tick_with_noise(noise), free), free);
+  };
+  EXPECT_NEAR(after(0.01), 10.2 * std::pow(0.025 / 0.01, 0.25), 1e-9);
+  EXPECT_DOUBLE_EQ(after(0.03), 10.2) << "in its band";
+  EXPECT_NEAR(after(0.06), 10.2 * std::pow(0.025 / 0.06, 0.25), 1e-9);
+  EXPECT_DOUBLE_EQ(after(1e-6), 10.2 / 0.75) << "no further at once";
+  EXPECT_DOUBLE_EQ(after(10), 10.2 / 1.5);
+  CompressionState state = first_state(free);
+  for (int i = 0; i < 20; ++i) state = ticked(state, tick_with_noise(1e-6), free);
+  EXPECT_DOUBLE_EQ(ratio_of(state, free), 32);
+}
+
+TEST(CompressionLoop, DoesNotShrinkAfterQuietEpochsAboveHalfTheNoise) {
+  const LoopOptions free{.most_ratio = 32};
+  CompressionState state = ticked(first_state(free), tick_with_noise(0.03), free);
+  PolicyEvents events;
+  for (int i = 0; i < 6; ++i) state = after_epoch(state, {.accuracy = 65}, free, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state, free), 10.2);
 }
 
 TEST(CompressionLoop, DoesNothingWithoutMeasurements) {
@@ -234,7 +257,7 @@ TEST(CompressionLoop, ShrinksFromAGoodStart) {
 }
 
 TEST(CompressionLoop, ConvergesWhereTheNoiseIsInItsBand) {
-  const SimulatedTraining run = train({.most_ratio = 20}, 60);
+  const SimulatedTraining run = train({.most_ratio = 20}, 4);
   const double noise = std::pow(4, -(32 / run.last_ratio - 1)) * 2;
   EXPECT_LT(noise, 0.06);
   EXPECT_GT(noise, 0.05 / 5);

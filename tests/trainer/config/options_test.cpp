@@ -104,6 +104,23 @@ TEST(AllOptions, TakeTheEndsOfTheirRangesAndNothingBeyond) {
   EXPECT_GT(ends, 60);
 }
 
+TEST(AllOptions, MayTakeAutoInPlaceOfANumber) {
+  const Option& ratio = option_named("--activation-ratio");
+  RunConfig config;
+  config.activations.keep = "compressed";
+  ratio.set_written(config, "auto", "");
+  EXPECT_EQ(ratio.shown(config), "auto");
+  EXPECT_FALSE(ratio.is_default(config));
+  EXPECT_NO_THROW(resolved(config));
+  RunConfig read;
+  apply_toml(read, to_toml(config), "config.toml");
+  EXPECT_EQ(to_toml(read), to_toml(config));
+  EXPECT_EQ(answer(ratio, "12"), "");
+  EXPECT_NE(answer(ratio, "0").find("must lie in [1, 32]"), std::string::npos);
+  EXPECT_NE(answer(ratio, "any").find("a number or auto, got 'any'"), std::string::npos);
+  EXPECT_NE(answer(option_named("--lr"), "auto"), "");
+}
+
 TEST(AllOptions, TakeEveryNameTheyList) {
   for (const Option& option : all_options()) {
     if (option.values == nullptr) continue;

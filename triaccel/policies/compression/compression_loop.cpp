@@ -14,6 +14,9 @@ constexpr double kKeptMean = 0.9;         // of the averages, a tick
 constexpr std::int64_t kFirstLosses = 8;  // before the averages mean anything
 constexpr double kLeastDeviation = 0.02;  // of the mean loss: less is no spike, however calm
 constexpr double kQuietNoise = 0.25;      // of the target: far below it
+constexpr double kAimedNoise = 0.5;       // of the target, where the ratio is free
+constexpr double kNoisePower = 4;         // by which noise falls with bytes, at about three bits
+constexpr double kFewestBytes = 0.75, kMostBytes = 1.5;  // after one measurement, over those before
 constexpr const char* kNumbers = "compression/numbers";
 constexpr const char* kCounts = "compression/counts";
 
@@ -26,6 +29,9 @@ std::string brief(double value) {
 double ratio_of(const CompressionState& state, const LoopOptions& options) {
   return options.target_ratio / state.bytes;
 }
+
+/// Whether the ratio may rise above its target.
+bool is_free(const LoopOptions& options) { return options.most_ratio > options.target_ratio; }
 
 /// True when there was room to grow. A start above the limit is left where it is.
 bool grow(CompressionState& state, double factor, const LoopOptions& options) {
@@ -99,10 +105,12 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
   const std::string reason =
       text("compression adds ", brief(100 * noise), " % to the mini-batch's noise, target ",
            brief(100 * target), " %");
+  const double to_aim =
+      std::clamp(std::pow(state.noise / kAimedNoise, 1 / kNoisePower), kFewestBytes, kMostBytes);
   if (noise > target) {
     state.quiet = false;
     state.quiet_epochs = 0;
-    if (grow(state, options.grow, options)) {
+    if (grow(state, is_free(options) ? to_aim : options.grow, options)) {
       events.push_back(change_text(before, state, options) + reason);
     } else if (!state.told_limit) {
       state.told_limit = true;
@@ -110,7 +118,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
           text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
     }
   } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
-             shrink(state, options.shrink, options)) {
+             shrink(state, is_free(options) ? to_aim : options.shrink, options)) {
     state.told_limit = false;
     events.push_back(change_text(before, state, options) + reason);
   }
@@ -200,7 +208,8 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   }
   if (state.quiet_epochs >= std::max<std::int64_t>(1, options.quiet_epochs)) {
     state.quiet_epochs = 0;
-    if (state.frozen_epochs == 0 && shrink(state, options.quiet_shrink, options)) {
+    const bool has_room = !is_free(options) || state.noise < kAimedNoise;
+    if (state.frozen_epochs == 0 && has_room && shrink(state, options.quiet_shrink, options)) {
       state.told_limit = false;
       events.push_back(change_text(before, state, options) +
                        text(options.quiet_epochs, " quiet epochs"));
@@ -216,7 +225,7 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
 }
 
 double error_bound_of(const CompressionState& state, double error_bound) {
-  return error_bound / std::pow(state.bytes, 4);
+  return error_bound / std::pow(state.bytes, kNoisePower);
 }
 
 std::vector<StateView> compression_state(const CompressionState& s) {

@@ -34,7 +34,8 @@ struct CodecOptions {
 struct LoopOptions {
   bool adapt = true;           // off: the ratio stays what it is
   double target_ratio = 10.2;  // bytes an FP32 run saves, each tensor once, over bytes held
-  double most_ratio = 0;       // the floor of the bytes held; 0: the target
+  double most_ratio = 0;       // the floor of the bytes held; 0: the target. Above it, bytes follow
+                               // the noise: to half its target
   double least_ratio = 4;      // how far accuracy may push the ratio down
   double start_ratio = 0;      // 0: the target
 

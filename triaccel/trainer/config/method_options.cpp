@@ -118,9 +118,10 @@ void add_activation_options(std::vector<Option>& all) {
       .renamed(ActivationMode::kFormerName, "compressed")
       .strictly_with(kBackprop);
   a.add("--activation-ratio", "ratio", &A::ratio,
-        "compressed: how many times smaller than in FP32, 1 to 32")
+        "compressed: how many times smaller than in FP32, 1 to 32; auto: as gradient noise allows")
       .everyday()
       .between(1, 32)
+      .or_auto(RunConfig::Activations::kAutoRatio)
       .only_with(kCompressed);
   a.topic(topics::kActivations);
   a.add("--activation-least-ratio", "least_ratio", &A::least_ratio,

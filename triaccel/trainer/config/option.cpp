@@ -13,6 +13,8 @@ namespace {
 
 using Kind = Option::Kind;
 
+constexpr std::string_view kAuto = "auto";
+
 std::string_view type_name(Kind kind) {
   switch (kind) {
     case Kind::Switch:
@@ -86,7 +88,17 @@ std::optional<TomlValue> parsed(std::string_view written, Kind kind) {
 
 }  // namespace
 
+Option& Option::or_auto(double number) {
+  automatic = number;
+  get = [get = std::move(get), number](const RunConfig& config) {
+    const TomlValue value = get(config);
+    return value == TomlValue(number) ? TomlValue(std::string(kAuto)) : value;
+  };
+  return *this;
+}
+
 std::string Option::problem_with(const TomlValue& value) const {
+  if (automatic && value == TomlValue(std::string(kAuto))) return "";
   if (!has_type(value, kind)) return text("must be ", type_name(kind));
   if (kind == Kind::Whole || kind == Kind::Number) {
     const double number = kind == Kind::Whole ? static_cast<double>(std::get<std::int64_t>(value))
@@ -104,6 +116,7 @@ std::string Option::problem_with(const TomlValue& value) const {
 }
 
 void Option::set(RunConfig& config, TomlValue value, std::string_view place) const {
+  if (automatic && value == TomlValue(std::string(kAuto))) return assign(config, *automatic);
   if (kind == Kind::Number && std::holds_alternative<std::int64_t>(value))
     value = static_cast<double>(std::get<std::int64_t>(value));
   const auto& [former, name] = renamed_value;
@@ -115,8 +128,11 @@ void Option::set(RunConfig& config, TomlValue value, std::string_view place) con
 
 void Option::set_written(RunConfig& config, std::string_view written,
                          std::string_view place) const {
-  const std::optional<TomlValue> value = parsed(written, kind);
-  if (!value) throw UsageError(text(place, "must be ", type_name(kind), ", got '", written, "'"));
+  const bool is_auto = automatic && written == kAuto;
+  const std::optional<TomlValue> value = parsed(written, is_auto ? Kind::Text : kind);
+  if (!value)
+    throw UsageError(text(place, "must be ", type_name(kind), automatic ? " or auto" : "",
+                          ", got '", written, "'"));
   set(config, *value, place);
 }
 

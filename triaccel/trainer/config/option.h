@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -48,6 +49,7 @@ struct Option {
   std::string_view former_key = "";            // in files of earlier versions
   std::pair<std::string_view, std::string_view> renamed_value = {};  // former name, name
   Range range = {};
+  std::optional<double> automatic = {};  // the number that "auto" stands for
   const Condition* condition = nullptr;  // without it, what a user sets is refused
   const Condition* strict = nullptr;     // without it, what a program sets is, too
   bool is_filled_in = false;             // written into config.toml where the user left it open
@@ -64,6 +66,7 @@ struct Option {
   Option& between(double low, double high) { return range = {low, high}, *this; }
   Option& above(double low, double high) { return range = {low, high, true}, *this; }
   Option& below(double low, double high) { return range = {low, high, false, true}, *this; }
+  Option& or_auto(double number);  // a number outside its range
   Option& only_with(const Condition& when) { return condition = &when, *this; }
   Option& strictly_with(const Condition& when) { return strict = &when, only_with(when); }
   Option& filled_in() { return is_filled_in = true, *this; }

@@ -80,9 +80,9 @@ void check_pairs(const RunConfig& config) {
           batch.rho_high, " and ", batch.rho_low);
   require(batch.largest == 0 || batch.largest >= batch.smallest, "--largest-batch",
           "must not lie below --smallest-batch, got ", batch.largest, " and ", batch.smallest);
-  require(activations.least_ratio <= activations.ratio, "--activation-least-ratio",
+  require(activations.least_ratio <= activations.first_ratio(), "--activation-least-ratio",
           "must not lie above --activation-ratio, got ", activations.least_ratio, " and ",
-          activations.ratio);
+          activations.first_ratio());
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
           " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");

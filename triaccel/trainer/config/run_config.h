@@ -91,7 +91,9 @@ struct RunConfig {
   /// How the tensors that autograd saves for backward are kept.
   struct Activations {
     ActivationMode keep = "raw";
-    double ratio = 10.2;        // compressed: bytes in FP32 over bytes stored
+    static constexpr double kFirstRatio = 10.2, kAutoRatio = 0;
+    double ratio = kFirstRatio;  // compressed: bytes in FP32 over bytes stored
+    double first_ratio() const { return ratio == kAutoRatio ? kFirstRatio : ratio; }
     double least_ratio = 4;     // lowest ratio that a loss of accuracy may lead to
     double guard = 0.5;         // drop of accuracy, in points, that lowers the ratio
     double error_bound = 0.01;  // bounded: relative variance that encoding may add to a gradient

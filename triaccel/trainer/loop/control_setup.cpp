@@ -77,6 +77,8 @@ ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   return options;
 }
 
+constexpr double kMostAutoRatio = 32;  // as --activation-ratio has it
+
 std::vector<LayerKind> kinds_of(const Network& network) {
   std::vector<LayerKind> kinds;
   for (const LayerInfo& layer : network.layers.layers()) kinds.push_back(layer.kind);
@@ -96,7 +98,8 @@ ActivationOptions activation_options(const RunConfig& config) {
                                                   : CompressionMode::Lossless;
   compression.error_bound = wanted.error_bound;
   compression.loop.adapt = wanted.adapt;
-  compression.loop.target_ratio = wanted.ratio;
+  compression.loop.target_ratio = wanted.first_ratio();
+  if (wanted.ratio == wanted.kAutoRatio) compression.loop.most_ratio = kMostAutoRatio;
   compression.loop.least_ratio = wanted.least_ratio;
   compression.loop.guard_points = wanted.guard;
   return options;

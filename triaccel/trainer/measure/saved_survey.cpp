@@ -58,11 +58,12 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
     return uniform_plans(survey.tensors, registered, settings.samples);
   require(wanted.keep == "compressed", "plans_of", "'", wanted.keep,
           "' chooses bit widths from gradients during a run; use compressed here");
-  return plan_saved(survey.tensors,
-                    {.samples = settings.samples,
-                     .budget_bytes = budget_for(survey.tensors, wanted.ratio, settings.samples),
-                     .drop_price = kDropPrice},
-                    CodecOptions{})
+  return plan_saved(
+             survey.tensors,
+             {.samples = settings.samples,
+              .budget_bytes = budget_for(survey.tensors, wanted.first_ratio(), settings.samples),
+              .drop_price = kDropPrice},
+             CodecOptions{})
       .plans;
 }
 
