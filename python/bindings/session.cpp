@@ -137,7 +137,7 @@ class Session {
     RunConfig::Activations kept;
     kept.keep = activations;
     kept.ratio = activation_ratio;
-    kept.adapt = false;
+    kept.adapt = kept.ratio == kept.kAutoRatio;  // another ratio stays as the user has set it
     const py::gil_scoped_release release;
     training_ = std::make_unique<AttachedTraining>(
         std::move(network), registry,

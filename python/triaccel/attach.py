@@ -20,6 +20,7 @@ from typing import Any, Union
 import torch
 
 from triaccel import _C, optim
+from triaccel.arguments import check_choice, device_of, ratio_of
 from triaccel.batch_parts import Batches, part_of, samples_in
 from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, applied_steps, can_capture, no_synchronization,
                                reason_of)
@@ -406,26 +407,6 @@ class Attached:
         return self._session
 
 
-def _device_of(parameters: list[torch.Tensor]) -> torch.device:
-    devices = sorted({str(parameter.device) for parameter in parameters})
-    if len(devices) > 1:
-        raise ValueError(f"the model's parameters are on several devices, {' and '.join(devices)}; move it to one")
-    return parameters[0].device
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
-
-
-def _ratio_of(value: float | str) -> float:
-    if value == "auto":
-        return 0.0
-    if isinstance(value, str) or not 1 <= value <= 32:
-        raise ValueError(f"activation_ratio is 'auto' or a number from 1 to 32, not {value!r}")
-    return float(value)
-
-
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
            precision: str = "auto", activations: str = "raw", activation_ratio: float | str = 10.2, batch: str = "micro",
            curvature: str = "off", curvature_every: int = 200, compile: str = "off", graphs: str = "off",
@@ -459,10 +440,10 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
         raise TypeError(f"attach() needs a torch.nn.Module, got {type(model).__name__}")
     if model in _attached:
         raise ValueError("this model is attached already; call detach() on its handle first")
-    _check_choice("batch", batch, ("micro", "elastic"))
-    _check_choice("curvature", curvature, ("off", "fisher", "hessian"))
-    _check_choice("compile", compile, ("off", "auto"))
-    _check_choice("graphs", graphs, ("off", "auto"))
+    check_choice("batch", batch, ("micro", "elastic"))
+    check_choice("curvature", curvature, ("off", "fisher", "hessian"))
+    check_choice("compile", compile, ("off", "auto"))
+    check_choice("graphs", graphs, ("off", "auto"))
     if graphs == "auto" and not isinstance(optimizer, (optim.SGD, optim.AdamW)):
         raise ValueError("graphs='auto' needs triaccel.optim.SGD or AdamW, which can be captured with the step")
     elastic = batch == "elastic"
@@ -472,7 +453,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     parameters = [parameter for _, parameter, _ in found.parameters]
     if not any(parameter.requires_grad for parameter in parameters):
         raise ValueError("the model has no parameters that require gradients")
-    device = _device_of(parameters)
+    device = device_of(parameters)
     if optimizer is not None:
         own = {id(parameter) for parameter in parameters}
         foreign = sum(id(p) not in own for group in optimizer.param_groups for p in group["params"])
@@ -489,7 +470,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
     make_session = functools.partial(
         _C.Session, measured, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
-        policy, control_interval, 2 if norms else 1, activations, _ratio_of(activation_ratio), _CURVATURE.get(curvature, curvature),
+        policy, control_interval, 2 if norms else 1, activations, ratio_of(activation_ratio), _CURVATURE.get(curvature, curvature),
         curvature_every, momentum, traced, elastic, bool(callbacks))
     session = make_session()
     if optimizer is not None and budget is not None and not _updates_at_once(optimizer):

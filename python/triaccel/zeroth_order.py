@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from triaccel import _C
-from triaccel.attach import Closure, _device_of
+from triaccel.arguments import device_of
+from triaccel.attach import Closure
 from triaccel.batch_parts import part_of, samples_in
 from triaccel.layers import Layers
 
@@ -53,7 +54,7 @@ def zeroth_order(model: torch.nn.Module, *, lr: float = 1e-3, epsilon: float = 5
     trained = [entry for entry in found.parameters if entry[1].requires_grad]
     if not trained:
         raise ValueError("the model has no parameters that require gradients")
-    _device_of([parameter for _, parameter, _ in found.parameters])
+    device_of([parameter for _, parameter, _ in found.parameters])
     session = _C.ZerothOrderSession(trained, list(model.buffers()), len(found.layers), backprop_layers, epsilon, directions,
                                     momentum, weight_decay, pass_size, seed)
     return ZerothOrder(session, lr, backprop_lr)

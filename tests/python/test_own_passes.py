@@ -82,3 +82,21 @@ def test_leave_everything_as_it_was_after_an_error():
     with pytest.raises(Exception, match="entered already"):
         with ta.precision(), ta.precision():
             pass
+
+
+def test_compress_further_where_gradients_hardly_notice():
+    batch, held = images(512), {}
+    for ratio in (10.2, "auto"):
+        model, optimizer = make()
+        ta = triaccel.attach(model, optimizer, precision="off", activations="compressed", activation_ratio=ratio, control_interval=2)
+        for _ in range(5):
+            ta.step(batch, closure_of(model))
+        held[ratio] = ta.report()["activation_bytes_held"]
+        ta.detach()
+    assert held["auto"] != held[10.2]  # fewer or more, as the noise has it
+
+
+@pytest.mark.parametrize("ratio", ["high", 0, 33])
+def test_refuse_another_ratio(ratio):
+    with pytest.raises(ValueError, match="'auto' or a number from 1 to 32"):
+        triaccel.attach(make()[0], activation_ratio=ratio)
