@@ -13,7 +13,7 @@ def losses(directory):
 
 class Repeats(unittest.TestCase):
     def test_equal_weights_and_losses(self):
-        for method in ("fp32", "amp"):
+        for method in ("fp32", "amp", "triaccel"):
             for optimizer in ("sgd", "adamw", "adalomo", "apollo-mini"):
                 with self.subTest(method=method, optimizer=optimizer), scratch_folder() as folder:
                     for repeat in range(5):
