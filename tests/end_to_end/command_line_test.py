@@ -13,8 +13,8 @@ from program import SMALL_RUN, run, scratch_folder, start, train, ugly_part
 class Train(unittest.TestCase):
     def test_learns_the_built_in_set(self):
         with scratch_folder() as folder:
-            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3,
-                            "--threads", 2)
+            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3, "--lr", 0.02,
+                            "--threads", 2)  # at the usual 0.05 some seeds diverge, in FP32 too
             self.assertGreater(summary["accuracy"], 94)
             self.assertEqual(summary["status"], "finished")
             for key in ("method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples",
@@ -28,8 +28,8 @@ class Train(unittest.TestCase):
     def test_keeps_inside_its_memory_budget(self):
         with scratch_folder() as folder:
             summary = train("--out", folder / "run", "--model", "resnet18", "--width", 16, "--stem",
-                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB",
-                            "--threads", 2)
+                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB", "--threads", 2,
+                            "--control-interval", 1, "--curvature-every", 1)  # predicted with its probes
             self.assertLessEqual(summary["peak_bytes"], 70 * 2**20)
             self.assertLessEqual(summary["predicted_bytes"], 70 * 2**20)
             self.assertLess(abs(summary["predicted_bytes"] / summary["peak_bytes"] - 1), 0.03)
