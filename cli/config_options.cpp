@@ -59,10 +59,10 @@ std::string list_of(const std::string& title, const std::vector<std::string>& na
 
 std::string methods_models_and_data() {
   return "Methods:\n"
-         "  fp32            single precision, TF32 off\n"
-         "  amp             mixed precision by libtorch's autocast\n"
          "  triaccel        adapts precision and learning rate per layer and the batch size to "
          "--budget\n"
+         "  fp32            single precision, TF32 off\n"
+         "  amp             mixed precision by libtorch's autocast\n"
          "  zo              no backpropagation: two forward passes per step, in inference memory\n"
          "  elasticzo       the same, with backpropagation for the last layers\n"
          "  elasticzo-int8  the same in 8-bit integers, for lenet5 and pointnet-plain\n" +

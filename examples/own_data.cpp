@@ -36,7 +36,6 @@ std::shared_ptr<triaccel::Dataset> discs(std::int64_t count) {
 int main() {
   torch::manual_seed(1);
   triaccel::RunConfig config;
-  config.train.method = "triaccel";
   config.train.epochs = 4;
   config.train.batch = 32;
   config.train.lr = 0.1;

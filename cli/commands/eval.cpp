@@ -27,17 +27,19 @@ void add_eval(CLI::App& program) {
       "With a run: --data, --data-root, --image-size, --rotate, --bad-data, --device, --threads "
       "and\n"
       "--budget evaluate it on other data or another device. Without a run: the weights of\n"
-      "--init-from on the test set of the other options.");
+      "--init-from on the test set of the other options, in FP32 unless --method is given.");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("run", arguments->run, "folder of the run");
   command->add_flag("--json", arguments->json, "print JSON");
-  arguments->options = std::make_unique<ConfigOptions>(*command);
-  command->callback([arguments] {
+  RunConfig defaults;
+  defaults.train.method = TrainMethod::Fp32;  // weights alone have no plan of precisions
+  arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
+  command->callback([arguments, defaults] {
     const ConfigOptions& options = *arguments->options;
     check_first_product(/*always=*/false);
     EvaluationReport report;
     if (arguments->run.empty()) {
-      const RunConfig config = options.config();
+      const RunConfig config = options.config(defaults);
       require(!config.model.init_from.empty(), "eval", "name a run, or weights with --init-from");
       report = evaluate_weights(config, say_warning);
     } else {

@@ -47,7 +47,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  triaccel train --model lenet5 --epochs 3\n"
     "  triaccel train --model resnet18 --stem cifar --data cifar10 --data-root ~/data \\\n"
-    "    --method triaccel --budget 2GB --epochs 30\n"
+    "    --budget 2GB --epochs 30\n"
     "  triaccel train --model resnet18 --data fashion-mnist --activations compressed\n"
     "  triaccel train --model resnet18 --data ~/pets --init-from runs/first --new-head\n"
     "  triaccel train --config runs/first/config.toml --lr 0.02 --name second";

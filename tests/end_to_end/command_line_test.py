@@ -13,8 +13,8 @@ from program import SMALL_RUN, run, scratch_folder, start, train, ugly_part
 class Train(unittest.TestCase):
     def test_learns_the_built_in_set(self):
         with scratch_folder() as folder:
-            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3,
-                            "--threads", 2)
+            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3, "--lr", 0.02,
+                            "--threads", 2)  # at the usual 0.05 some seeds diverge, in FP32 too
             self.assertGreater(summary["accuracy"], 94)
             self.assertEqual(summary["status"], "finished")
             for key in ("method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples",
@@ -28,8 +28,8 @@ class Train(unittest.TestCase):
     def test_keeps_inside_its_memory_budget(self):
         with scratch_folder() as folder:
             summary = train("--out", folder / "run", "--model", "resnet18", "--width", 16, "--stem",
-                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB",
-                            "--threads", 2)
+                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB", "--threads", 2,
+                            "--control-interval", 1, "--curvature-every", 1)  # predicted with its probes
             self.assertLessEqual(summary["peak_bytes"], 70 * 2**20)
             self.assertLessEqual(summary["predicted_bytes"], 70 * 2**20)
             self.assertLess(abs(summary["predicted_bytes"] / summary["peak_bytes"] - 1), 0.03)
@@ -54,7 +54,7 @@ class Train(unittest.TestCase):
 
     def test_names_runs_that_were_not_named(self):
         with scratch_folder() as folder:
-            for expected in ("lenet5-synthetic-fp32", "lenet5-synthetic-fp32-2"):
+            for expected in ("lenet5-synthetic-triaccel", "lenet5-synthetic-triaccel-2"):
                 train("--steps", 2, cwd=folder)
                 self.assertTrue((folder / "runs" / expected / "summary.json").exists())
 
@@ -162,9 +162,13 @@ class ReadCommands(unittest.TestCase):
                                self.summary["accuracy"], places=6)
 
     def test_eval_takes_weights_in_place_of_a_run(self):
-        weights = self.folder / "run/checkpoints/step-6/weights.safetensors"
-        self.assertAlmostEqual(self.json_of("eval", *SMALL_RUN, "--init-from", weights)["accuracy"],
-                               self.summary["accuracy"], places=6)
+        weights = ["--init-from", self.folder / "run/checkpoints/step-6/weights.safetensors"]
+        evaluated = self.json_of("eval", *SMALL_RUN, *weights)
+        self.assertAlmostEqual(evaluated["accuracy"], self.summary["accuracy"], delta=1)
+        losses = {method: self.json_of("eval", *SMALL_RUN, *weights, "--method", method)["loss"]
+                  for method in ("fp32", "triaccel")}
+        self.assertEqual(evaluated["loss"], losses["fp32"])
+        self.assertNotEqual(evaluated["loss"], losses["triaccel"])
         nothing = run("eval")
         self.assertEqual(nothing.returncode, 2)
         self.assertIn("--init-from", nothing.stderr)
@@ -353,15 +357,16 @@ class RefusedOptions(unittest.TestCase):
             return done.stderr
 
     def test_without_effect(self):
-        for flag, *arguments in (("--kernels", "--kernels", "nosuch"), ("--zo-lr", "--zo-lr", 5),
-                                 ("--rho-low", "rho_low=0.5"), ("--precision", "--precision", "bf16"),
+        fp32 = ("--method", "fp32")
+        for flag, *arguments in (("--kernels", "--kernels", "nosuch", *fp32), ("--zo-lr", "--zo-lr", 5),
+                                 ("--rho-low", "rho_low=0.5", *fp32), ("--precision", "--precision", "bf16", *fp32),
                                  ("--stem", "--model", "lenet5", "--stem", "cifar"),
                                  ("--activation-ratio", "--activation-ratio", 8),
                                  ("--steps", "--epochs", 1, "--steps", 5)):
             self.assertIn(f"[{flag}]", self.refuse(*arguments))
         with scratch_folder() as folder:
             (folder / "own.toml").write_text("[control]\nrho_low = 0.5\n")
-            self.assertIn("--method triaccel", self.refuse("--config", folder / "own.toml"))
+            self.assertIn("--method triaccel", self.refuse("--config", folder / "own.toml", *fp32))
 
     def test_but_not_when_an_earlier_run_wrote_them(self):
         with scratch_folder() as folder:

@@ -59,7 +59,8 @@ class Kinds(unittest.TestCase):
     def test_images(self):
         with scratch_folder() as root:
             write_mnist(root / "MNIST" / "raw")
-            summary = self.summary(train_on("mnist", root, "--model", "lenet5", "--batch", 20,
+            # At the usual 0.05 these images, black and white, diverge with half of all seeds, in FP32 too.
+            summary = self.summary(train_on("mnist", root, "--model", "lenet5", "--batch", 20, "--lr", 0.02,
                                             "--epochs", 12, "--augment", "false"))
             self.assertGreater(summary["accuracy"], 90)
 

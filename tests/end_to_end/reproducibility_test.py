@@ -1,4 +1,4 @@
-"""The same seed and threads give the same bytes, five times over, for each optimizer and method."""
+"""The same seed and threads give the same bytes, three times over, for each optimizer and method."""
 import json
 import unittest
 
@@ -13,13 +13,13 @@ def losses(directory):
 
 class Repeats(unittest.TestCase):
     def test_equal_weights_and_losses(self):
-        for method in ("fp32", "amp"):
+        for method in ("fp32", "amp", "triaccel"):
             for optimizer in ("sgd", "adamw", "adalomo", "apollo-mini"):
                 with self.subTest(method=method, optimizer=optimizer), scratch_folder() as folder:
-                    for repeat in range(5):
+                    for repeat in range(3):
                         train("--method", method, "--optimizer", optimizer, "--threads", 2,
                               "--steps", 6, "--control-interval", 2, "--out", folder / str(repeat))
-                    for repeat in range(1, 5):
+                    for repeat in range(1, 3):
                         self.assertEqual(final_weights(folder / str(repeat)),
                                          final_weights(folder / "0"))
                         self.assertEqual(losses(folder / str(repeat)), losses(folder / "0"))

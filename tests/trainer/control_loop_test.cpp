@@ -290,9 +290,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Interruption{.name = "paper", .policy = "paper", .budget = "6MiB"}),
     [](const auto& one) { return one.param.name; });
 
+TEST(Kernels, AreTheSameInEveryRunUnlessTheyAreMeasured) {
+  RunConfig config = digits_run();
+  const std::string by_rule = RunParts(resolved(config)).kernels;
+  EXPECT_TRUE(by_rule.starts_with("0-1:fp32=gemm,bf16=gemm")) << by_rule;
+  config.control.kernels = "gemm";
+  EXPECT_EQ(RunParts(resolved(config)).kernels, by_rule);
+  config.control.kernels = "measured";
+  config.train.deterministic = true;
+  EXPECT_THROW(resolved(config), UsageError);
+}
+
 TEST(ResumeRun, UsesTheKernelsThatWereMeasuredAtTheStart) {
   RunConfig config = digits_run();
-  config.control.kernels = "auto";
+  config.control.kernels = "measured";
   const ScratchFolder scratch;
   int steps = 0;
   start_run(config, scratch.path, {.stop_requested = [&] { return ++steps == 3; }});

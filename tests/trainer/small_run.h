@@ -15,11 +15,12 @@
 
 namespace triaccel {
 
-/// LeNet-5 on part of the built-in set: sixteen steps.
+/// LeNet-5 on part of the built-in set, in FP32: sixteen steps.
 inline RunConfig small_run(const std::string& device = "cpu") {
   RunConfig config;
   config.model.name = "lenet5";
   config.data.train_samples = 512;
+  config.train.method = "fp32";
   config.train.batch = 64;
   config.train.epochs = 2;
   config.train.control_interval = 4;
@@ -74,7 +75,7 @@ inline const std::filesystem::path& digits_folder() {
   return folder.path;
 }
 
-/// LeNet-5 on some of those digits, under the control loop, with kernels that need no measuring.
+/// LeNet-5 on some of those digits, under the control loop.
 inline RunConfig digits_run() {
   RunConfig config = small_run();
   config.data.name = "mnist";
@@ -83,7 +84,6 @@ inline RunConfig digits_run() {
   config.train.batch = 16;
   config.train.method = "triaccel";
   config.train.control_interval = 2;
-  config.control.kernels = "gemm";
   config.control.curvature_every = 4;
   return config;
 }

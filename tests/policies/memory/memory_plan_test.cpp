@@ -190,6 +190,26 @@ TEST(MemoryPlan, CountsWhatTheAllocatorTakesOnTop) {
   EXPECT_DOUBLE_EQ(cost.bytes, 100 - 20 + 12);
 }
 
+TEST(MemoryPlan, TakesLargePassesWhereNoisyTimesFavourNone) {
+  const PassSample small{.samples = 8, .bytes = 80, .seconds = 0.5};
+  const PassSample large{.samples = 16, .bytes = 160, .seconds = 2};
+  MemoryCosts costs{.passes = {line_through(small, large, 0)}};
+  const auto plan = plan_memory(memory_plans(costs, {.batch = 64}), 165);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->pass_size, 16);
+}
+
+TEST(MemoryPlan, CountsNothingAsNegative) {
+  const PassSample small{.samples = 8, .bytes = 100};
+  const PassSample large{.samples = 16, .bytes = 300};
+  MemoryCosts costs{.passes = {line_through(small, large, 0)}};
+  costs.passes[0].whole = true;
+  const MemoryPlan plan = memory_plans(costs, {.batch = 16}).front();
+  EXPECT_EQ(plan.step, 0);
+  EXPECT_EQ(plan.activations, 300);
+  EXPECT_EQ(plan.bytes(), 300);
+}
+
 TEST(MemoryPlan, LeavesRoomToMeasureActivations) {
   MemoryCosts one{.passes = {compressed()}};
   one.passes[0].whole = true;

@@ -102,8 +102,9 @@ TEST(ApplyToml, IgnoresARemovedOptionThatWasOffAndRefusesItElse) {
 // A change here refuses the checkpoints of earlier versions.
 TEST(ConfigHash, IsThatOfEarlierVersions) {
   RunConfig config;
-  for (const char* set : {"model.name=lenet5", "train_samples=512", "train.batch=32", "steps=12",
-                          "device=cpu", "threads=1", "activations.keep=coded"})
+  for (const char* set :
+       {"train.method=fp32", "model.name=lenet5", "train_samples=512", "train.batch=32", "steps=12",
+        "device=cpu", "threads=1", "activations.keep=coded"})
     apply_override(config, set);
   EXPECT_EQ(config_hash(resolved(config)), 0xa7721856685c070bu);
 }
@@ -134,7 +135,20 @@ TEST(Resolved, FillsInWhatDependsOnOthers) {
   EXPECT_EQ(resolved(config).train.warmup_epochs, 0.5);
   config.train.optimizer = "adamw";
   EXPECT_EQ(resolved(config).train.lr, 1e-3);
-  EXPECT_EQ(resolved(config).run.name, "resnet18-synthetic-fp32");
+  EXPECT_EQ(resolved(config).run.name, "resnet18-synthetic-triaccel");
+}
+
+TEST(Resolved, HasAControlLoopUnlessAnotherMethodIsNamed) {
+  for (const char* wish :
+       {"precision=bf16", "curvature=hessian", "policy=paper", "kernels=stock"}) {
+    RunConfig config;
+    const Option& option = apply_override(config, wish);
+    EXPECT_NO_THROW(option.require_effect(config, option.condition)) << wish;
+    EXPECT_NO_THROW(resolved(config)) << wish;
+  }
+  RunConfig config;
+  const Option& rate = apply_override(config, "zo_lr=5");
+  EXPECT_THROW(rate.require_effect(config, rate.condition), UsageError);
 }
 
 TEST(Resolved, RefusesWhatOnlyTheControlLoopCanDoWhereThereIsNone) {
@@ -209,6 +223,7 @@ TEST(ScheduleOf, CutsOnlyAWarmUpThatNobodyAskedFor) {
 
 TEST(WantsChannelsLast, WhereOurKernelsDoUnlessToldOtherwise) {
   RunConfig config;
+  config.train.method = "fp32";
   EXPECT_FALSE(wants_channels_last(config, c10::kCUDA));
   config.train.method = "triaccel";
   EXPECT_TRUE(wants_channels_last(config, c10::kCUDA));

@@ -22,7 +22,6 @@ RunConfig config_of(const std::string& model, const std::string& method) {
     config.control.batch = BatchMode::Off;
     config.control.curvature = CurvatureSource::Off;
     config.control.precision = LayerPrecision::Bf16;
-    config.control.kernels = "gemm";  // those measured as fastest may differ between two runs
   }
   return config;
 }

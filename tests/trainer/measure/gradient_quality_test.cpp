@@ -80,9 +80,18 @@ TEST(GradientQuality, TellsBiasFromNoise) {
   EXPECT_NEAR(bias.bias, bias.error, 1e-9) << "rounded the same way each time";
 }
 
-TEST(GradientQuality, NeedsFp32AndSamplesEnough) {
+TEST(GradientQuality, IsThatOfFp32WhateverTheMethod) {
   RunConfig config = judged_run();
-  config.train.method = "amp";
+  config.train.method = "fp32";
+  const GradientQuality exact = GradientJudge(config).judge(kept("coded"), 1);
+  config.train.method = "triaccel";
+  config.activations.recompute_norms = true;
+  EXPECT_EQ(GradientJudge(config).judge(kept("coded"), 1).error, exact.error);
+}
+
+TEST(GradientQuality, NeedsBackpropagationAndSamplesEnough) {
+  RunConfig config = judged_run();
+  config.train.method = "zo";
   EXPECT_THROW(GradientJudge{config}, UsageError);
   config = judged_run();
   config.train.batch = 65;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array kPrecisions = {Precision::Fp32, Precision::Bf16, Precision::Fp16};
 constexpr std::string_view kWho = "kernel choices";
-constexpr std::string_view kWayOut = "; remove the setting to have the kernels measured again";
+constexpr std::string_view kWayOut = "; remove the setting to have the kernels chosen again";
 
 const std::map<std::string, ConvolutionKernel, std::less<>> kKernels = {
     {"gemm", {ConvolutionAlgorithm::Gemm, Arithmetic::Native}},

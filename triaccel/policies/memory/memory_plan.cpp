@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 
 namespace triaccel {
 namespace {
+
+/// Least share of a pass's time that does not depend on its samples. Timings of fast steps are
+/// noisy: without it they may say that passes of one sample cost no more than large ones.
+constexpr double kLeastFixedShare = 0.01;
 
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;
@@ -87,7 +92,8 @@ PassCost line_through(const PassSample& small, const PassSample& large, double f
                 .seconds_per_sample = std::max(1e-9, (large.seconds - small.seconds) / more)};
   cost.bytes = large.bytes - fixed_bytes - samples * cost.bytes_per_sample +
                std::max(small.overhead, large.overhead);
-  cost.seconds = std::max(0.0, large.seconds - samples * cost.seconds_per_sample);
+  cost.seconds =
+      std::max(kLeastFixedShare * large.seconds, large.seconds - samples * cost.seconds_per_sample);
   return cost;
 }
 
@@ -107,6 +113,8 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
                     .step = rounded_up(pass.bytes),
                     .activations = rounded_up(pass.bytes_per_sample * static_cast<double>(size))};
     plan.step = std::max(plan.step, rounded_up(pass.profile_bytes) - plan.activations);
+    // Workspaces that grow with the samples up to a bound make the line steeper than activations.
+    if (plan.step < 0) plan.activations += std::exchange(plan.step, 0);
     const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
     const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample;
     plan.samples_per_second = seconds > 0 ? static_cast<double>(request.batch) / seconds : 0;

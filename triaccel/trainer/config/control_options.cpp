@@ -137,7 +137,7 @@ void add_control_options(std::vector<Option>& all) {
         "repeat the decisions in the plans.jsonl of an earlier run")
       .strictly_with(kControlLoop);
   o.add("--kernels", "kernels", &O::kernels,
-        "kernels per layer: auto (measured at start), stock (libtorch's), gemm or a list")
+        "CPU kernels per layer: auto (by rule), measured (at start), stock (libtorch's) or a list")
       .filled_in();
   add_precision_options(all);
   add_curvature_options(all);

@@ -56,7 +56,7 @@ void add_train_options(std::vector<Option>& all) {
   OptionTable t(
       all, "train", topics::kTraining, [](auto& c) -> auto& { return c.train; });
   t.add("--method", "method", &T::method,
-        "fp32, amp, triaccel, zo, elasticzo or elasticzo-int8 (see below)")
+        "triaccel, fp32, amp, zo, elasticzo or elasticzo-int8 (see below)")
       .everyday();
   t.add("--epochs", "epochs", &T::epochs, "passes over the training set").everyday().above(0, 1e6);
   t.add("--steps", "steps", &T::steps, "optimizer steps, instead of --epochs (0: use --epochs)")

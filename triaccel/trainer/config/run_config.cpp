@@ -80,6 +80,8 @@ void check_pairs(const RunConfig& config) {
           batch.rho_high, " and ", batch.rho_low);
   require(batch.largest == 0 || batch.largest >= batch.smallest, "--largest-batch",
           "must not lie below --smallest-batch, got ", batch.largest, " and ", batch.smallest);
+  require(!config.train.deterministic || control.kernels != "measured", "--kernels",
+          "'measured' may choose other kernels in every run; omit it or --deterministic");
   require(activations.least_ratio <= activations.first_ratio(), "--activation-least-ratio",
           "must not lie above --activation-ratio, got ", activations.least_ratio, " and ",
           activations.first_ratio());

@@ -15,7 +15,7 @@ namespace triaccel {
 /// field once: flag, key, range, help.
 struct RunConfig {
   struct Train {
-    Choice<TrainMethod> method = TrainMethod::Fp32;
+    Choice<TrainMethod> method = TrainMethod::Triaccel;
     double epochs = 10;
     std::int64_t steps = 0;  // > 0: this many optimizer steps instead of `epochs`
     std::int64_t batch = 0;  // 0: 96, or 32 with zeroth-order estimates

@@ -75,11 +75,13 @@ StepNetwork step_network(const Network& network) {
           .weights = layer_weights(network)};
 }
 
-/// Which code computes which layer: what the configuration says, or the fastest, measured now.
+/// Which code computes which layer, as the configuration says. What is measured may differ from
+/// run to run, and with it the rounding of results.
 KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
   const std::int64_t layers = parts.network.layers.size();
   const std::string& wanted = config.control.kernels;
-  if (wanted != "auto" && wanted != "stock" && wanted != "gemm")
+  const bool measured = wanted == "measured";
+  if (wanted != "auto" && wanted != "stock" && wanted != "gemm" && !measured)
     return kernel_choices_from(wanted, layers);
   if (wanted == "stock" || parts.on.device.is_cuda())  // there the library chooses
     return {.layers = std::vector<LayerKernels>(static_cast<std::size_t>(layers))};
@@ -88,8 +90,8 @@ KernelChoices choose_kernels(const RunConfig& config, const RunParts& parts) {
   const Batch batch = gather_unprepared(*parts.data.train, at::arange(few));
   const std::vector<LayerShape> shapes = record_layer_shapes(
       parts.network.forward, layer_weights(parts.network), batch.inputs, config.train.batch);
-  const bool fixed = wanted == "gemm" || config.train.deterministic;
-  return fixed ? fixed_kernels(shapes, parts.on.device) : measure_kernels(shapes, parts.on.device);
+  return measured ? measure_kernels(shapes, parts.on.device)
+                  : fixed_kernels(shapes, parts.on.device);
 }
 
 /// The most bytes of samples that are kept on the device; a CPU has no other place.

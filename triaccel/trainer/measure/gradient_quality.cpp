@@ -14,16 +14,20 @@
 #include "triaccel/ops/loss_data/cross_entropy.h"
 #include "triaccel/saved/saved_store.h"
 #include "triaccel/saved/saved_tensor_engine.h"
+#include "triaccel/trainer/config/options.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/network_state.h"
 
 namespace triaccel {
 namespace {
 
+/// The same run in FP32: the error measured is that of compression alone.
 RunConfig judged_config(RunConfig config) {
-  require(config.train.method == TrainMethod::Fp32, "gradient quality",
-          "requires a run of method fp32, got '", config.train.method, "'");
+  require(!estimates_losses(config), "gradient quality",
+          "requires a run by backpropagation, got one of method '", config.train.method, "'");
+  config = with_method(std::move(config), TrainMethod::Fp32);
   config.activations.keep = "compressed";  // so that the runner can profile what is saved
+  config.activations.recompute_norms = false;
   config.data.val_split = 0;
   config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));

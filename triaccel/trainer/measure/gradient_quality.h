@@ -24,7 +24,7 @@ struct GradientQuality {
 /// batch: the first training samples, neither cropped nor flipped.
 class GradientJudge {
  public:
-  /// Of config.train.batch samples. Needs a method that backpropagates in FP32.
+  /// Of config.train.batch samples, in FP32. Needs a method that backpropagates.
   explicit GradientJudge(const RunConfig& config);
 
   /// Encodes the batch's saved tensors `draws` times, each time with new offsets.
