@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what one more takes
 constexpr double kBusBytesPerSecond = 20e9;  // assumed: between host memory and a GPU, each way
 constexpr std::int64_t kMostPlans = 24;      // that are measured to find one that fits
+constexpr std::size_t kLastResorts = 6;      // when none does: those that need least
 constexpr std::int64_t kMostFitting = 4;     // of those: the fastest when measured is taken
 constexpr double kLeastGain = 1.05;          // in worth, for other means to be measured
 constexpr double kLeastPromise = 0.95;       // a plan that looks slower than that is not measured
@@ -433,8 +434,10 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
 std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPlan>& plans,
                                     std::int64_t allowed_bytes, bool profile) {
   std::vector<MemoryPlan> candidates = fitting_plans(plans, allowed_bytes);
-  if (candidates.empty()) return {};
-  candidates.push_back(least_memory(candidates));  // when all others turned out to need more
+  const std::size_t expected = candidates.size();
+  // When all others turned out to need more; what was not expected to fit may need less.
+  for (const MemoryPlan& plan : least_of_each_means(plans))
+    if (candidates.size() < expected + kLastResorts) candidates.push_back(plan);
   std::vector<MemoryPlan> failed, fitted;
   const auto is_pointless = [&](const MemoryPlan& plan) {
     const auto alike = [&](const MemoryPlan& other) { return same_means(plan, other); };
@@ -448,11 +451,11 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
   bool runner_is_of_best = false;  // else of one that was measured later
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const MemoryPlan& plan = candidates[i];
-    if (best &&
-        (std::ssize(fitted) == kMostFitting || worth_of(plan) < kLeastPromise * worth_of(*best)))
+    const bool is_resort = i >= expected;
+    if (best && (is_resort || std::ssize(fitted) == kMostFitting ||
+                 worth_of(plan) < kLeastPromise * worth_of(*best)))
       break;
-    const bool last = i + 1 == candidates.size();
-    if (is_pointless(plan) || (std::ssize(failed) >= kMostPlans && !last)) continue;
+    if (is_pointless(plan) || (std::ssize(failed) >= kMostPlans && !is_resort)) continue;
     const auto measured = measured_plan(parts, plan, profile);
     const bool fits = measured && measured->bytes() <= allowed_bytes;
     (fits ? fitted : failed).push_back(plan);
