@@ -26,10 +26,11 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
   for (const MemoryPlan& plan : least_of_each_means(plans))
     if (candidates.size() < expected + kLastResorts) candidates.push_back(plan);
   std::vector<MemoryPlan> failed, fitted;
-  const auto is_pointless = [&](const MemoryPlan& plan) {
+  const auto is_pointless = [&](const MemoryPlan& plan, bool is_resort) {
     const auto alike = [&](const MemoryPlan& other) { return same_means(plan, other); };
     const auto needs_as_much = [&](const MemoryPlan& other) {
-      return alike(other) && plan.bytes() > planned_share(other.bytes());
+      return alike(other) && (is_resort ? plan.bytes() >= other.bytes()
+                                        : plan.bytes() > planned_share(other.bytes()));
     };
     return std::ranges::any_of(fitted, alike) || std::ranges::any_of(failed, needs_as_much);
   };
@@ -42,7 +43,7 @@ std::optional<MemoryPlan> best_plan(RunParts& parts, const std::vector<MemoryPla
     if (best && (is_resort || std::ssize(fitted) == kMostFitting ||
                  worth_of(plan) < kLeastPromise * worth_of(*best)))
       break;
-    if (is_pointless(plan) || (std::ssize(failed) >= kMostPlans && !is_resort)) continue;
+    if (is_pointless(plan, is_resort) || (std::ssize(failed) >= kMostPlans && !is_resort)) continue;
     const auto measured = measured_plan(parts, plan, profile);
     const bool fits = measured && measured->bytes() <= allowed_bytes;
     (fits ? fitted : failed).push_back(plan);
