@@ -419,8 +419,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     operators to torch.
     activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
     ``"offloaded"``, the large ones in host memory, which no budget counts, with the same gradients; ``"compressed"`` to
-    ``activation_ratio`` (FP32 bytes over bytes kept, or ``"auto"``: as small as the noise that a mini-batch has anyway
-    allows), which adds noise to the gradients.
+    ``activation_ratio`` (FP32 bytes over bytes kept, or ``"auto"``: as high as gradient noise allows), which adds noise to
+    the gradients.
     batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
     several batches of a loader at a time where that trains as well, with learning rates to match: see
     :meth:`Attached.batches`. It needs a budget and an optimizer.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/step/step_parts.h"
+#include "tests/step/gpu_step.h"
 #include "triaccel/base/error.h"
 #include "triaccel/data/load_data.h"
 #include "triaccel/device/cuda_memory.h"
@@ -124,18 +124,7 @@ const std::vector<Setting> kSettings = {
     {"vit", {.name = "vit-small", .width = 64}, {Precision::Bf16}},
     {"lenet", {.name = "lenet5"}, {Precision::Bf16}}};
 
-class CapturedStep : public testing::TestWithParam<Setting> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
-    set_arithmetic(/*deterministic=*/true);
-    allow_expandable_segments();  // as every run does
-  }
-  void TearDown() override {
-    set_arithmetic(/*deterministic=*/false);
-    limit_cuda_memory(0);  // a test that fails leaves its limit
-  }
-};
+class CapturedStep : public GpuStepTest<Setting> {};
 
 TEST_P(CapturedStep, TakesTheSameStepsWithNormsComputedAgain) {
   if (GetParam().rungs.empty()) GTEST_SKIP() << "libtorch's own norms";

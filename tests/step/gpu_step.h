@@ -1,12 +1,31 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <vector>
 
 #include "tests/step/step_parts.h"
+#include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
 #include "triaccel/device/side_stream.h"
 
 namespace triaccel {
+
+/// Steps on the GPU that give the same bits run after run. Skipped where there is none.
+template <typename Setting>
+class GpuStepTest : public testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+    set_arithmetic(/*deterministic=*/true);
+    allow_expandable_segments();  // as every run does
+  }
+  void TearDown() override {
+    set_arithmetic(/*deterministic=*/false);
+    limit_cuda_memory(0);  // a test that fails leaves its limit
+  }
+};
 
 /// A network on the GPU with a runner of its own, its layers in one precision.
 struct GpuStep {

@@ -43,18 +43,7 @@ std::vector<Means> every_means() {
   return all;
 }
 
-class MemoryFaultsOnCuda : public testing::TestWithParam<Means> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
-    set_arithmetic(/*deterministic=*/true);
-    allow_expandable_segments();  // as every run does
-  }
-  void TearDown() override {
-    set_arithmetic(/*deterministic=*/false);
-    limit_cuda_memory(0);
-  }
-};
+class MemoryFaultsOnCuda : public GpuStepTest<Means> {};
 
 // A limit that rises page by page: each time another allocation is the first to fail. A step that
 // fails changes nothing, and the one that fits trains as if none had failed.

@@ -27,15 +27,7 @@ GpuStep make_step(const OffloadSetting& setting, bool offloads) {
   return {setting.model, options, setting.planned ? Precision::Bf16 : Precision::Fp32};
 }
 
-class OffloadedStepOnCuda : public testing::TestWithParam<OffloadSetting> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
-    set_arithmetic(/*deterministic=*/true);
-    allow_expandable_segments();  // as every run does
-  }
-  void TearDown() override { set_arithmetic(/*deterministic=*/false); }
-};
+class OffloadedStepOnCuda : public GpuStepTest<OffloadSetting> {};
 
 // Steps of one pass and of several, and of passes of other sizes.
 TEST_P(OffloadedStepOnCuda, TrainsToTheSameBytes) {
