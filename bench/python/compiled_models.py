@@ -1,9 +1,10 @@
 """Training speed and memory of torch.compile alone and under triaccel.attach(compile="auto").
 
-One process a row, alone on the GPU: compiled_models.py llama|vit plain|attach [--steps N]. Prints one line of JSON.
+One process a row, alone on the GPU: compiled_models.py llama|vit plain|attach|captured [--steps N]. Prints one line of JSON.
 
 llama: 415 million parameters (Hugging Face, random weights), 8 sequences of 1,024 tokens; vit: ViT-S/16 (timm), 128 images of
-224 px. FP32 weights, BF16 by autocast, torch's fused AdamW, in both variants.
+224 px. FP32 weights, BF16 by autocast, torch's fused AdamW, in all variants but "captured": compile="auto" with graphs="auto" and
+triaccel.optim.AdamW.
 """
 import argparse
 import json
@@ -36,10 +37,13 @@ def vit():
 
 def steps_of(variant, model, batch, loss_of):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-    if variant == "attach":
+    if variant != "plain":
         import triaccel
 
-        ta = triaccel.attach(model, optimizer, precision="bf16", compile="auto")
+        captured = variant == "captured"
+        if captured:
+            optimizer = triaccel.optim.AdamW(model.parameters(), lr=1e-5)
+        ta = triaccel.attach(model, optimizer, precision="bf16", compile="auto", graphs="auto" if captured else "off")
         return lambda: ta.step(batch, lambda part: loss_of(model, part))
     compiled = torch.compile(model)
 
@@ -57,7 +61,7 @@ def steps_of(variant, model, batch, loss_of):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=["llama", "vit"])
-    parser.add_argument("variant", choices=["plain", "attach"])
+    parser.add_argument("variant", choices=["plain", "attach", "captured"])
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -80,7 +84,8 @@ def main():
         times.append(1e3 * (time.perf_counter() - start) / arguments.steps)
     print(json.dumps({"model": arguments.model, "variant": arguments.variant, "ms": round(statistics.median(times), 3),
                       "ms_least": round(min(times), 3), "host_ms": round(1e3 * host / arguments.steps, 3),
-                      "reserved_mb": torch.cuda.max_memory_reserved() >> 20, "loss": round(loss.item(), 4),
+                      "reserved_mb": torch.cuda.max_memory_reserved() >> 20,
+                      "allocated_mb": round(torch.cuda.max_memory_allocated() / 2**20, 1), "loss": round(loss.item(), 4),
                       "parameters": sum(p.numel() for p in model.parameters()), "torch": torch.__version__}), flush=True)
 
 
