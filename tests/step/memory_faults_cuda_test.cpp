@@ -65,6 +65,7 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
     const auto before = bench.state();
     if (GraphCache* graphs = bench.runner->graphs(); graphs != nullptr) graphs->clear();
     bench.gauge.release_cache();
+    bench.gauge.reset_peak();
     for (std::int64_t limit = bench.gauge.read().reserved;; limit += kPage) {
       bench.gauge.set_limit(limit);
       try {

@@ -30,8 +30,9 @@ inline std::vector<at::Tensor> step_state(const Network& network,
                                           std::initializer_list<const Stateful*> parts) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : network.module->parameters())
-    all.push_back(tensor.detach().clone());
-  for (const at::Tensor& tensor : network.module->buffers()) all.push_back(tensor.clone());
+    all.push_back(tensor.detach().to(kCpu, tensor.scalar_type(), false, /*copy=*/true));
+  for (const at::Tensor& tensor : network.module->buffers())
+    all.push_back(tensor.to(kCpu, tensor.scalar_type(), false, /*copy=*/true));
   for (const Stateful* part : parts) {
     if (part == nullptr) continue;
     for (const StateView& view : part->state()) {

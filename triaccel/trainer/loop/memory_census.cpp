@@ -159,11 +159,15 @@ class Meter {
       const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
       for (int probe = 0; probes && probe < 2; ++probe) curvature.probe(ids, /*step=*/0);
       if (probes) curvature.take();
-      if (profiles)  // the first one has fitted; a run does without others
-        fitting([&] {
-          plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
-          return true;
-        });
+      const auto profile = [&] {
+        plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
+        return true;
+      };
+      if (profiles && parts_.runner->graphs() != nullptr) {
+        fitting(profile);  // beside captured steps a run can do without
+        release();
+      }
+      if (profiles) profile();                   // but not without the first one
       if (parts_.runner->graphs() == nullptr) {  // captured steps keep their memory
         release();
         const StepPlan plan = plan_of(pass, samples);
@@ -412,7 +416,7 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
   if (!step) return {};
   double bytes = step->bytes + step->overhead;
   if (profile) bytes = std::max(bytes, *profiled);
-  if (parts.on.budget_bytes > 0) {
+  if (parts.on.gauge.read().limit > 0) {
     const auto more = meter.measurements(variant_of(plan), plan.pass_size, samples);
     if (!more) return {};
     plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));

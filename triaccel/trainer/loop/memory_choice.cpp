@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,9 +13,53 @@ constexpr std::int64_t kMostPlans = 24;   // that are measured to find one that 
 constexpr std::size_t kLastResorts = 6;   // when none does: those that need least
 constexpr std::int64_t kMostFitting = 4;  // of those: the fastest when measured is taken
 constexpr double kLeastPromise = 0.95;    // a plan that looks slower than that is not measured
-constexpr int kMostTriesForLeast = 40;
-constexpr std::int64_t kStepsToLeast = 64;  // a budget that is too small is raised by 1/64
-constexpr double kLeastAdvantage = 1.02;    // over one that was measured before: times are noisy
+constexpr double kLeastAdvantage = 1.02;  // over one that was measured before: times are noisy
+
+// The least budget is looked for with a few of the means, in steps of 1/64.
+constexpr std::int64_t kMostMeans = 12, kMostSqueezed = 4;
+constexpr std::int64_t kStepsToLeast = 64;
+constexpr int kMostRaises = 4;
+
+/// The plans that need least when nothing limits them, measured, the least of them first.
+std::vector<MemoryPlan> least_where_there_is_room(RunParts& parts,
+                                                  const std::vector<MemoryPlan>& plans) {
+  std::vector<MemoryPlan> measured;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const MemoryPlan& plan : least_of_each_means(plans)) {
+    if (std::ssize(measured) == kMostMeans || plan.bytes() >= least) break;
+    const auto found = measured_plan(parts, plan, /*profile=*/false);
+    if (!found) continue;
+    measured.push_back(*found);
+    least = std::min(least, found->bytes());
+  }
+  std::ranges::stable_sort(measured, {}, &MemoryPlan::bytes);
+  if (std::ssize(measured) > kMostSqueezed) measured.resize(kMostSqueezed);
+  return measured;
+}
+
+/// The least limit under which its steps fit: memory that is short is used with fewer gaps. Nothing
+/// where that is no less than `known` (0: none).
+std::optional<std::int64_t> least_limit_of(RunParts& parts, const MemoryPlan& plan,
+                                           std::int64_t known) {
+  const std::int64_t data =
+      plan.data_on_host ? parts.data.train->bytes() + parts.data.test->bytes() : 0;
+  const auto fits_in = [&](std::int64_t bytes) {
+    const ScopedLimit limit(parts.on.gauge, bytes + data);
+    return measured_plan(parts, plan, /*profile=*/false).has_value();
+  };
+  std::int64_t high = plan.bytes(), low = high - high / 4;
+  if (known > 0) high = std::min(high, known - known / kStepsToLeast);
+  for (int raised = 0; !fits_in(high); ++raised) {
+    if (known > 0 || raised == kMostRaises) return {};
+    low = high;
+    high += high / 8;
+  }
+  while (high - low > high / kStepsToLeast) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits_in(middle) ? high : low) = middle;
+  }
+  return high + high / kStepsToLeast;  // a run finds its plan by more than these steps
+}
 
 }  // namespace
 
@@ -59,23 +104,13 @@ std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census
   MemoryCosts costs = census.costs;
   for (PassCost& pass : costs.passes) pass.profile_bytes = 0;  // fewer samples need less
   const BudgetLifted lifted(parts.on);
-  int tries = 0;
-  const auto fits = [&](const MemoryPlan& plan) {
-    const std::int64_t data =
-        plan.data_on_host ? parts.data.train->bytes() + parts.data.test->bytes() : 0;
-    const ScopedLimit limit(parts.on.gauge, plan.bytes() + data);
-    ++tries;
-    return measured_plan(parts, plan, /*profile=*/false).has_value();
-  };
   std::optional<MemoryPlan> least;
-  for (MemoryPlan plan : least_of_each_means(memory_plans(costs, census.request))) {
-    std::optional<bool> fitted;  // the step before: more until it does, or less until it does not
-    while (tries < kMostTriesForLeast && (!least || plan.bytes() < least->bytes())) {
-      const bool fits_now = fits(plan);
-      if (fits_now) least = plan;
-      if (std::exchange(fitted, fits_now).value_or(fits_now) != fits_now) break;
-      plan.step += (fits_now ? -1 : 1) * (plan.bytes() / kStepsToLeast);
-    }
+  for (const MemoryPlan& plan :
+       least_where_there_is_room(parts, memory_plans(costs, census.request))) {
+    const auto found = least_limit_of(parts, plan, least ? least->bytes() : 0);
+    if (!found) continue;
+    least = plan;
+    least->step += *found - plan.bytes();
   }
   return least;
 }
