@@ -30,7 +30,7 @@ def trained(program, options, steps):
         done = subprocess.run([program, "train", *options, *FIXED, "--steps", str(steps), "--out", str(run)], capture_output=True, text=True)
         found = {"exit": done.returncode, "seconds": round(time.perf_counter() - start, 1)}
         if done.returncode != 0:
-            return {**found, "error": done.stderr.strip()[-300:]}
+            return {**found, "error": done.stderr.strip()[:400]}
         summary = json.loads(done.stdout)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         intervals = [line for line in lines if line["kind"] == "interval"]
