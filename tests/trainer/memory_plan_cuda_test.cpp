@@ -61,7 +61,8 @@ TEST_F(MemoryPlanOnCuda, CapturedStepsGiveTheirMemoryBackWhenPassesShrink) {
 TEST_F(MemoryPlanOnCuda, PredictsReservedMemory) {
   RunConfig config = residual_run();
   config.control.curvature = CurvatureSource::FisherGram;
-  config.control.curvature_every = 10;
+  config.control.curvature_every = 3;
+  config.train.steps = 7;  // few: the smallest passes are slow
   for (const auto& [network, least] : {std::pair("resnet18", 140), std::pair("vit-small", 260)}) {
     config.model.name = network;
     for (const double times : {1.0, 1.3, 1.7, 2.2}) {
