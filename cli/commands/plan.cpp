@@ -145,13 +145,13 @@ void plan_command(const PlanArguments& arguments) {
     if (plan) print_plan(*plan, census);
     if (arguments.sweep) print_sweep(sweep, census);
     if (plan && least)
-      fmt::print("least budget {}: {}\n", byte_text(least_budget),
+      fmt::print("least budget {}: {}\n", byte_text_upwards(least_budget),
                  options_of(*least, census.request));
   }
   if (!plan)
     throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small",
-                           least ? text(": the least is ", byte_text(least_budget), ", with ",
-                                        options_of(*least, census.request))
+                           least ? text(": the least is ", byte_text_upwards(least_budget),
+                                        ", with ", options_of(*least, census.request))
                                  : "",
                            "; smaller images or a smaller model need less"));
 }

@@ -40,5 +40,11 @@ TEST(ByteText, IsShortAndHasAUnit) {
   EXPECT_EQ(byte_text(1536), "1.5 KiB");
 }
 
+TEST(ByteText, NamesABudgetThatIsEnough) {
+  EXPECT_EQ(byte_text_upwards(300 * 1048576), "300 MiB");
+  for (const std::int64_t bytes : {1, 1025, 1537, 104857601, 110000000, 1073741825})
+    EXPECT_GE(parse_byte_size(byte_text_upwards(bytes), "test"), bytes) << bytes;
+}
+
 }  // namespace
 }  // namespace triaccel

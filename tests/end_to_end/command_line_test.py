@@ -253,9 +253,12 @@ class ReadCommands(unittest.TestCase):
         with scratch_folder() as folder:
             for share, code in ((1, 0), (0.95, 6)):
                 budget = int(share * plan["least_bytes"])
-                done = run("train", *SMALL_RUN, "--budget", budget, "--out", folder / f"run{code}")
+                done = run("train", *SMALL_RUN, "--steps", 3, "--budget", budget, "--out", folder / f"run{code}")
                 self.assertEqual(done.returncode, code, (share, done.stderr))
                 self.assertIn(*(("finished", done.stdout) if code == 0 else ("the least is", done.stderr)))
+            least = re.search(r"the least is ([\d.]+ \w+)", done.stderr)[1]
+            done = run("train", *SMALL_RUN, "--steps", 3, "--budget", least, "--out", folder / "least")
+            self.assertEqual(done.returncode, 0, (least, done.stderr))
         small = run("plan", *SMALL_RUN, "--budget", "1MiB")
         self.assertEqual(small.returncode, 6, small.stderr)
         self.assertIn("the least is", small.stderr)

@@ -34,6 +34,18 @@ std::pair<double, std::string_view> number_and_unit(std::string_view written,
   return {number, unit};
 }
 
+std::string rounded_text(std::int64_t bytes, double (*round)(double)) {
+  constexpr std::array<const char*, 5> names = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 1024 && unit + 1 < names.size(); ++unit) value /= 1024;
+  const bool whole = unit == 0 || std::abs(value) >= 100 || value == std::floor(value);
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), whole ? "%.0f %s" : "%.1f %s",
+                whole ? round(value) : round(10 * value) / 10, names[unit]);
+  return out.data();
+}
+
 }  // namespace
 
 std::int64_t parse_byte_size(std::string_view written, std::string_view who) {
@@ -67,15 +79,8 @@ std::int64_t Budget::bytes_on(std::int64_t device_bytes) const {
                     : bytes_;
 }
 
-std::string byte_text(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> names = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; std::abs(value) >= 1024 && unit + 1 < names.size(); ++unit) value /= 1024;
-  const bool whole = unit == 0 || std::abs(value) >= 100 || value == std::floor(value);
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), whole ? "%.0f %s" : "%.1f %s", value, names[unit]);
-  return out.data();
-}
+std::string byte_text(std::int64_t bytes) { return rounded_text(bytes, std::round); }
+
+std::string byte_text_upwards(std::int64_t bytes) { return rounded_text(bytes, std::ceil); }
 
 }  // namespace triaccel

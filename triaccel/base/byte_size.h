@@ -35,4 +35,7 @@ class Budget {
 /// 314572800 -> "300 MiB", with at most one decimal.
 std::string byte_text(std::int64_t bytes);
 
+/// The same, never less than it is: a budget that is written so holds the bytes.
+std::string byte_text_upwards(std::int64_t bytes);
+
 }  // namespace triaccel

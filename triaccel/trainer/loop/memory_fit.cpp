@@ -73,7 +73,7 @@ std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
   try {
     const BudgetLifted lifted(parts.on);
     if (const auto plan = least_plan(parts, take_memory_census(parts, largest, /*budget_bytes=*/0)))
-      least = text(": the least is ", byte_text(budget_for(plan->bytes())), ", with ",
+      least = text(": the least is ", byte_text_upwards(budget_for(plan->bytes())), ", with ",
                    means_text(*plan, parts.config));
   } catch (const OutOfMemory&) {  // of the device itself: it is not known
   }
