@@ -34,7 +34,7 @@ def make(device):
 
 
 def difference(times):
-    """Median over blocks of what a step takes longer than the plain step beside it."""
+    """Median over blocks of what a step takes longer than the plain one before it."""
     return statistics.median(attached - plain for plain, attached in zip(times["plain"], times["attached"]))
 
 

@@ -12,7 +12,7 @@ UNITS = {"ms": ("time", 1e-3), "us": ("time", 1e-6), "s": ("time", 1), "KB": ("b
          "TB/s": ("bytes", 1e12), "MiB": ("bytes", 2**20), "GiB": ("bytes", 2**30), "%": ("percent", 1), "points": ("points", 1),
          "times": ("ratio", 1), "x": ("ratio", 1)}
 FIELDS = {"ms": ("time", 1e-3), "us": ("time", 1e-6), "seconds": ("time", 1), "bytes": ("bytes", 1), "kb": ("bytes", 1e3),
-          "mb": ("bytes", 1e6), "gb": ("bytes", 1e9), "percent": ("percent", 1), "accuracy": ("percent", 1), "drop": ("points", 1),
+          "mb": ("bytes", 1e6), "mib": ("bytes", 2**20), "gb": ("bytes", 1e9), "percent": ("percent", 1), "accuracy": ("percent", 1), "drop": ("points", 1),
           "ratio": ("ratio", 1), "times": ("ratio", 1), "noise": ("ratio", 1)}  # by a word of the field's name
 FIGURE = re.compile(rf"(?<![\w.−-])({NUMBER}(?:(?:,|,?\s(?:to|and|or|instead\sof|against))\s+{NUMBER})*)"
                     rf"(?:\s?(ms|us|s|KB|MB|GB|TB/s|MiB|GiB|%|points|times)(?![\w/])|(x)(?!\w))?(?:\s*<!--\s(= [^>]*|not measured)\s-->)?")

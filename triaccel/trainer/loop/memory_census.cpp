@@ -164,7 +164,7 @@ class Meter {
         return true;
       };
       if (profiles && parts_.runner->graphs() != nullptr) {
-        fitting(profile);  // beside captured steps a run can do without
+        fitting(profile);  // while steps are captured a run can do without
         release();
       }
       if (profiles) profile();                   // but not without the first one
