@@ -6,7 +6,9 @@ from paper_figures import TRI_ACCEL, Figure
 from rows import Results, RowFailed, Run, UsageError, say
 from tables import NAN, Page, Section, Spread, Table, number, ratio, signed
 
-KEY = ("table", "model", "stem", "data", "method", "configuration", "seed", "epochs")
+KEY = ("table", "model", "stem", "image_size", "data", "method", "configuration", "seed", "epochs")
+COMPARED = ("table", "model", "stem", "image_size", "data", "epochs")  # the same in all rows that are compared
+OTHER_SET = {"cifar10": "cifar100", "cifar100": "cifar10", "synthetic": "synthetic"}  # that pre-trained weights come from
 SET_BY_TABLE = {
     "--method": "use --methods", "--model": "use --models", "--stem": "give it with the network: --models resnet18-cifar",
     "--data": "use --sets", "--seed": "use --seeds", "--lr": "use --rates", "--weight-decay": "use --decays",
@@ -28,13 +30,16 @@ CONTROL_LOOP = {"--policy", "--precision", "--curvature", "--batch-control", "--
 def add_options(parser, listed):
     parser.add_argument("table", choices=("table1", "table2"))
     parser.add_argument("--models", type=listed(str), default=["resnet18", "resnet18-cifar", "efficientnet-b0"],
-                        help="networks; suffix -cifar: with the CIFAR stem")
+                        help="networks; suffix -cifar: with the CIFAR stem; -224: at 224 px, pre-trained on the other data set")
     parser.add_argument("--sets", type=listed(str), default=["cifar10", "cifar100"], help="data sets; table 2 takes the first")
     parser.add_argument("--methods", type=listed(str), help="of table 1: fp32, amp, triaccel; fp32 before triaccel")
     parser.add_argument("--epochs", type=float, default=30.0)
     parser.add_argument("--timing-epochs", type=float, default=0.0,
                         help="> 0: take times from runs of this many epochs, made after the others")
-    parser.add_argument("--budget-share", type=float, default=1.0,
+    parser.add_argument("--pretrain-epochs", type=float, default=5.0, help="epochs of the runs that -224 starts from")
+    parser.add_argument("--tune", type=tunable(listed), action="append", default=[], metavar="FLAG=VALUES",
+                        help="Tri-Accel's rows: an option of the control loop and values to choose from, as --tau-high=1e-5,1e-4")
+    parser.add_argument("--budget-share", type=float, default=0.7,
                         help="Tri-Accel's memory budget as a fraction of what FP32 reserved, without the data set")
     parser.add_argument("--rates", type=listed(float), help="learning rates to choose from (0.05,0.1,0.2; --quick: 0.1)")
     parser.add_argument("--decays", type=listed(float), help="weight decays to choose from (1e-4,5e-4; --quick: 5e-4)")
@@ -42,9 +47,33 @@ def add_options(parser, listed):
     parser.set_defaults(out="runs/reproduce", command=TriAccel, set_by_table=SET_BY_TABLE)
 
 
+def tunable(listed):
+    def parse(text):
+        flag, _, values = text.partition("=")
+        if flag not in CONTROL_LOOP or not values:
+            raise ValueError(text)
+        return flag, listed(float)(values)
+    parse.__name__ = "option of the control loop"
+    return parse
+
+
 def score(accuracy, seconds, bytes_):
     """The paper's efficiency score: accuracy in % over seconds per epoch times GB."""
     return accuracy / (seconds * bytes_ / 1e9) if seconds > 0 and bytes_ > 0 else NAN
+
+
+def epoch_scores(run):
+    """The score of every epoch that ended with an evaluation on the test set: that accuracy, its seconds and its memory."""
+    data, intervals, scores, before = run.summary()["data_bytes"], list(run.metrics("interval")), [], {"epoch": 0, "step": 0}
+    for one in run.metrics("evaluation"):
+        if one["split"] != "test" or one["epoch"] - before["epoch"] < 0.01:
+            continue
+        within = [interval for interval in intervals if before["step"] < interval["step"] <= one["step"]]
+        seconds = sum(interval["seconds"] for interval in within) / (one["epoch"] - before["epoch"])
+        reserved = max((interval["memory"]["reserved"] for interval in within), default=0)
+        scores.append(round(score(100 * one["accuracy"], seconds, reserved - data), 4))
+        before = one
+    return scores
 
 
 class TriAccel:
@@ -64,14 +93,20 @@ class TriAccel:
         wanted.decays = wanted.decays or ([5e-4] if wanted.quick else [1e-4, 5e-4])
         if min(wanted.rates) <= 0 or min(wanted.decays) < 0:
             raise UsageError("--rates, --decays: learning rates must be positive, weight decays must not be negative")
-        self.candidates = combinations({"--lr": wanted.rates, "--weight-decay": wanted.decays})
+        self.rates = {"--lr": wanted.rates, "--weight-decay": wanted.decays}
         self.results = Results(wanted.out, KEY)
         self.grid = Grid(wanted.out, program)
         self.plans = [self.plan(data, model, *line, seed) for data in wanted.sets for model in wanted.models
                       for line in self.lines() for seed in wanted.seeds]
         for plan in self.plans:
-            undecided = ("--budget",) + tuple(flag for flag in self.candidates[0] if len(self.candidates) > 1)
-            Run(plan.folder, plan.options | self.candidates[0], undecided).check()
+            candidates = self.candidates(plan)
+            undecided = ("--budget",) + tuple(flag for flag in candidates[0] if len(candidates) > 1)
+            Run(plan.folder, plan.options | candidates[0], undecided).check()
+
+    def candidates(self, plan):
+        """The settings to choose from: the same rates for all methods, thresholds for Tri-Accel."""
+        tuned = dict(self.wanted.tune) if plan.row["method"] == "triaccel" else {}
+        return combinations(self.rates | tuned)
 
     def lines(self):
         """(method, configuration, options that switch mechanisms off)."""
@@ -81,53 +116,77 @@ class TriAccel:
         return [(method, "", () if method == "triaccel" else everything) for method in self.wanted.methods]
 
     def plan(self, data, model, method, configuration, off, seed):
+        large = model.endswith("-224")
         stem = "cifar" if model.endswith("-cifar") else "imagenet"
-        name = model.removesuffix("-cifar")
+        name = model.removesuffix("-cifar").removesuffix("-224")
         # The budget is what FP32 took, to the byte: use it, and let steps that do not fit be redone.
         options = {"--rho-low": 0.94, "--rho-high": 0.97, **self.wanted.options, "--epochs": self.wanted.epochs,
                    "--model": name, "--stem": stem, "--data": data, "--method": method, "--seed": seed, "--batch": 96,
                    **{flag: "off" for flag in off}}
+        if large:
+            options |= {"--image-size": 64 if self.wanted.quick else 224, "--new-head": True}
         if self.wanted.quick:
             options |= {"--width": 8, "--train-samples": 768, "--control-interval": 2, "--curvature-every": 4,
                         "--kernels": "gemm"}
         if method != "triaccel":
             options = {flag: value for flag, value in options.items() if flag not in CONTROL_LOOP or value == "off"}
         row = {"table": self.wanted.table, "model": name, "stem": stem if model.startswith("resnet") else "", "data": data,
-               "method": method, "configuration": configuration, "seed": seed, "epochs": self.wanted.epochs}
+               "method": method, "configuration": configuration, "seed": seed, "epochs": self.wanted.epochs,
+               "image_size": options["--image-size"] if large else None}
         group = "-".join(str(row[field]) for field in ("table", "model", "stem", "data")) + "".join(
-            f"-{part}" for part in (method, configuration) if part)
+            f"-{part}" for part in ("224" if large else "", method, configuration) if part)
         return Plan(row, options, group, self.wanted.out / "runs" / f"{group}-{seed}")
 
     def stages(self):
-        """FP32 before Tri-Accel, whose budget is what FP32 took; trials before the rows whose rates they choose."""
+        """Weights to start from; FP32 before Tri-Accel, whose budget is a share of what FP32 took; trials before the rows whose
+        settings they choose."""
+        starts = {run.folder: run for run in map(self.pretraining, self.plans) if run}
+        yield [(run.folder.name, run.options["--data"], lambda run=run: run.make(self.program)) for run in starts.values()]
         first = [plan for plan in self.plans if plan.row["method"] != "triaccel"]
         last = [plan for plan in self.plans if plan.row["method"] == "triaccel"]
         for plans in (first, last):
             yield lambda plans=plans: self.trials(plans)
             yield [(plan.folder.name, plan.row["data"], lambda plan=plan: self.make(plan)) for plan in plans]
 
+    def pretraining(self, plan):
+        """The run whose weights a row starts from, the same for all methods; None: from none."""
+        if "--new-head" not in plan.options:
+            return None
+        data = OTHER_SET[plan.row["data"]]
+        kept = {flag: value for flag, value in plan.options.items()
+                if flag not in CONTROL_LOOP and flag not in ("--new-head", "--budget", *SET_BY_TABLE)}
+        return Run(self.wanted.out / "runs" / f"pretrained-{plan.row['model']}-{data}",
+                   scaled(kept | {"--model": plan.row["model"], "--data": data, "--method": "triaccel", "--seed": 1, "--batch": 96,
+                                  "--lr": self.wanted.rates[0], "--weight-decay": self.wanted.decays[0]},
+                          self.wanted.pretrain_epochs))
+
     def trials(self, plans):
         rows = []
         for group, plan in {plan.group: plan for plan in reversed(plans)}.items():
             try:
-                rows += self.grid.rows(group, plan.row["data"], self.trial_options(plan), self.candidates)
+                rows += self.grid.rows(group, plan.row["data"], self.trial_options(plan), self.candidates(plan))
             except RowFailed:  # its rows will say so
                 continue
         return rows
 
     def trial_options(self, plan):
         samples = int(plan.options.get("--train-samples", 0))
-        options = scaled(self.limited(plan), self.wanted.grid_epochs)
+        options = scaled(self.started(plan), self.wanted.grid_epochs)
         return options | {"--val-split": min(HELD_OUT, samples // 6) if samples > 0 else HELD_OUT}
+
+    def started(self, plan):
+        """Its options, with the weights it starts from and the budget."""
+        before = self.pretraining(plan)
+        return self.limited(plan) | ({"--init-from": before.weights()} if before else {})
 
     def limited(self, plan):
         """Tri-Accel trains within a share of what FP32 took, the resident data set not counted."""
         if plan.row["method"] != "triaccel" or "--budget" in plan.options:
             return plan.options
         same = [other for other in self.plans if other.row["method"] == "fp32"
-                and all(other.row[field] == plan.row[field] for field in ("table", "model", "stem", "data", "epochs"))]
+                and all(other.row.get(field) == plan.row.get(field) for field in COMPARED)]
         recorded = [row for row in self.results.rows if row["method"] == "fp32"
-                    and all(row[field] == plan.row[field] for field in ("table", "model", "stem", "data", "epochs"))]
+                    and all(row.get(field) == plan.row.get(field) for field in COMPARED)]
         if not recorded and same:
             raise RowFailed("its budget is what FP32 took, and FP32 has failed")
         if not recorded:
@@ -143,7 +202,7 @@ class TriAccel:
         return plan.options | {"--budget": int(self.wanted.budget_share * own) + summary["data_bytes"]}
 
     def make(self, plan):
-        options = self.limited(plan) | self.grid.chosen(plan.group, self.trial_options(plan), self.candidates)
+        options = self.started(plan) | self.grid.chosen(plan.group, self.trial_options(plan), self.candidates(plan))
         run = Run(plan.folder, options)
         was_done = run.summary() is not None
         if not was_done:
@@ -151,7 +210,7 @@ class TriAccel:
                 f"{options.get('--budget', 'none')}")
         summary = run.make(self.program)
         known = self.results.find(plan.row)
-        row = known if was_done and known else plan.row | self.measured(summary, options)
+        row = known if was_done and known else plan.row | self.measured(summary, options) | {"epoch_scores": epoch_scores(run)}
         if self.wanted.timing_epochs > 0:
             self.time_alone(row, options, plan)
         if row != known:
@@ -163,7 +222,8 @@ class TriAccel:
                 "peak_allocated_mb": megabytes("peak_bytes"), "peak_reserved_mb": megabytes("peak_reserved_bytes"),
                 "score": score(summary["accuracy"], summary["seconds_per_epoch"], 1e6 * megabytes("peak_reserved_bytes")),
                 "commit": summary["commit"], "device": summary["device"], "batch_final": summary["batch_final"],
-                "learning_rate": options["--lr"], "weight_decay": options["--weight-decay"], "timed": not self.wanted.shared}
+                "learning_rate": options["--lr"], "weight_decay": options["--weight-decay"], "timed": not self.wanted.shared,
+                "tuned": ", ".join(f"{flag} {options[flag]:g}" for flag, _ in self.wanted.tune if flag in options)}
 
     def time_alone(self, row, options, plan):
         """Seconds and memory from a short run that has the machine to itself."""
@@ -212,8 +272,17 @@ class Line:
     def folder(self):
         """Of the run of the lowest seed."""
         row = min(self.rows, key=lambda row: row["seed"])
-        return "-".join([row["table"], row["model"], row["stem"], row["data"], row["method"]]
-                        + [row["configuration"]] * bool(row["configuration"]) + [str(row["seed"])])
+        return "-".join([row["table"], row["model"], row["stem"], row["data"]] + ["224"] * bool(row.get("image_size"))
+                        + [row["method"]] + [row["configuration"]] * bool(row["configuration"]) + [str(row["seed"])])
+
+    @property
+    def epochs_text(self):
+        """How its score changes over the epochs, in runs that had the machine to themselves; "" where that is not known."""
+        timed = [row["epoch_scores"] for row in self.rows if row["timed"] and len(row.get("epoch_scores", [])) > 1]
+        if not timed:
+            return ""
+        return (f"Score of {self.label} by epoch: {Spread.of([scores[0] for scores in timed]).text(1)} in the first, "
+                f"{Spread.of([scores[-1] for scores in timed]).text(1)} in the last")
 
     @property
     def is_baseline(self):
@@ -225,23 +294,26 @@ class Group:
     """One network on one data set: what is compared with each other."""
     model: str
     stem: str
+    image_size: int  # None: the data set's own
     data: str
     epochs: float
     lines: list
 
     @property
     def title(self):
-        return f"{self.model}{f' ({self.stem} stem)' if self.stem else ''} on {self.data}, {self.epochs:g} epochs"
+        size = f", {self.image_size} px, pre-trained on {OTHER_SET[self.data]}" if self.image_size else ""
+        return f"{self.model}{f' ({self.stem} stem)' if self.stem else ''} on {self.data}{size}, {self.epochs:g} epochs"
 
 
 def table_groups(rows, table):
-    """By network, stem, data and epochs in the order they first appear; the paper's lines in its order, then others."""
+    """By network, stem, image size, data and epochs in the order they first appear; the paper's lines in its order, then others."""
     groups = []
-    for key in dict.fromkeys((row["model"], row["stem"], row["data"], row["epochs"]) for row in rows):
+    key_of = lambda row: tuple(row.get(field) for field in COMPARED[1:])
+    for key in dict.fromkeys(map(key_of, rows)):
         lines = {(figure.method, figure.configuration): Line(figure.method, figure.configuration, figure)
-                 for figure in TRI_ACCEL[table] if (figure.model, figure.data) == (key[0], key[2])}
+                 for figure in TRI_ACCEL[table] if (figure.model, figure.data) == (key[0], key[3])}
         for row in rows:
-            if (row["model"], row["stem"], row["data"], row["epochs"]) == key:
+            if key_of(row) == key:
                 name = (row["method"], row["configuration"])
                 lines.setdefault(name, Line(*name)).rows.append(row)
         groups.append(Group(*key, list(lines.values())))
@@ -254,7 +326,8 @@ def page_of(rows, table):
     for group in groups:
         cells = comparison(group) if table == "table1" else ablation(group)
         links = [(line.label, f"runs/{line.folder}/report.html") for line in group.lines if line.seeds]
-        sections.append(Section(group.title, [cells], [gain.text() for gain in gains(group)], links))
+        findings = [gain.text() for gain in gains(group)] + [line.epochs_text for line in group.lines if line.epochs_text]
+        sections.append(Section(group.title, [cells], findings, links))
     return Page(TITLES[table], sections, notes(rows, groups, table))
 
 

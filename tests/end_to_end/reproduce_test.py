@@ -81,6 +81,22 @@ class Tables(unittest.TestCase):
                     self.assertIn(word, refused.stderr)
             self.assertEqual(files_in(folder), before)
 
+    def test_rows_start_from_weights_of_another_data_set_with_tuned_thresholds(self):
+        with scratch_folder() as folder:
+            done = reproduce(folder, "tri_accel", "table1", "--models", "resnet18-224", "--methods", "fp32,triaccel", "--epochs", 1,
+                             "--tune=--noise-share=0.1,1", "--pretrain-epochs", 1, "--grid-epochs", 1)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("pre-trained on synthetic", done.stdout)
+            self.assertEqual([(row["method"], row["image_size"], row["tuned"][:13]) for row in rows_in(folder)],
+                             [("fp32", 64, ""), ("triaccel", 64, "--noise-share")])
+            for name in ("fp32", "triaccel"):
+                options = json.loads((folder / f"runs/table1-resnet18-imagenet-synthetic-224-{name}-1.options.json").read_text())
+                self.assertIn("pretrained-resnet18-synthetic", options["--init-from"])
+                self.assertEqual(options["--new-head"], "true")
+            refused = reproduce(folder, "tri_accel", "table1", "--tune=--lr=0.1,1")
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("--tune", refused.stderr)
+
     def test_table2_has_the_four_configurations(self):
         with scratch_folder() as folder:
             done = reproduce(folder, "tri_accel", "table2", "--jobs", 2)
