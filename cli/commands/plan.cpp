@@ -41,6 +41,8 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.data_on_host) options += " --data-placement host";
   if (plan.pass.activations != ActivationFormat::Raw && !request.compressed)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
+  if (plan.pass.offload_share < 1)
+    options += fmt::format(" --offload-share {:g}", plan.pass.offload_share);
   if (plan.pass.recompute_norms) options += " --recompute-norms true";
   if (plan.pass.eager) options += " --graphs off";
   return options;
@@ -56,6 +58,7 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"pass_size", plan.pass_size},
           {"passes", divide_up(request.batch, plan.pass_size)},
           {"activations", name_of(plan.pass.activations)},
+          {"offload_share", plan.pass.offload_share},
           {"recompute_norms", plan.pass.recompute_norms},
           {"eager", plan.pass.eager},
           {"casts_by_layer", plan.pass.casts_by_layer},
@@ -68,7 +71,9 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
 
 std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t passes = request.batch / plan.pass_size;
-  return fmt::format("{}{}, {} samples{}", name_of(plan.pass.activations),
+  const double share = plan.pass.offload_share;
+  return fmt::format("{}{}{}, {} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
+                     name_of(plan.pass.activations),
                      plan.pass.recompute_norms ? ", norms recomputed" : "", plan.pass_size,
                      passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
 }

@@ -128,9 +128,10 @@ TEST(ZerothOrderStep, EqualsBackpropagationBitForBitWhereAllLayersDoThat) {
   EXPECT_TRUE(same_bytes(plain.weights(), elastic.weights()));
 }
 
-TEST(ZerothOrderStep, UpdatesItsTailAsTheGradientOfItsLastPassSays) {
-  // Weights that are not moved at all leave plain training of the tail.
-  ElasticBench elastic(kLenet, 2, {.epsilon = 1e-9}), frozen(kLenet, -1);
+class TailOfAnElasticStep : public testing::TestWithParam<ZerothOrderOptions> {};
+
+TEST_P(TailOfAnElasticStep, LearnsFromTheLastPassWithUnperturbedWeights) {
+  ElasticBench elastic(kLenet, 2, GetParam()), frozen(kLenet, -1);
   for (std::size_t i = 0; i < 3; ++i) frozen.plan.layers[i].learning_rate_scale = 0;
   const std::vector<at::Tensor> from = elastic.weights();
   for (std::size_t i = 0; i < from.size(); ++i)
@@ -139,6 +140,20 @@ TEST(ZerothOrderStep, UpdatesItsTailAsTheGradientOfItsLastPassSays) {
   const auto a = elastic.weights(), b = frozen.weights();
   for (std::size_t i = 6; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
   for (std::size_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(a[i], from[i])) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Perturbations, TailOfAnElasticStep,
+                         testing::Values(ZerothOrderOptions{.epsilon = 1e-9},  // moves no weight
+                                         ZerothOrderOptions{.one_sided = true},
+                                         ZerothOrderOptions{.directions = 3, .one_sided = true},
+                                         ZerothOrderOptions{.clean_pass = true}));
+
+TEST(ZerothOrderStep, MakesNoExtraPassForAOneSidedEstimate) {
+  int passes = 0;
+  ElasticBench bench(kLenet, 1, {.directions = 2, .one_sided = true, .clean_pass = true},
+                     [&](const at::Tensor& x) { return ++passes, x; });
+  bench.run(8, 8);
+  EXPECT_EQ(passes, 3) << "two directions and the unperturbed weights";
 }
 
 TEST(ZerothOrderStep, LeavesNothingBehindWhenForwardThrows) {

@@ -20,7 +20,9 @@ struct ZerothOrderOptions {
   double clip = 0;              // maximum magnitude of the projected gradient; 0: unlimited
   double momentum = 0;          // over the last `momentum_steps` estimates, regenerated, not stored
   std::int64_t momentum_steps = 8;
-  bool clean_pass = false;  // backpropagation uses an extra pass with unperturbed weights
+  // Backpropagation uses a pass with unperturbed weights: an extra one, unless `one_sided`, whose
+  // estimate has one anyway.
+  bool clean_pass = false;
   std::uint64_t seed = 1;
 };
 
@@ -43,10 +45,17 @@ class ZerothOrder final : public Stateful {
   bool alone() const { return alone_; }  // no layer is trained by backpropagation
   const std::vector<at::Tensor>& weights() const { return tensors_.chosen(); }
 
-  bool wants_clean_pass() const { return options_.clean_pass; }
+  /// Whether a pass with unperturbed weights follows the evaluations.
+  bool wants_clean_pass() const { return options_.clean_pass && !options_.one_sided; }
 
   /// Loss evaluations per step.
   std::int64_t evaluations() const;
+
+  /// The evaluation to make in a place of their order. One-sided estimates end with unperturbed
+  /// weights, so that backpropagation learns from these at no extra cost.
+  std::int64_t evaluation_at(std::int64_t place) const {
+    return options_.one_sided ? evaluations() - 1 - place : place;
+  }
 
   void begin_step(std::int64_t passes);
 

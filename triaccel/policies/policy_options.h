@@ -133,7 +133,9 @@ struct BatchOptions {
   double measurement_noise = 0.01;  // robust: relative error of measured bytes
   std::int64_t retry_ticks = 100;   // robust and off: delay before a size that ran out of memory
                                     // is retried; doubled with each failure
-  double kappa = 1;             // robust: maximum batch in units of the noise scale; 0: no limit
+  // Robust: maximum batch in units of the noise scale; 0: no limit. A sample of such a batch is
+  // worth 1 / (1 + kappa) of one in a small batch (McCandlish et al. 2018).
+  double kappa = 0.1;
   bool wait_for_noise = false;  // robust: no growth until the noise scale is measured
   // Robust: the batch grows only in proportion to the decay of the learning rate. With the learning
   // rate scaled to the batch, training then follows the same trajectory in fewer steps (Smith et

@@ -161,10 +161,11 @@ void ZerothOrderGradients::evaluate(StepSnapshot& snapshot, bool captured,
     if (!captured) snapshot.put_back_generators();
   };
   const std::int64_t evaluations = zeroth_.evaluations();
-  for (std::int64_t evaluation = 0; evaluation < evaluations; ++evaluation) {
-    if (evaluation > 0) as_before();
+  for (std::int64_t place = 0; place < evaluations; ++place) {
+    if (place > 0) as_before();
+    const std::int64_t evaluation = zeroth_.evaluation_at(place);
     zeroth_.go_to(evaluation);
-    const bool last = evaluation + 1 == evaluations && !clean_pass;
+    const bool last = place + 1 == evaluations && !clean_pass;
     run_passes({.backward = last && backprop,
                 .score = last ? at::Tensor() : unscored_,
                 .losses = [&](std::int64_t pass, std::int64_t rows, std::int64_t classes) {

@@ -53,6 +53,25 @@ TEST(OffloadPlans, HaveHostMemoryForWhatLosslessPlansLeaveRaw) {
                                  SavedCodec::Raw, SavedCodec::Host, SavedCodec::Host}));
 }
 
+TEST(OffloadPlans, MoveAShareOfTheBytesFromTheFirstTensorOn) {
+  const std::vector<SavedStatistics> tensors = {
+      saved_tensor(SavedClass::NormInput, 8, 8), saved_tensor(SavedClass::Sign, 8, 8),
+      saved_tensor(SavedClass::Other, 8, 8), saved_tensor(SavedClass::NormInput, 8, 16)};
+  const auto moved = [&](double share) {
+    std::string codecs;
+    for (const SavedPlan& plan : offload_plans(tensors, share)) {
+      EXPECT_FALSE(is_lossy(plan.codec));
+      codecs += plan.codec == SavedCodec::Host ? 'h' : plan.codec == SavedCodec::Raw ? 'r' : 'm';
+    }
+    return codecs;
+  };
+  EXPECT_EQ(moved(0), "rmrr");
+  EXPECT_EQ(moved(0.25), "hmrr");
+  EXPECT_EQ(moved(0.5), "hmhr");
+  EXPECT_EQ(moved(0.51), "hmhh");
+  EXPECT_EQ(moved(1), "hmhh");
+}
+
 TEST(HeldBytes, AreNoneOfTheDeviceForALargeTensorInHostMemory) {
   const SavedPlan host{.codec = SavedCodec::Host};
   SavedStatistics norm = saved_tensor(SavedClass::NormInput, 16, 16);

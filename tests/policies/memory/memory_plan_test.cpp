@@ -228,5 +228,39 @@ TEST(MemoryPlan, PassesAreNearlyEqualPartsOfTheBatch) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{10, 5, 4, 3, 2, 1}));
 }
 
+PassCost kept(ActivationFormat activations, double mib_per_sample, double seconds_per_sample) {
+  return {.activations = activations,
+          .bytes = 60.0 * kMiB,
+          .bytes_per_sample = mib_per_sample * kMiB,
+          .seconds = 1e-3,
+          .seconds_per_sample = seconds_per_sample};
+}
+
+TEST(PartialOffload, TakesTimeOnlyWhereCopiesTakeLongerThanThePass) {
+  MemoryCosts some{.passes = in_one_pass_or_several({kept(ActivationFormat::Lossless, 4, 1e-4),
+                                                     kept(ActivationFormat::Offloaded, 0, 3e-4)})};
+  add_partial_offload(some);
+  ASSERT_EQ(some.passes.size(), 4u + 2 * 3);
+  const PassCost& quarter = some.passes[4];
+  EXPECT_EQ(quarter.offload_share, 0.25);
+  EXPECT_DOUBLE_EQ(quarter.bytes_per_sample, 3.0 * kMiB);
+  EXPECT_DOUBLE_EQ(quarter.seconds_per_sample, 1.02e-4) << "hidden";
+  EXPECT_DOUBLE_EQ(some.passes[6].seconds_per_sample, 0.75 * 3e-4) << "the bus is full";
+  // One pass of 64: 316 MiB with everything kept, 252 with a quarter offloaded, 60 with all.
+  const auto at = [&](std::int64_t budget) {
+    return plan_memory(memory_plans(some, {.batch = 64}), budget * kMiB)->pass;
+  };
+  EXPECT_EQ(at(320).activations, ActivationFormat::Lossless);
+  EXPECT_EQ(at(260).offload_share, 0.25);
+  EXPECT_FALSE(same_means({.pass = quarter}, {.pass = some.passes[5]}));
+}
+
+TEST(PartialOffload, NeedsAPassThatOffloadsNothing) {
+  MemoryCosts none{
+      .passes = {kept(ActivationFormat::Raw, 4, 1e-4), kept(ActivationFormat::Offloaded, 0, 3e-4)}};
+  add_partial_offload(none);
+  EXPECT_EQ(none.passes.size(), 2u);
+}
+
 }  // namespace
 }  // namespace triaccel

@@ -49,11 +49,20 @@ std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors) 
   return plans;
 }
 
-std::vector<SavedPlan> offload_plans(std::span<const SavedStatistics> tensors) {
+std::vector<SavedPlan> offload_plans(std::span<const SavedStatistics> tensors, double share) {
   std::vector<SavedPlan> plans = lossless_plans(tensors);
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (plans[i].codec == SavedCodec::Raw && tensors[i].kind != SavedClass::Constant)
-      plans[i].codec = SavedCodec::Host;
+  std::vector<std::size_t> large;
+  std::int64_t bytes = 0, moved = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (plans[i].codec != SavedCodec::Raw || tensors[i].kind == SavedClass::Constant) continue;
+    large.push_back(i);
+    bytes += tensors[i].raw_bytes(1);
+  }
+  for (const std::size_t i : large) {
+    if (share < 1 && static_cast<double>(moved) >= share * static_cast<double>(bytes)) break;
+    plans[i].codec = SavedCodec::Host;
+    moved += tensors[i].raw_bytes(1);
+  }
   return plans;
 }
 

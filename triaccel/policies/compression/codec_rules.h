@@ -21,8 +21,9 @@ bool levels_channels(const SavedStatistics& tensor, std::int64_t samples);
 SavedPlan lossless_plan(const SavedStatistics& tensor);
 std::vector<SavedPlan> lossless_plans(std::span<const SavedStatistics> tensors);
 
-/// The same with host memory for tensors that lossless plans leave raw.
-std::vector<SavedPlan> offload_plans(std::span<const SavedStatistics> tensors);
+/// The same with host memory for tensors that lossless plans leave raw, or for a share of their
+/// bytes: those saved first, whose copies have most time until backward reads them.
+std::vector<SavedPlan> offload_plans(std::span<const SavedStatistics> tensors, double share = 1);
 
 /// The same plan for every compressible tensor, lossless for the rest: the behaviour of a system
 /// without per-tensor choice.

@@ -18,6 +18,7 @@ constexpr double kMany = 1e9;
 
 void check_options(const CompressionOptions& options) {
   require_range(options.error_bound, 1e-12, 1, "error_bound");
+  require_range(options.offload_share, 0, 1, "offload_share");
 
   const CodecOptions& codecs = options.codecs;
   require_range(codecs.hysteresis, 0, 0.9, "codecs.hysteresis");

@@ -64,6 +64,7 @@ struct LoopOptions {
 struct CompressionOptions {
   CompressionMode mode = CompressionMode::Off;
   double error_bound = 0.01;  // Error: AC-GC's eps, relative variance of a weight's gradient
+  double offload_share = 1;   // Offload: of the bytes, from the first tensor on
   CodecOptions codecs = {};
   LoopOptions loop = {};
   bool operator==(const CompressionOptions&) const = default;

@@ -69,11 +69,12 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                                       std::int64_t samples, std::span<const SavedPlan> previous) {
   const Planned wanted = this->wanted();
   if (wanted == Planned{}) {
-    SavedDecision decision{
-        .plans = options_.mode == CompressionMode::Off ? std::vector<SavedPlan>(tensors.size())
-                 : options_.mode == CompressionMode::Offload ? offload_plans(tensors)
-                                                             : lossless_plans(tensors),
-        .errors = std::vector<double>(tensors.size(), 0.0)};
+    SavedDecision decision{.plans = options_.mode == CompressionMode::Off
+                                        ? std::vector<SavedPlan>(tensors.size())
+                                    : options_.mode == CompressionMode::Offload
+                                        ? offload_plans(tensors, options_.offload_share)
+                                        : lossless_plans(tensors),
+                           .errors = std::vector<double>(tensors.size(), 0.0)};
     decision.bytes = held_bytes(tensors, decision.plans, samples);
     planned_ = {};
     return decision;

@@ -15,6 +15,9 @@ namespace {
 /// noisy: without it they may say that passes of one sample cost no more than large ones.
 constexpr double kLeastFixedShare = 0.01;
 
+constexpr double kOffloadShares[] = {0.25, 0.5, 0.75};
+constexpr double kLeastExtraTime = 1.02;  // of copies, however well they overlap
+
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;
   const bool splits_norms = request.batch_norm && plan.pass_size < asked;
@@ -63,8 +66,8 @@ const char* name_of(Lossiness lossiness) {
 bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
   const auto means = [](const MemoryPlan& plan) {
     const PassCost& pass = plan.pass;
-    return std::tuple(pass.activations, pass.recompute_norms, pass.eager, pass.casts_by_layer,
-                      pass.whole, plan.state_in_8_bits, plan.data_on_host);
+    return std::tuple(pass.activations, pass.offload_share, pass.recompute_norms, pass.eager,
+                      pass.casts_by_layer, pass.whole, plan.state_in_8_bits, plan.data_on_host);
   };
   return means(a) == means(b);
 }
@@ -95,6 +98,30 @@ PassCost line_through(const PassSample& small, const PassSample& large, double f
   cost.seconds =
       std::max(kLeastFixedShare * large.seconds, large.seconds - samples * cost.seconds_per_sample);
   return cost;
+}
+
+void add_partial_offload(MemoryCosts& costs) {
+  const std::vector<PassCost> measured = costs.passes;
+  for (const PassCost& all : measured) {
+    if (all.activations != ActivationFormat::Offloaded || all.offload_share != 1) continue;
+    const auto none = std::ranges::find_if(measured, [&](const PassCost& pass) {
+      return pass.activations == ActivationFormat::Lossless &&
+             std::tuple(pass.eager, pass.casts_by_layer, pass.whole) ==
+                 std::tuple(all.eager, all.casts_by_layer, all.whole);
+    });
+    if (none == measured.end()) continue;
+    for (const double share : kOffloadShares) {
+      PassCost some = all;
+      some.offload_share = share;
+      some.largest = 0;
+      some.bytes = std::lerp(none->bytes, all.bytes, share);
+      some.bytes_per_sample = std::lerp(none->bytes_per_sample, all.bytes_per_sample, share);
+      some.seconds = std::lerp(none->seconds, all.seconds, share);
+      some.seconds_per_sample =
+          std::max(kLeastExtraTime * none->seconds_per_sample, share * all.seconds_per_sample);
+      costs.passes.push_back(some);
+    }
+  }
 }
 
 std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryRequest& request) {

@@ -11,6 +11,7 @@ namespace triaccel {
 /// One way to keep what a pass saves for backward, and its costs, measured.
 struct PassCost {
   ActivationFormat activations = ActivationFormat::Raw;
+  double offload_share = 1;  // Offloaded: of the bytes, from the first tensor on
   bool recompute_norms = false;
   bool eager = false;  // steps are not captured in CUDA graphs though they could be
   bool casts_by_layer =
@@ -45,6 +46,10 @@ struct MemoryCosts {
   double data_seconds = 0;  // for a sample of a data set in host memory
   std::vector<PassCost> passes = {};
 };
+
+/// Adds passes that offload a part of their activations, whose costs lie between those of passes
+/// that offload nothing and all: copies take time only where they take longer than a pass does.
+void add_partial_offload(MemoryCosts& costs);
 
 /// What may be chosen.
 struct MemoryRequest {

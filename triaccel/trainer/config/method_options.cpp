@@ -8,6 +8,7 @@ namespace {
 
 bool compresses(const RunConfig& config) { return config.activations.keep == "compressed"; }
 bool bounds_error(const RunConfig& config) { return config.activations.keep == "bounded"; }
+bool offloads(const RunConfig& config) { return config.activations.keep == "offloaded"; }
 bool plans_bits(const RunConfig& config) { return config.activations.keep.plans_bits(); }
 bool rounds(const RunConfig& config) { return !config.activations.keep.saves_exactly(); }
 bool backpropagates(const RunConfig& config) { return !estimates_losses(config); }
@@ -16,6 +17,7 @@ bool moves_boundary(const RunConfig& config) {
 }
 constexpr Condition kCompressed = {"--activations compressed", compresses};
 constexpr Condition kBounded = {"--activations bounded", bounds_error};
+constexpr Condition kOffloaded = {"--activations offloaded", offloads};
 constexpr Condition kPlannedBits = {"--activations compressed or bounded", plans_bits};
 constexpr Condition kRounded = {"--activations that lose precision, such as compressed", rounds};
 constexpr Condition kBackprop = {"--method fp32, amp or triaccel", backpropagates};
@@ -54,7 +56,8 @@ void add_zeroth_order_options(std::vector<Option>& all) {
       .strictly_with(kFloats)
       .only_with(kZo);
   z.add("--zo-one-sided", "zo_one_sided", &Z::one_sided,
-        "one forward pass per direction, and one at the unperturbed weights")
+        "one forward pass per direction, and one with unperturbed weights, which elasticzo "
+        "backpropagates from")
       .strictly_with(kFloats)
       .only_with(kZo);
   z.add("--zo-sign", "zo_sign", &Z::sign, "use only the sign of the estimated slope")
@@ -149,6 +152,10 @@ void add_activation_options(std::vector<Option>& all) {
         "rounding of compressed values: dither, stochastic or nearest")
       .only_with(kRounded);
   a.topic(topics::kMemory);
+  a.add("--offload-share", "offload_share", &A::offload_share,
+        "offloaded: fraction of the bytes to keep in host memory, from the first saved on")
+      .above(0, 1)
+      .only_with(kOffloaded);
   a.add("--recompute-norms", "recompute_norms", &A::recompute_norms,
         "triaccel on a GPU: recompute batch-norm outputs for backward (same results)")
       .strictly_with(kControlLoop);

@@ -100,6 +100,7 @@ struct RunConfig {
     bool adapt = true;
     std::int64_t profile_every = 500;  // steps
     Choice<ActivationRounding> rounding = ActivationRounding::Dither;
+    double offload_share = 1;      // offloaded: of the bytes, from the first saved on
     bool recompute_norms = false;  // outputs of batch norms, for backward, instead of keeping them
   } activations;
 

@@ -97,6 +97,7 @@ ActivationOptions activation_options(const RunConfig& config) {
                      : wanted.keep == "offloaded" ? CompressionMode::Offload
                                                   : CompressionMode::Lossless;
   compression.error_bound = wanted.error_bound;
+  compression.offload_share = wanted.offload_share;
   compression.loop.adapt = wanted.adapt;
   compression.loop.target_ratio = wanted.first_ratio();
   if (wanted.ratio == wanted.kAutoRatio) compression.loop.most_ratio = kMostAutoRatio;

@@ -30,6 +30,7 @@ constexpr double kLeastExtraTime = 1.02;     // of whatever saves memory: times 
 /// How activations may be kept, and whether steps are captured.
 struct Variant {
   ActivationFormat activations = ActivationFormat::Raw;
+  double offload_share = 1;
   bool recompute_norms = false;
   bool eager = false;  // not captured though they could be
   bool casts_by_layer = false;
@@ -74,6 +75,7 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
 
 Variant variant_of(const MemoryPlan& plan) {
   return {.activations = plan.pass.activations,
+          .offload_share = plan.pass.offload_share,
           .recompute_norms = plan.pass.recompute_norms,
           .eager = plan.pass.eager,
           .casts_by_layer = plan.pass.casts_by_layer};
@@ -84,6 +86,7 @@ RunConfig with_variant(RunConfig config, const Variant& variant) {
   if (variant.eager) config.device.graphs = GraphCapture::Off;
   if (config.activations.keep != "raw") return config;  // not open
   config.activations.keep = name_of(variant.activations);
+  config.activations.offload_share = variant.offload_share;
   config.activations.recompute_norms |= variant.recompute_norms;
   return config;
 }
@@ -386,6 +389,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     if (several) add(several->cost, false);
     if (limited && several) most_now = std::min(most, kMuchMore * several->size);
   }
+  add_partial_offload(costs);
   return census;
 }
 

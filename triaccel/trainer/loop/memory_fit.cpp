@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -38,6 +39,10 @@ bool move_data_to_host(RunParts& parts) {
   return parts.data.train->bytes() < before;
 }
 
+std::string share_text(const PassCost& pass) {
+  return pass.offload_share < 1 ? text(std::lround(100 * pass.offload_share), " % of ") : "";
+}
+
 std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   const RunConfig after = with_memory_means(before, plan);
   std::string said = text(plan.pass_size, " samples per forward pass");
@@ -50,7 +55,7 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   add(before.activations.recompute_norms != after.activations.recompute_norms,
       "outputs of batch norms recomputed");
   if (before.activations.keep != after.activations.keep)
-    said += text(", activations ", after.activations.keep.name());
+    said += text(", ", share_text(plan.pass), "activations ", after.activations.keep.name());
   return said;
 }
 
