@@ -238,6 +238,7 @@ RunConfig resumed_config(const Interruption& how) {
   config.train.ema = 0.9;
   config.control.curvature = how.curvature;
   config.control.curvature_batch = 8;
+  config.control.batch_rules.kappa = 1;  // so that batches of these few samples grow
   config.control.policy = how.policy;
   config.device.budget = how.budget;
   return config;

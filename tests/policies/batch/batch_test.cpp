@@ -301,7 +301,7 @@ TEST(RobustBatchPolicy, GrowsAsTheScheduleLowersTheRateAndNoFurther) {
 TEST(RobustBatchPolicy, WaitsForTheNoiseScaleWhereItWillBeMeasured) {
   PolicyCase c{.options = {.batch = {.wait_for_noise = true, .rate = RateRule::None}}};
   EXPECT_EQ(c.tick(100).batch_size, 96);
-  EXPECT_EQ(c.tick(100, noise_of(1000, 5)).batch_size, 192);
+  EXPECT_EQ(c.tick(100, noise_of(10000, 5)).batch_size, 192);
 }
 
 TEST(RobustBatchPolicy, GrowsAtAnyRateWhereItIsTold) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/core/byte_codec.h"
 #include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
@@ -56,7 +58,7 @@ TEST(OffloadPlans, HaveHostMemoryForWhatLosslessPlansLeaveRaw) {
 TEST(OffloadPlans, MoveAShareOfTheBytesFromTheFirstTensorOn) {
   const std::vector<SavedStatistics> tensors = {
       saved_tensor(SavedClass::NormInput, 8, 8), saved_tensor(SavedClass::Sign, 8, 8),
-      saved_tensor(SavedClass::Other, 8, 8), saved_tensor(SavedClass::NormInput, 8, 16)};
+      saved_tensor(SavedClass::Other, 8, 8), saved_tensor(SavedClass::NormInput, 16, 8)};
   const auto moved = [&](double share) {
     std::string codecs;
     for (const SavedPlan& plan : offload_plans(tensors, share)) {

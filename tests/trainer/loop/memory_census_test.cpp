@@ -47,7 +47,8 @@ class MemoryCensusOf : public testing::TestWithParam<std::pair<const char*, cons
 
 TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
   const RunConfig config = config_of(GetParam().first, GetParam().second);
-  const MemoryCensus census = census_of(config);
+  RunParts parts(without_budget(config));
+  const MemoryCensus census = take_memory_census(parts);
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
   for (const std::int64_t pass : {48, 16, 6})
     for (const bool quantized : {false, true}) {
@@ -56,8 +57,11 @@ TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
                one.state_in_8_bits == quantized;
       });
       ASSERT_NE(plan, plans.end());
+      const auto predicted = measured_plan(parts, *plan, /*profile=*/true);
+      ASSERT_TRUE(predicted);
       const auto peak = static_cast<double>(measured_peak(planned(config, *plan)));
-      EXPECT_NEAR(static_cast<double>(plan->bytes()), peak, 0.03 * peak)
+      EXPECT_NEAR(static_cast<double>(plan->bytes()), peak, 0.1 * peak) << "from smaller passes";
+      EXPECT_NEAR(static_cast<double>(predicted->bytes()), peak, 0.03 * peak)
           << pass << " samples a pass, state in " << (quantized ? 8 : 32) << " bits";
     }
 }

@@ -1,5 +1,6 @@
 #include "triaccel/trainer/measure/format_support.h"
 
+#include <ATen/Context.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/out_of_memory.h"
 #include "triaccel/layers/execution/rounding.h"
 
 namespace triaccel {
@@ -38,8 +40,23 @@ std::vector<Operation> operations() {
            }}};
 }
 
+/// On a CPU without BF16 instructions oneDNN refuses BF16 products: libtorch then warns with a
+/// backtrace and switches it off. Neither outlasts this scope.
+class [[nodiscard]] KeptOneDnn {
+ public:
+  KeptOneDnn() = default;
+  ~KeptOneDnn() { at::globalContext().setUserEnabledMkldnn(was_on_); }
+  KeptOneDnn(const KeptOneDnn&) = delete;
+  KeptOneDnn& operator=(const KeptOneDnn&) = delete;
+
+ private:
+  OneDnnWatch without_warnings_;
+  bool was_on_ = at::globalContext().userEnabledMkldnn();
+};
+
 /// Milliseconds of one forward and backward, the best of a few.
 double milliseconds(const Operation& operation, at::TensorOptions options) {
+  const KeptOneDnn one_dnn;
   double best = 1e9;
   for (int repeat = 0; repeat < 4; ++repeat) {
     const Stopwatch watch;

@@ -52,7 +52,7 @@ std::vector<SavedPlan> plans_of(const SavedSurvey& survey, const SavedSettings& 
   const RunConfig::Activations& wanted = settings.activations;
   if (wanted.keep == "raw") return std::vector<SavedPlan>(survey.tensors.size());
   if (wanted.keep == "lossless") return lossless_plans(survey.tensors);
-  if (wanted.keep == "offloaded") return return offload_plans(survey.tensors, wanted.offload_share);
+  if (wanted.keep == "offloaded") return offload_plans(survey.tensors, wanted.offload_share);
   if (const SavedPlan registered = registered_plan(wanted.keep);
       registered.codec != SavedCodec::Raw)
     return uniform_plans(survey.tensors, registered, settings.samples);
