@@ -54,7 +54,7 @@ void check_space(const std::filesystem::path& directory, std::span<const Checkpo
                             " are free; free some space or keep fewer checkpoints"));
 }
 
-bool is_there(const std::filesystem::path& path) {
+bool directory_exists(const std::filesystem::path& path) {
   std::error_code ignored;  // an error here surfaces in the rename that follows
   return std::filesystem::exists(path, ignored);
 }
@@ -112,9 +112,9 @@ std::int64_t write_checkpoint(const std::filesystem::path& directory, const Chec
 /// readable.
 void publish(const std::filesystem::path& written, const std::filesystem::path& name,
              std::vector<std::string>& notices) {
-  if (is_there(name)) {
+  if (directory_exists(name)) {
     const std::filesystem::path replaced = replaced_path(name);
-    if (is_there(replaced)) discard(replaced, notices);
+    if (directory_exists(replaced)) discard(replaced, notices);
     rename_path(name, replaced);
   }
   rename_path(written, name);

@@ -21,7 +21,7 @@ std::vector<std::byte> read_part(const fs::path& file, std::uint64_t max_bytes, 
   }
 }
 
-bool printable(std::string_view name) {
+bool is_printable(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7f; });
 }
 
@@ -66,7 +66,7 @@ std::vector<std::string> parse_class_names(std::span<const std::byte> file,
               text("more than ", kMaxClasses, " class names; is it the right file?"));
       break;
     }
-    if (!printable(name))
+    if (!is_printable(name))
       log.add(file_name, line, Defect::BadClassName, "empty, or not printable ASCII");
     else if (std::ranges::find(names, name) != names.end())
       log.add(file_name, line, Defect::BadClassName, text("'", name, "' appears twice"));

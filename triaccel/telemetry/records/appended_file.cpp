@@ -23,7 +23,7 @@ namespace {
   throw StorageError(text("cannot ", what, " ", path.string(), ": ", std::strerror(error), advice));
 }
 
-void sync_directory(const std::filesystem::path& path) {
+void sync_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
   const int descriptor = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail("open the directory", parent, errno);
@@ -80,7 +80,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 
 void rename_durably(const std::filesystem::path& temporary, const std::filesystem::path& path) {
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename a new file to", path, errno);
-  sync_directory(path);
+  sync_folder_of(path);
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {

@@ -56,8 +56,7 @@ void add_zeroth_order_options(std::vector<Option>& all) {
       .strictly_with(kFloats)
       .only_with(kZo);
   z.add("--zo-one-sided", "zo_one_sided", &Z::one_sided,
-        "one forward pass per direction, and one with unperturbed weights, which elasticzo "
-        "backpropagates from")
+        "one pass per direction and one with unperturbed weights, to backpropagate from")
       .strictly_with(kFloats)
       .only_with(kZo);
   z.add("--zo-sign", "zo_sign", &Z::sign, "use only the sign of the estimated slope")
