@@ -252,7 +252,7 @@ TEST(PartialOffload, TakesTimeOnlyWhereCopiesTakeLongerThanThePass) {
   };
   EXPECT_EQ(at(320).activations, ActivationFormat::Lossless);
   EXPECT_EQ(at(260).offload_share, 0.25);
-  EXPECT_FALSE(same_means({.pass = quarter}, {.pass = some.passes[5]}));
+  EXPECT_TRUE(same_means({.pass = quarter}, {.pass = some.passes[5]})) << "one of them is measured";
 }
 
 TEST(PartialOffload, NeedsAPassThatOffloadsNothing) {

@@ -92,7 +92,7 @@ struct MemoryPlan {
   std::int64_t bytes() const { return weights + state + data + step + activations; }
 };
 
-/// Whether two plans differ at most in the size of passes.
+/// Whether two plans differ at most in the size of passes and in how much of them is offloaded.
 bool same_means(const MemoryPlan& a, const MemoryPlan& b);
 
 /// Batch norm over passes of fewer samples is marked in its effect.

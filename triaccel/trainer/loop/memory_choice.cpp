@@ -96,7 +96,9 @@ std::vector<MemoryPlan> least_where_there_is_room(RunParts& parts,
 std::vector<MemoryPlan> next_sizes(const std::vector<MemoryPlan>& plans, const MemoryPlan& than) {
   std::vector<MemoryPlan> next;
   for (const MemoryPlan& plan : plans)
-    if (same_means(plan, than) && plan.pass_size > than.pass_size) next.push_back(plan);
+    if (same_means(plan, than) && plan.pass.offload_share == than.pass.offload_share &&
+        plan.pass_size > than.pass_size)
+      next.push_back(plan);
   std::ranges::sort(next, {}, &MemoryPlan::pass_size);
   if (std::ssize(next) > kMostNextSizes) next.resize(kMostNextSizes);
   return next;
