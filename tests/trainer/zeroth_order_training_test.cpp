@@ -104,6 +104,33 @@ TEST(MethodElasticZo, TakesAsManyLayersByBackpropagationAsTheBudgetHolds) {
   EXPECT_GE(tight.first, 1);
 }
 
+TEST(MethodElasticZo, TrainsInEveryBudgetThatHoldsAPlan) {
+  RunConfig config = digits_by("elasticzo");
+  config.data.name = "synthetic";
+  config.data.train_samples = 60'000;  // so that their order takes more than a pass does
+  config.train.steps = 1;
+  std::int64_t used = 0;
+  {
+    const RunParts unlimited(resolved(config));
+    used = unlimited.on.gauge.read().used;
+  }
+  int trained = 0;
+  for (std::int64_t more = 1'200'000; more < 1'800'000; more += 100'000) {
+    config.device.budget = std::to_string(used + more);
+    bool fits = false;
+    try {
+      const RunParts parts(resolved(config));
+      fits = bp_layers_of(parts.plan) > 0;
+    } catch (const OutOfMemory&) {
+    }
+    if (!fits) continue;
+    const ScratchFolder folder;
+    EXPECT_NO_THROW(start_run(config, folder.path / "run")) << more;
+    ++trained;
+  }
+  EXPECT_GE(trained, 3);
+}
+
 TEST(MethodElasticZo, MovesItsBoundaryWhileItTrains) {
   RunConfig config = digits_by("elasticzo", 1);
   config.data.train_samples = 16;  // one batch, and

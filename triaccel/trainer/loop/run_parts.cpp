@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -181,14 +180,11 @@ class KeptWeights {
 /// steps under it. Leaves weights and generators as they were.
 void fit_boundary(RunParts& parts, const RunConfig& config) {
   const KeptWeights kept(parts.network);
-  const std::int64_t batch =
-      std::min(parts.plan.batch_size, static_cast<std::int64_t>(parts.data.training_ids.size()));
-  std::vector<std::int64_t> first(static_cast<std::size_t>(batch));
-  std::iota(first.begin(), first.end(), std::int64_t{0});
-  parts.data.train->prepare(first);
-  const at::Tensor ids = ids_on_device(first, parts.on.device);
-  const GatherOptions gather{.augment = augments(config),
-                             .seed = static_cast<std::uint64_t>(config.train.seed)};
+  const auto seed = static_cast<std::uint64_t>(config.train.seed);
+  const Sampler sampler(parts.data.training_ids, seed);
+  EpochOrder order(parts.on.device, parts.data.train.get());  // which the run keeps, too
+  const at::Tensor ids = order.upcoming(sampler, parts.plan.batch_size);
+  const GatherOptions gather{.augment = augments(config), .seed = seed};
   const auto planned = [&](const BoundaryFit& fit) {
     StepPlan plan = parts.plan;
     plan.micro_batch_size = fit.micro_batch;
