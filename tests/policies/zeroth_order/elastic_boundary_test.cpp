@@ -68,6 +68,19 @@ TEST(BoundaryPolicy, GivesUpALayerAsSoonAsMemoryIsShort) {
   EXPECT_EQ(bp_layers_of(plan), 1) << "the smallest";
 }
 
+TEST(BoundaryPolicy, TakesSharesOfTheRoomThatFixedBytesLeave) {
+  BoundaryPolicy policy({.largest = 5});
+  StepPlan plan = elastic_plan(5, 3);
+  PolicyEvents events;
+  StepReport report = report_of(0.98, 1);
+  report.memory.peak_by_purpose[static_cast<std::size_t>(MemoryPurpose::Data)] = 960;
+  policy.apply(report, plan, events);
+  EXPECT_EQ(bp_layers_of(plan), 3) << "half of the rest is free";
+  report.memory.peak = 999;
+  policy.apply(report, plan, events);
+  EXPECT_EQ(bp_layers_of(plan), 2);
+}
+
 TEST(BoundaryPolicy, AddsALayerOnlyWhenTheLossStandsStillAndMemoryIsThere) {
   BoundaryPolicy falling({.largest = 5}), still({.largest = 5}), full({.largest = 5});
   StepPlan a = elastic_plan(5, 2), b = a, c = a;

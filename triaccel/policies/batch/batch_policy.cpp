@@ -19,17 +19,6 @@ std::uint64_t mix_of(StepPlan plan) {
   return shape_hash(plan);
 }
 
-/// Bytes that do not depend on the batch size, as counted: the intercept of a fitted line would be
-/// too inaccurate. Without gradients, which are allocated within a step mostly after the
-/// activations are freed.
-double fixed_bytes(const MemoryReport& memory) {
-  double sum = 0;
-  for (MemoryPurpose purpose :
-       {MemoryPurpose::Weights, MemoryPurpose::Optimizer, MemoryPurpose::Data})
-    sum += static_cast<double>(memory.peak_by_purpose[static_cast<std::size_t>(purpose)]);
-  return sum;
-}
-
 /// False if the interval holds only the short last step of an epoch.
 bool has_full_step(const StepReport& report, const StepPlan& ran) {
   return report.interval_samples >= ran.batch_size;

@@ -134,6 +134,14 @@ void MemoryModel::read(const std::int64_t* integers, const double* reals) {
   forbidden_limit_ = reals[0];
 }
 
+double fixed_bytes(const MemoryReport& memory) {
+  double sum = 0;
+  for (MemoryPurpose purpose :
+       {MemoryPurpose::Weights, MemoryPurpose::Optimizer, MemoryPurpose::Data})
+    sum += static_cast<double>(memory.peak_by_purpose[static_cast<std::size_t>(purpose)]);
+  return sum;
+}
+
 MemoryBand memory_band(double limit_bytes, double fixed_bytes, const BatchOptions& options) {
   const double fixed = std::clamp(fixed_bytes, 0.0, limit_bytes);
   const double room = limit_bytes - fixed;

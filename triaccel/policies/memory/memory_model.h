@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triaccel/core/state_view.h"
+#include "triaccel/core/step_report.h"
 #include "triaccel/policies/policy_options.h"
 
 namespace triaccel {
@@ -71,6 +72,11 @@ class MemoryModel {
   std::int64_t wait_ = 0;             // ticks of the last retry delay
   double forbidden_limit_ = 0;        // bytes; 0: that of the current interval
 };
+
+/// Bytes that do not depend on the batch size, as counted: the intercept of a fitted line would be
+/// too inaccurate. Without gradients, which are allocated within a step mostly after the
+/// activations are freed.
+double fixed_bytes(const MemoryReport& memory);
 
 /// Target range for the peak memory of a step under the robust policies, in bytes. The fractions in
 /// the options refer to the memory available to the batch: the limit minus fixed bytes. Where the

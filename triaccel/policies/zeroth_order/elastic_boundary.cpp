@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "triaccel/base/error.h"
+#include "triaccel/policies/memory/memory_model.h"
 
 namespace triaccel {
 namespace {
@@ -20,6 +21,14 @@ constexpr double kRise = 0.05;       // minimum rise relative to the best loss
 constexpr double kDeviations = 2.5;  // minimum rise in deviations of one interval
 constexpr const char* kCounters = "loss_alarm/counters";
 constexpr const char* kLosses = "loss_alarm/losses";
+
+/// Of the limit minus what is kept whatever the boundary is; 0 without a limit.
+double used_share(const MemoryReport& memory) {
+  const auto limit = static_cast<double>(memory.limit);
+  const double fixed = std::min(fixed_bytes(memory), limit);
+  const double used = static_cast<double>(memory.peak) - fixed;
+  return limit > fixed ? used / (limit - fixed) : 0;
+}
 
 }  // namespace
 
@@ -72,9 +81,7 @@ void BoundaryPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvent
     if (tick_ == 1) loss_before_ = loss_;
   }
   const std::int64_t now = bp_layers_of(plan);
-  const double used = report.memory.limit > 0 ? static_cast<double>(report.memory.peak) /
-                                                    static_cast<double>(report.memory.limit)
-                                              : 0;
+  const double used = used_share(report.memory);
   if (used > options_.shrink_above && now > options_.smallest) {
     record_excess(now);
     set_boundary(plan, now - 1);

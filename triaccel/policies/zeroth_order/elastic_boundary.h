@@ -39,7 +39,7 @@ std::optional<BoundaryFit> search_boundary(std::int64_t layers, std::int64_t bat
 struct BoundaryOptions {
   std::int64_t smallest = 1;   // layers with backpropagation
   std::int64_t largest = 1;    // all layers
-  double shrink_above = 0.95;  // peak memory as a fraction of the budget
+  double shrink_above = 0.95;  // peak as a share of the budget minus weights, state and data
   double grow_below = 0.80;
   std::int64_t dwell_ticks = 20;  // between two moves
   double standstill = 0.02;       // minimum relative decrease of the loss per dwell

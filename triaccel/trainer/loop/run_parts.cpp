@@ -184,6 +184,11 @@ void fit_boundary(RunParts& parts, const RunConfig& config) {
   const Sampler sampler(parts.data.training_ids, seed);
   EpochOrder order(parts.on.device, parts.data.train.get());  // which the run keeps, too
   const at::Tensor ids = order.upcoming(sampler, parts.plan.batch_size);
+  // A boundary that moves would leave a plan that fills more.
+  const double share = config.zeroth_order.move_boundary ? BoundaryOptions{}.shrink_above : 1;
+  const std::int64_t used = parts.on.gauge.read().used;
+  const auto room = static_cast<double>(parts.on.budget_bytes - used);
+  const ScopedLimit limit(parts.on.gauge, used + static_cast<std::int64_t>(share * room));
   const GatherOptions gather{.augment = augments(config), .seed = seed};
   const auto planned = [&](const BoundaryFit& fit) {
     StepPlan plan = parts.plan;
