@@ -180,7 +180,7 @@ TEST(AnOverflowingLayer, GoesUpARungAfterThreeSkippedSteps) {
       config.control.policy = "paper";
       config.control.precision_rules.tau_low = config.control.precision_rules.tau_high = 1e30;
     }
-    for (const std::int64_t layer : {0, 2, 4}) {
+    for (std::int64_t layer = 0; layer < 5; ++layer) {
       OverflowingLayer run(config, layer, precision);
       const RunSummary summary = run.run();
       EXPECT_EQ(summary.skipped_steps, 3) << "layer " << layer;
