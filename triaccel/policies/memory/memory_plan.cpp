@@ -16,7 +16,6 @@ namespace {
 constexpr double kLeastFixedShare = 0.01;
 
 constexpr double kOffloadShares[] = {0.25, 0.5, 0.75};
-constexpr double kLeastExtraTime = 1.02;  // of copies, however well they overlap
 
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;

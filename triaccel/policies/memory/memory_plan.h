@@ -47,6 +47,9 @@ struct MemoryCosts {
   std::vector<PassCost> passes = {};
 };
 
+/// Least time of a pass that saves memory, over one that keeps everything: timings are noisy.
+inline constexpr double kLeastExtraTime = 1.02;
+
 /// Adds passes that offload a part of their activations, whose costs lie between those of passes
 /// that offload nothing and all: copies take time only where they take longer than a pass does.
 void add_partial_offload(MemoryCosts& costs);

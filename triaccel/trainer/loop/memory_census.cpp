@@ -25,7 +25,6 @@ constexpr std::int64_t kLargestPass = 32;    // samples: as many as tell what on
 constexpr double kBusBytesPerSecond = 20e9;  // assumed: between host memory and a GPU, each way
 constexpr double kLeastGain = 1.05;          // in worth, for other means to be measured
 constexpr std::int64_t kMuchMore = 4;        // no way to save memory lets passes grow more
-constexpr double kLeastExtraTime = 1.02;     // of whatever saves memory: times are noisy
 
 /// How activations may be kept, and whether steps are captured.
 struct Variant {
