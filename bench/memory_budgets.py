@@ -1,4 +1,4 @@
-"""Training within memory budgets: memory_budgets.py [--program PATH] [--device cuda] [--rows NAME …]
+"""Training within memory budgets: memory_budgets.py [--program PATH] [--device cuda] [--rows NAME …] [--budgets MIB …]
 
 For each network its budgets, each trained for a few steps with nothing but --budget: whether it fits, how fast it is, what was
 planned and what it took. One line of JSON a budget. The budgets of resnet50 and vit-small at 224 px are those in which
@@ -49,11 +49,12 @@ def main():
     parser.add_argument("--program", default="build/release/triaccel")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--budgets", nargs="*", type=int, help="in MiB, instead of those of each row")
     parser.add_argument("--steps", type=int, default=15)
     arguments = parser.parse_args()
     for name in arguments.rows:
         options, budgets = ROWS[name]
-        for budget in budgets:
+        for budget in arguments.budgets or budgets:
             found = trained(arguments.program, [*options, "--device", arguments.device, "--budget", f"{budget}MiB"], arguments.steps)
             print(json.dumps({"network": name, "budget_mib": budget, **found}), flush=True)
 
