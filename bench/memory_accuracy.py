@@ -1,4 +1,4 @@
-"""Accuracy in half of FP32's memory: memory_accuracy.py --data-root DIR [--program PATH] [--jobs 6] [--seeds 5]
+"""Accuracy in half of FP32's memory: memory_accuracy.py --data-root DIR [--program PATH] [--jobs 6] [--seeds 1 2 3 4 5]
 
 FP32 without a budget; Tri-Accel in half of the memory that FP32 reserved, data set included; Tri-Accel with compressed
 activations and no budget; and the paper's policy in 400 MiB. One line of JSON a run; runs share the GPU, so times do not count
@@ -48,7 +48,8 @@ def main():
     parser.add_argument("--data-root", required=True)
     parser.add_argument("--out", default="runs/memory_accuracy")
     parser.add_argument("--epochs", type=float, default=15)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--fp32-peak", type=int, help="bytes that FP32 reserved, of an earlier run (default: FP32 is trained first)")
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--methods", nargs="*", default=["fp32", "half", "compressed"], choices=list(METHODS))
@@ -56,13 +57,13 @@ def main():
     arguments = parser.parse_args()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         first = {}  # its peak is what the budget is half of
-        if "half" in arguments.methods:
+        if "half" in arguments.methods and not arguments.fp32_peak:
             first = {network: pool.submit(trained, arguments, network, "fp32", 1) for network in arguments.networks}
-        for seed in range(1, arguments.seeds + 1):
+        for seed in arguments.seeds:
             for network in arguments.networks:
                 for method in arguments.methods:
                     if method == "half":
-                        peak = first[network].result()["peak_reserved_bytes"]
+                        peak = arguments.fp32_peak or first[network].result()["peak_reserved_bytes"]
                         pool.submit(trained, arguments, network, method, seed, ["--budget", str(peak // 2)])
                     elif not (method == "fp32" and seed == 1 and first):
                         pool.submit(trained, arguments, network, method, seed)
