@@ -139,7 +139,10 @@ class ElasticZo:
         epochs = 1.0 if wanted.quick else wanted.tuning_epochs if turned else wanted.epochs
         samples = 320 if wanted.quick else wanted.tuning_samples if turned else int(wanted.options.get("--train-samples", 0))
         # The same initial weights for every FP32 row of a seed; integers augment nothing, so neither does FP32.
-        options = scaled({"--init": "kaiming", "--augment": False, **wanted.options, "--epochs": wanted.epochs}, epochs)
+        options = {"--init": "kaiming", **wanted.options, "--epochs": wanted.epochs}
+        if row["data"] != "modelnet40":
+            options = {"--augment": False, **options}
+        options = scaled(options, epochs)
         options |= {"--model": row["model"], "--data": row["data"], "--rotate": row["rotation"], "--train-samples": samples,
                     "--seed": row["seed"]}
         if row["number_format"] == "int8":
@@ -152,6 +155,8 @@ class ElasticZo:
             options |= {"--method": "elasticzo", "--bp-layers": row["bp_layers"]}
         if row["method"] == "frozen":
             options["--freeze-head"] = True
+        if row["method"] == "bp" or row["number_format"] == "int8":  # the program refuses what has no effect
+            options = {flag: value for flag, value in options.items() if not flag.startswith("--zo-")}
         fields = {"model": row["model"], "data": row["data"], "rotation": row["rotation"], "train_samples": samples,
                   "method": row["method"], "number_format": row["number_format"], "bp_layers": row["bp_layers"],
                   "seed": row["seed"], "epochs": epochs}

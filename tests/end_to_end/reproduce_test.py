@@ -9,6 +9,7 @@ import sys
 import time
 import unittest
 
+import int8_program
 from program import TRIACCEL, run, scratch_folder
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "bench" / "papers" / "reproduce.py"
@@ -245,6 +246,15 @@ class Elastic(unittest.TestCase):
             done = self.compare(folder, "--methods", "zo", *formats, "--only-fine-tuning", "--zo-exponents", "5-7")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual([(row["method"], row["rotation"]) for row in rows_in(folder)], [("bp", 0), ("zo", 45)])
+
+    def test_point_clouds_get_no_option_of_images_or_of_another_method(self):
+        with scratch_folder() as folder:
+            int8_program.write_clouds(folder / "modelnet40", train=320)
+            done = self.compare(folder / "out", "--sets", "modelnet40", "--data-root", folder, "--models", "pointnet-plain",
+                                "--methods", "bp,elasticzo-1", "--zo-one-sided", "true", "--width", 8, "--batch", 32)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual({(row["method"], row["number_format"]) for row in rows_in(folder / "out")},
+                             {(method, number) for method in ("bp", "elasticzo") for number in ("fp32", "int8")})
 
     def test_unknown_methods_are_refused_before_anything_is_made(self):
         with scratch_folder() as folder:
