@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "triaccel/base/byte_size.h"
+#include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/out_of_memory.h"
@@ -118,9 +119,13 @@ void TorchEngine::complete(RunSummary& summary) const {
 
 void TorchEngine::start() { parts_.network.module->train(); }
 
-/// A single last sample joins the step before it.
+/// The last steps of an epoch share its last samples evenly: statistics of batch norm over a few
+/// samples have made gradients a hundred times as large.
 std::int64_t TorchEngine::samples_of_step(const StepPlan& plan, std::int64_t left) const {
-  return left == plan.batch_size + 1 ? left : std::min(plan.batch_size, left);
+  const std::int64_t batch = plan.batch_size;
+  if (left <= batch || (left != batch + 1 && 2 * left >= 3 * batch)) return std::min(batch, left);
+  const std::int64_t half = divide_up(left, std::int64_t{2});
+  return left - half > 1 ? half : left;  // none of a single sample
 }
 
 void TorchEngine::run(const StepPlan& plan, const Sampler& sampler, std::int64_t count,
