@@ -115,7 +115,9 @@ StepNetwork network_from(const std::vector<Parameter>& parameters, std::vector<a
 /// An attached model as Python sees it.
 class Session {
  public:
-  using PythonLayer = std::tuple<std::string, std::string, std::vector<std::string>, at::Tensor>;
+  // name, kind, names of parameters, weight, whether batch norm follows
+  using PythonLayer =
+      std::tuple<std::string, std::string, std::vector<std::string>, at::Tensor, bool>;
 
   Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
           const std::vector<PythonLayer>& layers, const std::string& budget,
@@ -127,8 +129,9 @@ class Session {
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
     LayerRegistry registry;
-    for (const auto& [name, kind, names, weight] : layers) {
-      registry.add({.name = name, .kind = kind_of(kind), .parameters = names});
+    for (const auto& [name, kind, names, weight, normalized] : layers) {
+      registry.add(
+          {.name = name, .kind = kind_of(kind), .parameters = names, .normalized = normalized});
       network.weights.push_back(weight);
     }
     const std::vector<std::string> modes = activation_modes();

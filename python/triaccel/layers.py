@@ -15,23 +15,25 @@ class Layers:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.parameters: list[tuple[str, torch.Tensor, int]] = []
-        self.layers: list[tuple[str, str, list[str], torch.Tensor]] = []
+        self.layers: list[tuple[str, str, list[str], torch.Tensor, bool]] = []  # …, its weight, whether batch norm follows
         early: list[tuple[str, torch.Tensor]] = []  # before the first layer
         seen: set[int] = set()
         for module_name, module in model.named_modules():
+            if self.layers and isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                self.layers[-1] = (*self.layers[-1][:4], True)
             for own_name, parameter in module.named_parameters(recurse=False):
                 if id(parameter) in seen:
                     continue
                 seen.add(id(parameter))
                 name = f"{module_name}.{own_name}" if module_name else own_name
                 if parameter.dim() >= 2 and parameter.dtype == torch.float32:
-                    self.layers.append((module_name or own_name, _kind_of(module), [], parameter))
+                    self.layers.append((module_name or own_name, _kind_of(module), [], parameter, False))
                 if self.layers:
                     self._add(name, parameter)
                 else:
                     early.append((name, parameter))
         if not self.layers and early:  # vectors alone
-            self.layers.append(("all", "linear", [], early[0][1]))
+            self.layers.append(("all", "linear", [], early[0][1], False))
         for name, parameter in early:
             self.parameters.append((name, parameter, 0))
             self.layers[0][2].append(name)

@@ -146,6 +146,16 @@ TEST(DiscoverLayers, FindsTheLayersOfAUsersModule) {
   EXPECT_EQ(layers[1].parameters, (std::vector<std::string>{"head.mixing"}));
 }
 
+TEST(DiscoverLayers, KnowsWhichWeightsBatchNormFollows) {
+  const Network network = make_model({.name = "efficientnet-b0", .width = 8});
+  for (const LayerInfo& layer : network.layers.layers()) {
+    const bool excitation = layer.name.find(".fc") != std::string::npos;
+    EXPECT_EQ(layer.normalized, !excitation && layer.name != "classifier.1") << layer.name;
+  }
+  for (const LayerInfo& layer : make_model({.name = "vit-small"}).layers.layers())
+    EXPECT_FALSE(layer.normalized) << layer.name;
+}
+
 TEST(DiscoverLayers, OpensALayerForEachWeightOfARecurrentNet) {
   const nn::LSTM lstm(nn::LSTMOptions(3, 5));
   const LayerRegistry layers = discover_layers(*lstm);

@@ -39,6 +39,19 @@ def largest_eigenvalue(model, name, batch):
     return torch.linalg.eigvalsh(hessian).abs().max().item()
 
 
+def test_batch_norm_leaves_the_rate_of_the_weight_before_it():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4, bias=False), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    batch = {"x": torch.randn(32, 3), "y": 100 * torch.randn(32, 2)}
+    ta = triaccel.attach(model, triaccel.optim.SGD(model.parameters(), lr=10.0), precision="off", curvature="hessian",
+                         curvature_every=1, control_interval=1)
+    ta.step(batch, lambda b: 1e-6 * F.mse_loss(model(b["x"]), b["y"]))
+    for _ in range(2):
+        ta.step(batch, lambda b: F.mse_loss(model(b["x"]), b["y"]))
+    assert ta.plan["learning_rate_scales"]["0"] == 1
+    assert ta.plan["learning_rate_scales"]["2"] < 1
+
+
 def test_rates_follow_the_hessian_by_the_papers_rule():
     model, batch, closure = problem()
     expected = {name: 1 / (1 + ALPHA * largest_eigenvalue(model, name, batch)) for name in ("first", "last")}

@@ -9,11 +9,19 @@
 #include "triaccel/base/error.h"
 #include "triaccel/core/sampler.h"
 #include "triaccel/device/cuda_memory.h"
+#include "triaccel/device/device_choice.h"
 #include "triaccel/trainer/loop/torch_engine.h"
 #include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {
+
+/// As a program does before anything else: cuBLAS keeps the workspaces that it starts with.
+class Arithmetic : public testing::Environment {
+  void SetUp() override { set_arithmetic(/*deterministic=*/false); }
+};
+[[maybe_unused]] const testing::Environment* const arithmetic =
+    testing::AddGlobalTestEnvironment(new Arithmetic);
 
 class MemoryPlanOnCuda : public testing::Test {
  protected:

@@ -16,6 +16,7 @@ struct LayerInfo {
   LayerKind kind = LayerKind::Linear;
   std::vector<std::string> parameters = {};  // full names; the weight first
   std::int64_t parameter_count = 0;          // elements in all of them
+  bool normalized = false;  // batch norm follows: the scale of the weight has no effect
 };
 
 /// The layers of a network in forward order; a layer's index is its LayerId in plans and reports.

@@ -24,11 +24,17 @@ LayerKind kind_of(const torch::nn::Module& owner, const at::Tensor& weight) {
   return weight.dim() == 2 ? LayerKind::Linear : LayerKind::Convolution;
 }
 
+bool is_batch_norm(const torch::nn::Module& module) {
+  return module.as<torch::nn::BatchNorm1d>() || module.as<torch::nn::BatchNorm2d>() ||
+         module.as<torch::nn::BatchNorm3d>();
+}
+
 class LayerWalk {
  public:
   /// Own parameters before those of children, as Module::named_parameters.
   void visit(const torch::nn::Module& module, const std::string& path) {
     std::int64_t weights = 0;
+    if (is_batch_norm(module) && !layers_.empty()) layers_.back().normalized = true;
     for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
       const at::Tensor& value = parameter.value();
       if (!seen_.insert(value.unsafeGetTensorImpl()).second) continue;

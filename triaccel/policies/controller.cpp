@@ -66,7 +66,7 @@ Controller::Controller(const ControlSetup& setup)
       smallest_pass_(setup.smallest_pass),
       noise_(setup.kinds.size()),
       precision_(options_, setup.kinds),
-      curvature_(options_, first_plan_),
+      curvature_(options_, first_plan_, setup.normalized),
       batch_(options_, first_plan_),
       replayed_(setup.replayed) {
   if (setup.moves_boundary)

@@ -42,6 +42,7 @@ inline ControlOptions no_control() {
 struct ControlSetup {
   StepPlan plan = {};                 // the first
   std::vector<LayerKind> kinds = {};  // index = LayerId
+  std::vector<bool> normalized = {};  // likewise, as in LayerInfo; empty: none is
   ControlOptions options = no_control();
   std::optional<ActivationOptions> activations = {};  // empty: as autograd keeps them
   std::optional<PlanSchedule> replayed = {};  // a recorded run's plans in place of decisions

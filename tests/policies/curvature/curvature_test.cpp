@@ -148,6 +148,21 @@ TEST(RobustCurvature, CapsRatesAndCountsNegativeCurvatureAsNone) {
   EXPECT_FLOAT_EQ(plan.layers[0].learning_rate_scale, 1.0f) << "a smaller rate needs no cap";
 }
 
+// Its steps shorten by themselves: what is too long makes the weight grow.
+TEST(RobustCurvature, LeavesTheRatesOfWeightsBeforeBatchNorm) {
+  StepPlan plan = plan_of(2);
+  CurvaturePolicy policy({}, plan, {true, false});
+  PolicyEvents events;
+  policy.add(probe_of({76, 76}), events);
+  policy.apply(0.1, plan);
+  EXPECT_FLOAT_EQ(plan.layers[0].learning_rate_scale, 1.0f);
+  EXPECT_FLOAT_EQ(plan.layers[1].learning_rate_scale, 0.5f);
+  CurvaturePolicy paper({.set = PolicySet::Paper}, plan_of(2), {true, false});
+  paper.add(probe_of({100, 100}), events);
+  paper.apply(0.1, plan);
+  EXPECT_FLOAT_EQ(plan.layers[0].learning_rate_scale, 0.5f) << "its rule knows no norms";
+}
+
 TEST(CurvaturePolicy, LooksPastValuesThatAreNoNumbers) {
   StepPlan plan = plan_of(1);
   CurvaturePolicy policy({}, plan);

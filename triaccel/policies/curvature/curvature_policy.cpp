@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "triaccel/base/error.h"
 #include "triaccel/policies/precision/order_statistics.h"
 
 namespace triaccel {
 
-CurvaturePolicy::CurvaturePolicy(const ControlOptions& options, const StepPlan& start)
+CurvaturePolicy::CurvaturePolicy(const ControlOptions& options, const StepPlan& start,
+                                 std::vector<bool> normalized)
     : rules_(options.curvature),
       set_(options.set),
       guards_(options.guards),
+      normalized_(std::move(normalized)),
       lambda_(start.layers.size(), 0.0),
       known_(start.layers.size(), 0),
       promoted_(start.layers.size(), false),
       tau_(options.curvature.automatic ? 0 : options.curvature.tau) {
+  normalized_.resize(start.layers.size());
   for (const LayerPlan& layer : start.layers) start_scales_.push_back(layer.learning_rate_scale);
 }
 
@@ -66,6 +70,8 @@ void CurvaturePolicy::find_tau(PolicyEvents& events) {
 
 double CurvaturePolicy::share(std::size_t layer, double learning_rate) const {
   if (known_[layer] == 0) return 1;
+  // Steps that are too long grow a weight whose scale has no effect, until they are short for it.
+  if (set_ == PolicySet::Robust && normalized_[layer]) return 1;
   if (set_ == PolicySet::Robust) return robust_rate_share(lambda_[layer], learning_rate, rules_);
   const double share = paper_rate_share(lambda_[layer], rules_.alpha);
   return guards_.rate_floor ? std::max(share, rules_.rate_floor) : share;

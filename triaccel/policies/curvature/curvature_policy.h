@@ -14,7 +14,9 @@ namespace triaccel {
 /// higher precision and scales their learning rates.
 class CurvaturePolicy {
  public:
-  CurvaturePolicy(const ControlOptions& options, const StepPlan& start);
+  /// `normalized` as in ControlSetup.
+  CurvaturePolicy(const ControlOptions& options, const StepPlan& start,
+                  std::vector<bool> normalized = {});
 
   /// Adds a probe; skipped probes are ignored.
   void add(const CurvatureReport& probe, PolicyEvents& events);
@@ -37,6 +39,7 @@ class CurvaturePolicy {
   PolicySet set_;
   PaperGuards guards_;
   std::vector<float> start_scales_;
+  std::vector<bool> normalized_;
   std::vector<double> lambda_;       // robust: averaged, non-negative
   std::vector<std::uint8_t> known_;  // layers measured at least once
   std::vector<bool> promoted_;

@@ -93,6 +93,7 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
     : options_(options), device_(device), gauge_(device) {
   for (const LayerInfo& layer : registry.layers()) {
     kinds_.push_back(layer.kind);
+    normalized_.push_back(layer.normalized);
     names_.push_back(layer.name);
   }
   const std::size_t layers = kinds_.size();
@@ -138,6 +139,7 @@ void AttachedTraining::start(std::int64_t samples) {
   plan_.batch_size = plan_.micro_batch_size = samples;
   ControlSetup setup{.plan = plan_,
                      .kinds = kinds_,
+                     .normalized = normalized_,
                      .options = control_options(options_, device_, samples),
                      .probe_every = probe_ ? options_.curvature_every : 0,
                      .smallest_pass = std::min(options_.smallest_pass, samples)};

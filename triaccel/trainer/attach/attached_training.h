@@ -140,6 +140,7 @@ class AttachedTraining {
   AttachOptions options_;
   c10::Device device_;
   std::vector<LayerKind> kinds_;
+  std::vector<bool> normalized_;
   std::vector<std::string> names_;
   MemoryGauge gauge_;
   std::unique_ptr<StepRunner> runner_;

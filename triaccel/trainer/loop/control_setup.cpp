@@ -85,6 +85,12 @@ std::vector<LayerKind> kinds_of(const Network& network) {
   return kinds;
 }
 
+std::vector<bool> normalized_of(const Network& network) {
+  std::vector<bool> normalized;
+  for (const LayerInfo& layer : network.layers.layers()) normalized.push_back(layer.normalized);
+  return normalized;
+}
+
 }  // namespace
 
 ActivationOptions activation_options(const RunConfig& config) {
@@ -133,6 +139,7 @@ std::int64_t smallest_pass_of(const Network& network) {
 ControlSetup control_setup_for(const RunConfig& config, const RunParts& parts) {
   ControlSetup setup{.plan = parts.plan,
                      .kinds = kinds_of(parts.network),
+                     .normalized = normalized_of(parts.network),
                      .options = control_options(config, parts),
                      .smallest_pass = smallest_pass_of(parts.network),
                      .moves_boundary = config.zeroth_order.move_boundary,
