@@ -147,12 +147,13 @@ TEST(DiscoverLayers, FindsTheLayersOfAUsersModule) {
 }
 
 TEST(DiscoverLayers, KnowsWhichWeightsBatchNormFollows) {
-  const Network network = make_model({.name = "efficientnet-b0", .width = 8});
-  for (const LayerInfo& layer : network.layers.layers()) {
+  const Network convolutions = make_model({.name = "efficientnet-b0", .width = 8});
+  for (const LayerInfo& layer : convolutions.layers.layers()) {
     const bool excitation = layer.name.find(".fc") != std::string::npos;
     EXPECT_EQ(layer.normalized, !excitation && layer.name != "classifier.1") << layer.name;
   }
-  for (const LayerInfo& layer : make_model({.name = "vit-small"}).layers.layers())
+  const Network transformer = make_model({.name = "vit-small"});
+  for (const LayerInfo& layer : transformer.layers.layers())
     EXPECT_FALSE(layer.normalized) << layer.name;
 }
 
