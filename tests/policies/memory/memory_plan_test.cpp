@@ -236,6 +236,21 @@ PassCost kept(ActivationFormat activations, double mib_per_sample, double second
           .seconds_per_sample = seconds_per_sample};
 }
 
+// Where no two sizes fit, the time of a whole pass counts as that of its samples, which tells
+// nothing of larger passes.
+TEST(MeasuredTimes, OfAPassThatJustFitsBindNoOther) {
+  const PassCost line{.seconds = 1e-3, .seconds_per_sample = 1e-4};
+  const PassCost single{.largest = 1, .seconds_per_sample = 2e-2};
+  const PassCost offloaded{.seconds = 1e-4, .seconds_per_sample = 5e-5};
+  EXPECT_DOUBLE_EQ(not_faster(offloaded, {line}).seconds_per_sample, 1.02e-4);
+  EXPECT_DOUBLE_EQ(not_faster(offloaded, {line}).seconds, 1.02e-3);
+  EXPECT_DOUBLE_EQ(not_faster(offloaded, {single}).seconds_per_sample, 5e-5);
+  EXPECT_DOUBLE_EQ(not_faster(offloaded, {}).seconds_per_sample, 5e-5);
+  EXPECT_EQ(least_seconds_per_sample({}), std::nullopt);
+  EXPECT_EQ(least_seconds_per_sample({single}), std::nullopt);
+  EXPECT_EQ(least_seconds_per_sample({single, line}), 1e-4);
+}
+
 TEST(PartialOffload, TakesTimeOnlyWhereCopiesTakeLongerThanThePass) {
   MemoryCosts some{.passes = in_one_pass_or_several({kept(ActivationFormat::Lossless, 4, 1e-4),
                                                      kept(ActivationFormat::Offloaded, 0, 3e-4)})};
@@ -260,6 +275,11 @@ TEST(PartialOffload, NeedsAPassThatOffloadsNothing) {
       .passes = {kept(ActivationFormat::Raw, 4, 1e-4), kept(ActivationFormat::Offloaded, 0, 3e-4)}};
   add_partial_offload(none);
   EXPECT_EQ(none.passes.size(), 2u);
+  MemoryCosts single{.passes = {kept(ActivationFormat::Lossless, 0, 1e-2),
+                                kept(ActivationFormat::Offloaded, 0, 3e-4)}};
+  single.passes.front().largest = 1;
+  add_partial_offload(single);
+  EXPECT_EQ(single.passes.size(), 2u) << "whose cost per sample is known";
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace {
 /// noisy: without it they may say that passes of one sample cost no more than large ones.
 constexpr double kLeastFixedShare = 0.01;
 
+/// Least time of a pass that saves memory, over one that keeps everything: timings are noisy.
+constexpr double kLeastExtraTime = 1.02;
+
 constexpr double kOffloadShares[] = {0.25, 0.5, 0.75};
 
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
@@ -99,6 +102,23 @@ PassCost line_through(const PassSample& small, const PassSample& large, double f
   return cost;
 }
 
+PassCost not_faster(PassCost cost, const std::vector<PassCost>& before) {
+  const auto first = std::ranges::find(before, cost.whole, &PassCost::whole);
+  if (first == before.end() || first->largest > 0) return cost;
+  cost.seconds = std::max(cost.seconds, kLeastExtraTime * first->seconds);
+  cost.seconds_per_sample =
+      std::max(cost.seconds_per_sample, kLeastExtraTime * first->seconds_per_sample);
+  return cost;
+}
+
+std::optional<double> least_seconds_per_sample(const std::vector<PassCost>& passes) {
+  std::optional<double> least;
+  for (const PassCost& pass : passes)
+    if (pass.largest == 0)
+      least = std::min(least.value_or(pass.seconds_per_sample), pass.seconds_per_sample);
+  return least;
+}
+
 void add_partial_offload(MemoryCosts& costs) {
   const std::vector<PassCost> measured = costs.passes;
   for (const PassCost& all : measured) {
@@ -108,11 +128,10 @@ void add_partial_offload(MemoryCosts& costs) {
              std::tuple(pass.eager, pass.casts_by_layer, pass.whole) ==
                  std::tuple(all.eager, all.casts_by_layer, all.whole);
     });
-    if (none == measured.end()) continue;
+    if (none == measured.end() || none->largest > 0 || all.largest > 0) continue;
     for (const double share : kOffloadShares) {
       PassCost some = all;
       some.offload_share = share;
-      some.largest = 0;
       some.bytes = std::lerp(none->bytes, all.bytes, share);
       some.bytes_per_sample = std::lerp(none->bytes_per_sample, all.bytes_per_sample, share);
       some.seconds = std::lerp(none->seconds, all.seconds, share);

@@ -15,11 +15,13 @@ struct PassCost {
   bool recompute_norms = false;
   bool eager = false;  // steps are not captured in CUDA graphs though they could be
   bool casts_by_layer =
-      false;                 // weights are rounded to 16 bits where they are used, not all at once
-  bool whole = false;        // the batch in one pass; else in several, whose gradients are summed
-  std::int64_t largest = 0;  // samples of a pass: more do not fit; 0: any number
-  double bytes = 0;          // of a step, without weights, optimizer state and data: gradients,
-                             // copies of weights, workspace
+      false;           // weights are rounded to 16 bits where they are used, not all at once
+  bool whole = false;  // the batch in one pass; else in several, whose gradients are summed
+  // Samples of a pass: more do not fit, and all that a pass takes counts as that of its samples. 0:
+  // any number.
+  std::int64_t largest = 0;
+  double bytes = 0;             // of a step, without weights, optimizer state and data: gradients,
+                                // copies of weights, workspace
   double bytes_per_sample = 0;  // of a pass
   double profile_bytes = 0;     // that measuring activations takes in place of a step
   double seconds = 0;           // of a pass of no samples
@@ -47,8 +49,12 @@ struct MemoryCosts {
   std::vector<PassCost> passes = {};
 };
 
-/// Least time of a pass that saves memory, over one that keeps everything: timings are noisy.
-inline constexpr double kLeastExtraTime = 1.02;
+/// `cost` as no faster than the first of its kind, which keeps everything: what saves memory does
+/// more, whatever was measured.
+PassCost not_faster(PassCost cost, const std::vector<PassCost>& before);
+
+/// What a sample takes in the fastest of these passes if there are many in it; empty: not known.
+std::optional<double> least_seconds_per_sample(const std::vector<PassCost>& passes);
 
 /// Adds passes that offload a part of their activations, whose costs lie between those of passes
 /// that offload nothing and all: copies take time only where they take longer than a pass does.

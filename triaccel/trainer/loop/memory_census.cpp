@@ -302,28 +302,16 @@ PassCost with_bus(PassCost cost, const std::vector<PassCost>& before) {
   return cost;
 }
 
-/// What saves memory does more than the first of its kind, which keeps everything, whatever was
-/// measured.
-PassCost not_faster(PassCost cost, const std::vector<PassCost>& before) {
-  const auto first = std::ranges::find(before, cost.whole, &PassCost::whole);
-  if (first == before.end()) return cost;
-  cost.seconds = std::max(cost.seconds, kLeastExtraTime * first->seconds);
-  cost.seconds_per_sample =
-      std::max(cost.seconds_per_sample, kLeastExtraTime * first->seconds_per_sample);
-  return cost;
-}
-
 /// Whether plans with steps of this kind, whatever they cost, may beat those that fit already: none
 /// takes less time per sample than the fastest that is known.
 bool may_be_better(const Variant& variant, const MemoryCensus& census, std::int64_t budget_bytes) {
   const MemoryCosts& costs = census.costs;
   const auto best = plan_memory(memory_plans(costs, census.request), budget_bytes);
-  if (!best || costs.passes.empty()) return true;
-  double least_seconds = costs.passes.front().seconds_per_sample;
-  for (const PassCost& pass : costs.passes)
-    least_seconds = std::min(least_seconds, pass.seconds_per_sample);
+  if (!best) return true;
+  const auto least_seconds = least_seconds_per_sample(costs.passes);
+  if (!least_seconds) return true;
   const bool marked = variant.activations == ActivationFormat::Compressed;
-  return worth_of(1 / least_seconds, marked ? Lossiness::Marked : Lossiness::None) >
+  return worth_of(1 / *least_seconds, marked ? Lossiness::Marked : Lossiness::None) >
          kLeastGain * worth_of(*best);
 }
 
