@@ -6,6 +6,8 @@
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
 #include "triaccel/device/cpu_memory.h"
+#include "triaccel/models/model_zoo.h"
+#include "triaccel/trainer/loop/training.h"
 
 namespace triaccel {
 namespace {
@@ -158,6 +160,24 @@ struct ChangingRun : WatchedRun {
   std::vector<std::int64_t> limits = {most};
   std::int64_t smallest = 1 << 30;
 };
+
+TEST(ABudgetThatIsTooSmall, NamesWhatHelpsTheMethod) {
+  for (const char* method : {"zo", "fp32"}) {
+    RunConfig config = small_run();
+    config.train.method = method;
+    config.device.budget = "100KiB";
+    try {
+      train(make_model({.name = "lenet5"}), config);
+      ADD_FAILURE() << method << " trains in 100 KiB";
+    } catch (const OutOfMemory& error) {
+      const std::string said = error.what();
+      const bool zeroth_order = config.train.method == "zo";  // which no plan is made for
+      EXPECT_NE(said.find("--budget"), std::string::npos) << said;
+      EXPECT_EQ(said.find("a smaller --batch") != std::string::npos, zeroth_order) << said;
+      EXPECT_EQ(said.find("triaccel plan") != std::string::npos, !zeroth_order) << said;
+    }
+  }
+}
 
 TEST(ABudgetThatChanges, IsFollowedFiveHundredTimesWithoutLosingASample) {
   RunConfig config = digits_run();

@@ -29,6 +29,16 @@ Method method_on(Choice<TrainMethod> name, c10::DeviceType device) {
   return {.autocast = true, .autocast_type = at::kBFloat16, .layer_precision = Precision::Bf16};
 }
 
+std::string memory_advice(Choice<TrainMethod> method, bool limited) {
+  const bool planned = method == TrainMethod::Fp32 || method == TrainMethod::Amp ||
+                       method == TrainMethod::Triaccel;  // triaccel plan knows no others
+  std::string advice = limited && planned ? "raise --budget ('triaccel plan' shows the least) or "
+                       : limited          ? "raise --budget or "
+                                          : "";
+  return advice + "choose a smaller " + (planned ? "" : "--batch, a smaller ") +
+         "model or smaller images";
+}
+
 StepPlan first_plan(const Method& method, std::int64_t batch, std::int64_t accumulate,
                     std::int64_t layer_count, std::int64_t bp_layers) {
   StepPlan plan{.batch_size = batch * accumulate,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 
 #include "triaccel/core/precision.h"
 #include "triaccel/core/step_plan.h"
@@ -24,6 +25,9 @@ struct Method {
 /// amp is torch's autocast as the papers compare with it: FP16 with a dynamic loss scale on a GPU,
 /// BF16 on a CPU, where FP16 has no fast kernels.
 Method method_on(Choice<TrainMethod> name, c10::DeviceType device);
+
+/// What to try where a run does not fit in memory or, `limited`, in its budget.
+std::string memory_advice(Choice<TrainMethod> method, bool limited);
 
 /// The plan a run starts with; `bp_layers` of the last layers backpropagate where method
 /// `elasticzo` has others, too.

@@ -356,11 +356,9 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
     });
   } catch (const OutOfMemory& error) {
     const bool limited = on.budget_bytes > 0;
-    throw OutOfMemory(text(
-        "[train] weights and data do not fit in ",
-        limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory", ": ", error.what(),
-        limited ? "; raise --budget ('triaccel plan' shows the least) or choose" : "; choose",
-        " a smaller model or smaller images"));
+    throw OutOfMemory(text("[train] weights and data do not fit in ",
+                           limited ? text("the budget of ", byte_text(on.budget_bytes)) : "memory",
+                           ": ", error.what(), "; ", memory_advice(config.train.method, limited)));
   }
   if (plans)
     if (std::string said = fit_memory(*this); !said.empty())

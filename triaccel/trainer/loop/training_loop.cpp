@@ -14,6 +14,7 @@
 #include "triaccel/policies/precision/precision_rules.h"
 #include "triaccel/telemetry/records/efficiency_score.h"
 #include "triaccel/trainer/config/config_text.h"
+#include "triaccel/trainer/config/method.h"
 #include "triaccel/trainer/config/run_config.h"
 
 namespace triaccel {
@@ -173,11 +174,9 @@ void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
   const auto smaller = control_.out_of_memory(plan_);
   const std::int64_t limit = engine_.info().budget_bytes;
   if (!smaller && failures >= kMostTries)
-    throw OutOfMemory(text(
-        "[train] the smallest forward pass does not fit in ",
-        limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ", error.what(),
-        limit > 0 ? "; raise --budget ('triaccel plan' shows the least) or choose" : "; choose",
-        " a smaller model or smaller images"));
+    throw OutOfMemory(text("[train] the smallest forward pass does not fit in ",
+                           limit > 0 ? text("the budget of ", byte_text(limit)) : "memory", ": ",
+                           error.what(), "; ", memory_advice(config_.train.method, limit > 0)));
   if (smaller) change_plan(*smaller);
   ++interval_retries_;
   note(text("out of memory: repeating the step on the same ", samples, " samples, ",
