@@ -23,42 +23,55 @@ struct Wave {
   int x, y, phase;  // phase increments per column and row, and phase at the origin, in 1/256 turns
 };
 
-/// A class is three waves per channel.
-std::vector<Wave> class_pattern(const SyntheticOptions& options, std::int64_t label) {
-  std::vector<Wave> waves;
-  for (std::int64_t i = 0; i < 3 * options.channels; ++i) {
-    const auto number = static_cast<std::uint64_t>(label * 1024 + i);
-    const RandomWords random = random_words(options.seed, number, kPatternStream);
-    const auto draw = [&](int word, int bound) {
-      return static_cast<int>(bounded(random.words[word], static_cast<std::uint32_t>(bound)));
-    };
-    waves.push_back({draw(0, 61) - 30, draw(1, 61) - 30, draw(2, 256)});
+constexpr int kOffsets = 5;  // of an image in its pattern, per direction
+
+/// What the images of a class have in common: three waves per channel, `side` pixels a row.
+struct Pattern {
+  std::int64_t side = 0;
+  std::vector<int> values = {};
+};
+
+Pattern class_pattern(const SyntheticOptions& options, std::int64_t label) {
+  Pattern pattern{.side = options.size + kOffsets - 1};
+  for (std::int64_t c = 0; c < options.channels; ++c) {
+    std::vector<Wave> waves;
+    for (std::int64_t i = 3 * c; i < 3 * c + 3; ++i) {
+      const auto number = static_cast<std::uint64_t>(label * 1024 + i);
+      const RandomWords random = random_words(options.seed, number, kPatternStream);
+      const auto draw = [&](int word, int bound) {
+        return static_cast<int>(bounded(random.words[word], static_cast<std::uint32_t>(bound)));
+      };
+      waves.push_back({draw(0, 61) - 30, draw(1, 61) - 30, draw(2, 256)});
+    }
+    for (int y = 0; y < pattern.side; ++y)
+      for (int x = 0; x < pattern.side; ++x) {
+        int value = 0;
+        for (const Wave& wave : waves) value += triangle(wave.x * x + wave.y * y + wave.phase);
+        pattern.values.push_back(value);
+      }
   }
-  return waves;
+  return pattern;
 }
 
-void draw_image(const SyntheticOptions& options, const std::vector<Wave>& waves,
-                std::uint64_t number, std::uint8_t* pixels) {
+void draw_image(const SyntheticOptions& options, const Pattern& pattern, std::uint64_t number,
+                std::uint8_t* pixels) {
   const RandomWords random = random_words(options.seed, number, kImageStream);
-  const int left = static_cast<int>(bounded(random.words[0], 5));
-  const int top = static_cast<int>(bounded(random.words[1], 5));
+  const auto left = static_cast<std::int64_t>(bounded(random.words[0], kOffsets));
+  const auto top = static_cast<std::int64_t>(bounded(random.words[1], kOffsets));
   const int contrast = 40 + static_cast<int>(bounded(random.words[2], 60));  // percent
   std::uint64_t index = 0;
   RandomWords noise{};  // of four pixels
   for (std::int64_t c = 0; c < options.channels; ++c)
-    for (int y = 0; y < options.size; ++y)
-      for (int x = 0; x < options.size; ++x, ++index) {
-        int value = 0;
-        for (std::int64_t w = 3 * c; w < 3 * c + 3; ++w) {
-          const Wave& wave = waves[static_cast<std::size_t>(w)];
-          value += triangle(wave.x * (x + left) + wave.y * (y + top) + wave.phase);
-        }
+    for (std::int64_t y = 0; y < options.size; ++y) {
+      const int* row = pattern.values.data() + (c * pattern.side + y + top) * pattern.side + left;
+      for (std::int64_t x = 0; x < options.size; ++x, ++index) {
         if (index % 4 == 0)
           noise = random_words(options.seed, number * 0x100000 + index / 4, kNoiseStream);
         const int speckle = static_cast<int>(noise.words[index % 4] >> 26) - 32;
         pixels[index] =
-            static_cast<std::uint8_t>(std::clamp(128 + value * contrast / 150 + speckle, 0, 255));
+            static_cast<std::uint8_t>(std::clamp(128 + row[x] * contrast / 150 + speckle, 0, 255));
       }
+    }
 }
 
 ImageSet draw_set(const SyntheticOptions& options, std::int64_t count, std::uint64_t first) {
@@ -68,7 +81,7 @@ ImageSet draw_set(const SyntheticOptions& options, std::int64_t count, std::uint
                .height = options.size,
                .width = options.size,
                .classes = options.classes};
-  std::vector<std::vector<Wave>> patterns;
+  std::vector<Pattern> patterns;
   for (std::int64_t label = 0; label < options.classes; ++label)
     patterns.push_back(class_pattern(options, label));
   const auto image_bytes = static_cast<std::size_t>(set.channels * set.height * set.width);
