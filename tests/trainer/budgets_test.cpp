@@ -21,7 +21,8 @@ struct BudgetCase {
 std::optional<RunSummary> trained_within(const BudgetCase& test, std::int64_t budget_bytes) {
   RunConfig config = digits_run();
   config.model.name = test.model;
-  config.model.width = test.model == "lenet5" ? 0 : 8;
+  config.model.width = test.model == "lenet5" ? 0 : 4;
+  config.data.image_size = 16;
   config.train.batch = 32;
   config.control.batch = test.batch;
   if (budget_bytes > 0) config.device.budget = std::to_string(budget_bytes);

@@ -25,6 +25,7 @@ TEST(AForcedPrecision, HoldsForEveryLayerAllTheTime) {
        {Case{"fp32", Precision::Fp32}, Case{"off", Precision::Fp32}, Case{"bf16", Precision::Bf16},
         Case{"fp16", Precision::Fp16}}) {
     RunConfig config = digits_run();
+    config.model.width = 2;
     config.control.precision = name;
     WatchedRun run(config);
     const RunSummary summary = run.run();
@@ -117,7 +118,7 @@ TEST_P(CompressedRuns, TakeTheBytesThatTheRatioAllows) {
 }
 
 TEST(CompressedRun, FollowsTheNoiseWhenItsRatioIsAutomatic) {
-  WatchedRun run = compressed_run("fp32", RunConfig::Activations::kAutoRatio, /*epochs=*/6);
+  WatchedRun run = compressed_run("fp32", RunConfig::Activations::kAutoRatio, /*epochs=*/3);
   run.run();
   ASSERT_FALSE(run.reports.empty());
   std::optional<double> noise;  // compression's over the mini-batch's, last measured
@@ -228,6 +229,7 @@ class ResumedControl : public testing::TestWithParam<Interruption> {};
 
 RunConfig resumed_config(const Interruption& how) {
   RunConfig config = digits_run();
+  config.model.width = 2;
   if (how.curvature != "hessian") {  // there LeNet-5: a probe takes a while
     config.model.name = "resnet18";
     config.model.width = 8;

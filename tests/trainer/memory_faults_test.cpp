@@ -55,7 +55,8 @@ TEST(OutOfMemoryInAStep, ChangesNeitherWeightsNorSamples) {
   config.train.epochs = 3;
   config.train.lr = 0.01;
   config.train.batch = 8;
-  config.model.width = 3;
+  config.model.width = 2;
+  config.data.image_size = 8;
   config.data.train_samples = 24;
   FailingRun failing(config);
   failing.run();

@@ -14,11 +14,10 @@ namespace {
 
 /// Its weights and states are most of its memory.
 RunConfig wide_run(std::int64_t budget_bytes) {
-  RunConfig config = small_run();
+  RunConfig config = digits_run();
   config.model.name = "resnet18";
   config.model.width = 32;
   config.data.train_samples = 64;
-  config.train.method = "triaccel";
   config.train.batch = 16;
   config.train.epochs = 1;
   config.control.batch = BatchMode::Micro;

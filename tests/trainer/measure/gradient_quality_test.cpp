@@ -11,11 +11,12 @@ namespace triaccel {
 namespace {
 
 /// A slim ResNet at its first weights: enough norms, ReLUs and sums for every codec.
-RunConfig judged_run() {
+RunConfig judged_run(std::int64_t image_size = 32) {
   RunConfig config;
   config.model.name = "resnet18";
   config.model.stem = "cifar";
   config.model.width = 8;
+  config.data.image_size = image_size;
   config.data.train_samples = 64;
   config.train.batch = 16;
   config.device.device = "cpu";
@@ -28,7 +29,7 @@ SavedSettings kept(const std::string& keep, double ratio = 10.2) {
 }
 
 TEST(GradientQuality, IsExactWhereNothingIsLost) {
-  GradientJudge judge(judged_run());
+  GradientJudge judge(judged_run(16));
   for (const char* keep : {"raw", "lossless"}) {
     const GradientQuality quality = judge.judge(kept(keep), 2);
     EXPECT_EQ(quality.error, 0) << keep;
@@ -70,7 +71,7 @@ TEST(GradientQuality, IsBetterWhereBitsFollowTheNoiseOfLayers) {
 }
 
 TEST(GradientQuality, TellsBiasFromNoise) {
-  GradientJudge judge(judged_run());
+  GradientJudge judge(judged_run(16));
   SavedSettings dither = kept("coded", 7);
   const GradientQuality noise = judge.judge(dither, 4);
   EXPECT_LT(std::abs(noise.bias), noise.error / 4);
@@ -81,7 +82,7 @@ TEST(GradientQuality, TellsBiasFromNoise) {
 }
 
 TEST(GradientQuality, IsThatOfFp32WhateverTheMethod) {
-  RunConfig config = judged_run();
+  RunConfig config = judged_run(16);
   config.train.method = "fp32";
   const GradientQuality exact = GradientJudge(config).judge(kept("coded"), 1);
   config.train.method = "triaccel";
