@@ -126,7 +126,7 @@ class TriAccel:
         if large:
             options |= {"--image-size": 64 if self.wanted.quick else 224, "--new-head": True}
         if self.wanted.quick:
-            options |= {"--width": 8, "--train-samples": 768, "--control-interval": 2, "--curvature-every": 4,
+            options |= {"--width": 4, "--train-samples": 480, "--control-interval": 2, "--curvature-every": 4,
                         "--kernels": "gemm"}
         if method != "triaccel":
             options = {flag: value for flag, value in options.items() if flag not in CONTROL_LOOP or value == "off"}

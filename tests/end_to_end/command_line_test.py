@@ -13,8 +13,8 @@ from program import SMALL_RUN, run, scratch_folder, start, train, ugly_part
 class Train(unittest.TestCase):
     def test_learns_the_built_in_set(self):
         with scratch_folder() as folder:
-            summary = train("--out", folder / "run", "--train-samples", 0, "--epochs", 3, "--lr", 0.02,
-                            "--threads", 2)  # at the usual 0.05 some seeds diverge, in FP32 too
+            summary = train("--out", folder / "run", "--width", 0, "--train-samples", 0, "--epochs", 3,
+                            "--lr", 0.02, "--threads", 2)  # at the usual 0.05 some seeds diverge, in FP32 too
             self.assertGreater(summary["accuracy"], 94)
             self.assertEqual(summary["status"], "finished")
             for key in ("method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples",
@@ -27,11 +27,11 @@ class Train(unittest.TestCase):
 
     def test_keeps_inside_its_memory_budget(self):
         with scratch_folder() as folder:
-            summary = train("--out", folder / "run", "--model", "resnet18", "--width", 16, "--stem",
-                            "cifar", "--batch", 256, "--steps", 2, "--budget", "70MiB", "--threads", 2,
+            summary = train("--out", folder / "run", "--model", "resnet18", "--width", 8, "--stem",
+                            "cifar", "--batch", 128, "--steps", 2, "--budget", "36MiB", "--threads", 2,
                             "--control-interval", 1, "--curvature-every", 1)  # predicted with its probes
-            self.assertLessEqual(summary["peak_bytes"], 70 * 2**20)
-            self.assertLessEqual(summary["predicted_bytes"], 70 * 2**20)
+            self.assertLessEqual(summary["peak_bytes"], 36 * 2**20)
+            self.assertLessEqual(summary["predicted_bytes"], 36 * 2**20)
             self.assertLess(abs(summary["predicted_bytes"] / summary["peak_bytes"] - 1), 0.03)
 
     def test_reads_file_then_flags_then_overrides(self):
@@ -127,8 +127,8 @@ class ExitCodes(unittest.TestCase):
 
     def test_out_of_memory_at_the_smallest_batch(self):
         with scratch_folder() as folder:
-            self.expect(6, ["budget", "--budget"], "train", *SMALL_RUN, "--budget", "16MiB", "--out",
-                        folder / "run")
+            self.expect(6, ["budget", "--budget"], "train", *SMALL_RUN, "--width", 0, "--budget", "16MiB",
+                        "--out", folder / "run")
 
     def test_numerical_failure(self):
         with scratch_folder() as folder:
@@ -242,7 +242,8 @@ class ReadCommands(unittest.TestCase):
 
     def test_plan(self):
         page = self.folder / "plans.html"
-        plan = self.json_of("plan", *SMALL_RUN, "--sweep", "--plot", page)
+        published = [*SMALL_RUN, "--width", 0]  # large enough next to the data
+        plan = self.json_of("plan", *published, "--sweep", "--plot", page)
         self.assertGreaterEqual(plan["plan"]["bytes"], plan["least_bytes"])
         self.assertEqual(plan["plan"]["bytes"], sum(plan["plan"][f"{part}_bytes"] for part in (
             "weight", "state", "data", "step", "activation")))
@@ -253,11 +254,11 @@ class ReadCommands(unittest.TestCase):
         with scratch_folder() as folder:
             for share, code in ((1, 0), (0.95, 6)):
                 budget = int(share * plan["least_bytes"])
-                done = run("train", *SMALL_RUN, "--steps", 3, "--budget", budget, "--out", folder / f"run{code}")
+                done = run("train", *published, "--steps", 3, "--budget", budget, "--out", folder / f"run{code}")
                 self.assertEqual(done.returncode, code, (share, done.stderr))
                 self.assertIn(*(("finished", done.stdout) if code == 0 else ("the least is", done.stderr)))
             least = re.search(r"the least is ([\d.]+ \w+)", done.stderr)[1]
-            done = run("train", *SMALL_RUN, "--steps", 3, "--budget", least, "--out", folder / "least")
+            done = run("train", *published, "--steps", 3, "--budget", least, "--out", folder / "least")
             self.assertEqual(done.returncode, 0, (least, done.stderr))
         small = run("plan", *SMALL_RUN, "--budget", "1MiB")
         self.assertEqual(small.returncode, 6, small.stderr)

@@ -9,16 +9,17 @@ import subprocess
 import time
 import unittest
 
+from data_sets_test import write_mnist
 from program import SMALL_RUN, call, run, scratch_folder, start, train, ugly_part
 
 TINY = [*SMALL_RUN, "--data", "synthetic", "--train-samples", "64", "--steps", "1"]
 
 
 def write_image(path):
-    """One grey image of three channels as safetensors."""
-    header = json.dumps({"x": {"dtype": "U8", "shape": [1, 3, 32, 32],
-                               "data_offsets": [0, 3072]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(range(256)) * 12)
+    """One image as safetensors, of the size of MNIST's."""
+    header = json.dumps({"x": {"dtype": "U8", "shape": [1, 1, 28, 28],
+                               "data_offsets": [0, 784]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(range(196)) * 4)
 
 
 class Commands:
@@ -40,8 +41,7 @@ class Commands:
         "inspect --saved": ["inspect", "--saved", "--model", "lenet5"],
         "inspect --gradients": ["inspect", "{run}", "--gradients", "--samples", "4", "--draws", "1"],
         "bench step": ["bench", "step", *SMALL_RUN, "--samples", "1", "--warmup", "0"],
-        "bench largest-batch": ["bench", "largest-batch", "--model", "lenet5", "--device", "cpu",
-                                "--budget", "4MiB"],
+        "bench largest-batch": ["bench", "largest-batch", *SMALL_RUN, "--budget", "4MiB"],
         "ls": ["ls", "{runs}"],
         "budget": ["budget", "{run}"],
         "version": ["version"],
@@ -56,7 +56,8 @@ class EveryCommand(unittest.TestCase):
     def setUpClass(cls):
         cls.scratch = scratch_folder()
         cls.folder = cls.scratch.__enter__()
-        train(*TINY, "--out", cls.folder / "runs/run")
+        write_mnist(cls.folder / "mnist")
+        train(*TINY, "--data", "mnist", "--data-root", cls.folder, "--out", cls.folder / "runs/run")
         write_image(cls.folder / "image.safetensors")
 
     @classmethod

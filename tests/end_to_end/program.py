@@ -13,8 +13,8 @@ from loaded_program import LoadedProgram
 TRIACCEL = os.environ.get("TRIACCEL", "build/release/triaccel")
 LIBRARY = os.environ.get("TRIACCEL_LIBRARY", "")
 
-# A run of a second or so: LeNet-5 on part of the built-in set, one thread.
-SMALL_RUN = ["--model", "lenet5", "--train-samples", "512", "--batch", "32", "--threads", "1",
+# A run of a second or so: a slim LeNet-5 on part of the built-in set, one thread.
+SMALL_RUN = ["--model", "lenet5", "--width", "2", "--train-samples", "512", "--batch", "32", "--threads", "1",
              "--device", "cpu"]
 
 

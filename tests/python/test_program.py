@@ -11,7 +11,7 @@ import pytest
 
 import triaccel
 
-SMALL_RUN = ["train", "--model", "lenet5", "--data", "synthetic", "--train-samples", "512", "--batch", "32", "--threads", "1", "--device", "cpu"]
+SMALL_RUN = ["train", "--model", "lenet5", "--width", "2", "--data", "synthetic", "--train-samples", "512", "--batch", "32", "--threads", "1", "--device", "cpu"]
 MODULE = [sys.executable, "-m", "triaccel"]
 
 
