@@ -324,11 +324,13 @@ TEST(AReplay, RepeatsThePlansAndTheWeightsOfTheRecordedRun) {
   const fs::path recorded = scratch.path / "recorded", replayed = scratch.path / "replayed";
   RunConfig config = resumed_config({});
   config.train.batch = 16;
+  config.control.curvature_every = 3;  // as often as decisions
   int steps = 0;
-  start_run(config, recorded, {.stop_requested = [&] {
-              if (++steps == 4) fail_cpu_allocation(60);  // between two decisions
-              return false;
-            }});
+  const auto fail_once = [&] {
+    if (++steps == 4) fail_cpu_allocation(60);  // between two decisions
+    return false;
+  };
+  EXPECT_EQ(start_run(config, recorded, {.stop_requested = fail_once}).memory_retries, 1);
   fail_cpu_allocation(-1);
   const std::vector<ScheduledPlan> plans = read_plans(recorded / kPlansJsonl);
   EXPECT_TRUE(
