@@ -1,8 +1,8 @@
 """Accuracy in half of FP32's memory: memory_accuracy.py --data-root DIR [--program PATH] [--jobs 6] [--seeds 1 2 3 4 5]
 
-FP32 without a budget; Tri-Accel in half of the memory that FP32 reserved, data set included; Tri-Accel with compressed
-activations and no budget; and the paper's policy in 400 MiB. One line of JSON a run; runs share the GPU, so times do not count
-when there are several jobs.
+FP32 without a budget; Tri-Accel in half of the memory that FP32 reserved, data set included; Tri-Accel without a budget, with
+activations as they are and compressed; FP32 with compressed activations; and the paper's policy in 400 MiB. One line of JSON a
+run; runs share the GPU, so times do not count when there are several jobs.
 """
 import argparse
 import concurrent.futures
@@ -15,7 +15,9 @@ NETWORKS = {"resnet18": ["--lr", "0.1"], "efficientnet-b0": ["--lr", "0.02"]}
 METHODS = {
     "fp32": ["--method", "fp32"],
     "half": ["--method", "triaccel"],  # and --budget
+    "raw": ["--method", "triaccel"],
     "compressed": ["--method", "triaccel", "--activations", "compressed"],
+    "fp32-compressed": ["--method", "fp32", "--activations", "compressed"],
     "paper": ["--method", "triaccel", "--policy", "paper", "--curvature", "hessian", "--budget", "400MiB"],
 }
 

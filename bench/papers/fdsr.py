@@ -11,12 +11,13 @@ KEY = ("model", "image_size", "batch", "codec", "data", "epochs", "seed", "targe
 GROUP = ("model", "image_size", "batch", "data", "epochs", "device")
 FIELDS = ("model", "image_size", "batch", "codec", "held_ratio", "peak_ratio", "accuracy", "accuracy_drop",
           "throughput_ratio_to_fp32", "commit", "data", "epochs", "seed", "target_ratio", "training_ratio", "held_bytes",
-          "fp32_bytes", "peak_bytes", "budget_bytes", "largest_batch", "samples_per_second", "timed", "gradient_error",
-          "gradient_bias", "gradient_cosine", "device")
+          "fp32_bytes", "peak_bytes", "reserved_bytes", "reserved_ratio", "budget_bytes", "largest_batch", "samples_per_second",
+          "timed", "gradient_error", "gradient_bias", "gradient_cosine", "device")
 OTHERS = ("bf16", "gact", "actnn", "division")  # registered by the program triaccel_baselines
 CODECS = ("fdsr", "lossless", "fp32", "amp", *OTHERS)  # in the order of the table
 FIRST_RATIO = 10.2  # of --activation-ratio
 OWN_PIXELS = 32  # of the data sets that rows are trained on
+TRAINED_PIXELS = (OWN_PIXELS, 64)  # rows of other sizes are measured on synthetic images, not trained
 SET_BY_TABLE = {
     "--method": "use --codecs, of which fp32 and amp are methods", "--activations": "use --codecs", "--model": "use --rows",
     "--stem": "give it with the network: --rows resnet18-cifar@32/128", "--data": "use --sets", "--seed": "use --seeds",
@@ -27,7 +28,7 @@ SET_BY_TABLE = {
 
 
 def add_options(parser, listed):
-    parser.add_argument("--rows", type=listed(str), help="network@pixels/batch; those of 32 pixels are trained")
+    parser.add_argument("--rows", type=listed(str), help="network@pixels/batch; those of 32 and 64 pixels are trained")
     parser.add_argument("--sets", type=listed(str), default=["cifar10"], help="data sets to train on")
     parser.add_argument("--codecs", type=listed(str), default=["fp32", "amp", "fdsr", "lossless", *OTHERS], help="codecs to measure")
     parser.add_argument("--trained", type=listed(str), default=["fp32", "fdsr"],
@@ -71,7 +72,9 @@ class Plan:
 
     @property
     def name(self):
-        return f"{self.network}-{self.codec}-{self.row['seed']}"
+        target = self.row["target_ratio"]
+        ratio = "" if target is None else "-auto" if target == 0 else f"-{target:g}x"
+        return f"{self.network}-{self.codec}{ratio}-{self.row['seed']}"
 
     @property
     def run(self):
@@ -106,7 +109,7 @@ class Fdsr:
 
     def plans_of(self, model, pixels, batch):
         """FP32's before those that are measured against it."""
-        wanted, trains = self.wanted, pixels == OWN_PIXELS
+        wanted, trains = self.wanted, pixels in TRAINED_PIXELS
         for data in wanted.sets if trains else ["synthetic"]:
             for codec in dict.fromkeys(["fp32", *wanted.codecs]):
                 trained = trains and codec in wanted.trained
@@ -170,14 +173,15 @@ class Fdsr:
                                                    self.wanted.timings, "--json")
         size = lambda key: round(1e6 * timing[key])
         row |= {"commit": timing["commit"], "device": timing["device"], "peak_bytes": size("allocated_mb"),
-                "samples_per_second": 1e3 * plan.row["batch"] / timing["ms"]}
+                "reserved_bytes": size("reserved_mb"), "samples_per_second": 1e3 * plan.row["batch"] / timing["ms"]}
         if "held_mb" in timing:
             row |= {"held_bytes": size("held_mb"), "fp32_bytes": size("fp32_mb"), "held_ratio": timing["held_ratio"]}
         if plan.codec == "fp32":  # what the device's allocator took, which may be more than what lies in tensors
-            row |= {"held_ratio": 1.0, "budget_bytes": size("reserved_mb")}
+            row |= {"held_ratio": 1.0, "budget_bytes": row["reserved_bytes"]}
         fp32 = row if plan.codec == "fp32" else self.recorded(plan, "fp32")
         if fp32 and fp32["samples_per_second"]:
             row |= {"peak_ratio": fp32["peak_bytes"] / row["peak_bytes"], "budget_bytes": fp32["budget_bytes"],
+                    "reserved_ratio": ratio(fp32["reserved_bytes"], row["reserved_bytes"]),
                     "throughput_ratio_to_fp32": row["samples_per_second"] / fp32["samples_per_second"]}
 
     def train(self, row, plan):
@@ -261,12 +265,13 @@ class Group:
         return ratio(line.throughput.mean, actnn.throughput.mean) if actnn else NAN
 
     def tables(self):
-        table = Table(["codec", "held ratio", "in training", "peak ratio", "largest batch", "accuracy %", "drop", "speed / FP32",
-                       "/ ActNN"])
+        table = Table(["codec", "held ratio", "in training", "peak ratio", "reserved ratio", "largest batch", "accuracy %", "drop",
+                       "speed / FP32", "/ ActNN"])
         gradients = Table(["gradients", "held ratio", "error²", "bias²", "cosine"])
         for line in self.lines:
             table.rows.append([line.label, line.spread("held_ratio").text(2), line.spread("training_ratio").text(2),
-                               line.spread("peak_ratio").text(2), str(line.largest_batch or "-"),
+                               line.spread("peak_ratio").text(2), line.spread("reserved_ratio").text(2),
+                               str(line.largest_batch or "-"),
                                line.spread("accuracy").text(2), line.spread("accuracy_drop").text(2), line.throughput.text(3),
                                number(self.over_actnn(line), 3)])
             if line.spread("gradient_error").count:
@@ -294,6 +299,7 @@ def page_of(rows, out):
 
 OVERVIEWS = (("Held bytes: how many times less than FP32", lambda line: line.spread("held_ratio"), 2),
              ("Peak of a step: how many times less than FP32", lambda line: line.spread("peak_ratio"), 2),
+             ("Reserved memory: how many times less than FP32", lambda line: line.spread("reserved_ratio"), 2),
              ("Accuracy: points below FP32", lambda line: line.spread("accuracy_drop"), 2),
              ("Throughput over FP32's", lambda line: line.throughput, 3))
 

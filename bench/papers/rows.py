@@ -43,7 +43,7 @@ class Program:
     """Starts the program, tells its processes to stop when the user does, and reads what they print."""
 
     def __init__(self, path):
-        self.path = pathlib.Path(path)
+        self.path = pathlib.Path(path).absolute()
         self.others = []  # programs that stop with it
         self.running = set()
         self.lock = threading.RLock()  # a signal may come while it is held
