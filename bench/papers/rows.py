@@ -68,8 +68,9 @@ class Program:
         if self.stopped:
             raise Interrupted
         if process.returncode != 0:
-            message = errors.strip().splitlines() or [f"exit code {process.returncode}"]
-            raise RowFailed(message[-1].removeprefix("triaccel: "), process.returncode)
+            lines = errors.strip().splitlines() or [f"exit code {process.returncode}"]
+            message = next((line for line in lines if line.startswith("triaccel: ")), lines[-1])
+            raise RowFailed(message.removeprefix("triaccel: "), process.returncode)
         return json.loads(output.splitlines()[-1]) if output.strip() else {}
 
     def stop(self):

@@ -200,7 +200,11 @@ TEST_P(CapturedStep, IsTimedWithoutAnEffect) {
     set_rungs(bench.plan, GetParam());
     for (int i = 0; i < 4; ++i) {
       if (timed && i % 2 == 0) {
-        const double whole = bench.replay_seconds(32), parts = bench.replay_seconds(4);
+        double whole = 1e9, parts = 1e9;
+        for (int run = 0; run < 5; ++run) {  // others may use the GPU, too
+          whole = std::min(whole, bench.replay_seconds(32));
+          parts = std::min(parts, bench.replay_seconds(4));
+        }
         EXPECT_GT(whole, 0);
         EXPECT_GT(parts, whole);  // eight passes
       }
