@@ -161,6 +161,7 @@ struct Fault {
   OptimizerOptions optimizer;
   bool planned;       // layers of mixed precisions, or libtorch's FP32
   bool persistently;  // every allocation from the k-th on fails, or that one alone
+  std::int64_t every = 1;
 };
 
 class EveryAllocation : public testing::TestWithParam<Fault> {};
@@ -181,7 +182,9 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
   ASSERT_GT(allocations, 20);
   std::int64_t refused = 0;
   auto before = bench.state();
-  for (std::int64_t k = 0; k < allocations; ++k) {
+  std::int64_t tried = 0;
+  for (std::int64_t k = 0; k < allocations; k += fault.every) {
+    ++tried;
     fail_cpu_allocation(k, fault.persistently);
     try {
       bench.run(4, pass);
@@ -193,24 +196,28 @@ TEST_P(EveryAllocation, MayFailAndLeavesNothingBehind) {
       ASSERT_TRUE(same_bytes(before, bench.state())) << "allocation " << k << " of " << allocations;
     }
   }
-  EXPECT_GT(refused, allocations / 2);
+  EXPECT_GT(refused, tried / 2);
   EXPECT_NO_THROW(bench.run(4, pass));
 }
 
+/// Updates allocate nothing, so that all optimizers have the same allocations: one network has them
+/// fail under every optimizer, the larger one all of them under SGD and some under the others.
 std::vector<Fault> every_fault() {
   std::vector<Fault> all;
   for (const ModelOptions& model : {kLenet, kSlimResnet}) {
     all.push_back({model, {}, /*planned=*/false, /*persistently=*/true});
-    for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
-      for (const bool persistently : {false, true})
-        all.push_back({model, {.kind = kind}, /*planned=*/true, persistently});
+    for (const bool persistently : {false, true})
+      all.push_back({model, {}, /*planned=*/true, persistently});
   }
-  for (const OptimizerKind kind : {OptimizerKind::AdaLomo, OptimizerKind::ApolloMini})
-    all.push_back({kSlimResnet, {.kind = kind}, /*planned=*/true, /*persistently=*/false});
-  all.push_back({kSlimResnet,
-                 {.kind = OptimizerKind::AdamW, .state = StateFormat::Fp8},
-                 /*planned=*/true,
-                 /*persistently=*/false});
+  const std::vector<OptimizerOptions> others = {
+      {.kind = OptimizerKind::AdamW},
+      {.kind = OptimizerKind::AdamW, .state = StateFormat::Fp8},
+      {.kind = OptimizerKind::AdaLomo},
+      {.kind = OptimizerKind::ApolloMini}};
+  for (const OptimizerOptions& optimizer : others) {
+    all.push_back({kLenet, optimizer, /*planned=*/true, /*persistently=*/true});
+    all.push_back({kSlimResnet, optimizer, /*planned=*/true, /*persistently=*/false, /*every=*/5});
+  }
   return all;
 }
 

@@ -236,7 +236,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
   config.train.clip = 1;
   const ScratchFolder scratch;
   start_run(config, scratch.path / "whole");
-  for (const int stop_after : {2, 5, 4}) {
+  for (const int stop_after : {2, 5}) {
     const fs::path run = scratch.path / std::to_string(stop_after);
     int steps = 0;
     const auto stop = [&] { return ++steps == stop_after; };
