@@ -19,7 +19,7 @@ TEST(BaselineTrainingOnCuda, GradientsOfCompressedActivationsAreFarBetterThanOfA
   config.train.deterministic = true;
   GradientJudge judge(config);
   const GradientQuality actnn = judge.judge({.activations = {.keep = "actnn"}}, 4);
-  const GradientQuality ours = judge.judge({.activations = {.keep = "coded", .ratio = 12}}, 4);
+  const GradientQuality ours = judge.judge({.activations = {.keep = "compressed", .ratio = 12}}, 4);
   EXPECT_LT(ours.error, actnn.error / 4);
 }
 

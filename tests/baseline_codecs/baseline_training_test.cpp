@@ -60,7 +60,7 @@ TEST(BaselineTraining, GradientsOfCompressedActivationsAreFarBetterThanOfActnnsC
   config.device.threads = 1;
   GradientJudge judge(config);
   const GradientQuality actnn = judge.judge({.activations = {.keep = "actnn"}}, 4);
-  const GradientQuality ours = judge.judge({.activations = {.keep = "coded", .ratio = 12}}, 4);
+  const GradientQuality ours = judge.judge({.activations = {.keep = "compressed", .ratio = 12}}, 4);
   EXPECT_GE(ours.held_ratio, 12);
   EXPECT_LT(ours.error, actnn.error / 4);
 }

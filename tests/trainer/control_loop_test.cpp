@@ -87,7 +87,7 @@ WatchedRun compressed_run(const std::string& method, double ratio, double epochs
   config.data.train_samples = 96;
   config.train.epochs = epochs;
   config.train.control_interval = 2;
-  config.activations.keep = "coded";
+  config.activations.keep = "compressed";
   config.activations.ratio = ratio;
   config.activations.profile_every = 4;
   config.device.threads = 1;

@@ -32,7 +32,7 @@ TEST_F(FdsrMeasuresOnCuda, GradientsOfCompressedActivationsAreNearAndUnbiased) {
   config_.train.deterministic = true;  // what is lossless must be equal to the bit
   GradientJudge judge(config_);
   EXPECT_EQ(judge.judge({.activations = {.keep = "lossless"}}, 1).error, 0);
-  const GradientQuality ours = judge.judge({.activations = {.keep = "coded", .ratio = 12}}, 4);
+  const GradientQuality ours = judge.judge({.activations = {.keep = "compressed", .ratio = 12}}, 4);
   EXPECT_GE(ours.held_ratio, 12);
   EXPECT_LT(std::abs(ours.bias), 0.002);
 }
@@ -80,7 +80,7 @@ TEST_F(FdsrMeasuresOnCuda, CompressedActivationsLetALargerBatchIntoTheSameMemory
       time_steps(resolved(config_), {.warmup_steps = 2, .samples = 1}).peak_reserved_bytes;
   const std::int64_t raw = largest_batch(config_, budget);
   EXPECT_GE(raw, config_.train.batch / 2);
-  config_.activations.keep = "coded";
+  config_.activations.keep = "compressed";
   EXPECT_GT(largest_batch(config_, budget), raw);
 }
 

@@ -206,7 +206,7 @@ TEST(WeightsThatGiveNoFiniteLoss, TakeTheRunBackToItsLastCheckpoint) {
   config.train.epochs = 12;
   config.run.checkpoint_every = 3;
   config.train.control_interval = 4;
-  config.activations.keep = "coded";
+  config.activations.keep = "compressed";
   BlownUpRun run(config);
   run.blow_up_at = 8;
   CheckpointStore store(scratch.path / "run");

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BoundedActivations,
                                          BoundedCase{"triaccel", slim_resnet}));
 
 TEST(AProfileOfActivations, TakesFewerSamplesWhereMemoryIsShort) {
-  RunConfig config = kept_run("fp32", "coded");
+  RunConfig config = kept_run("fp32", "compressed");
   config.activations.adapt = false;
   config = resolved(config);
   RunParts parts(config, slim_resnet());
@@ -135,7 +135,7 @@ double least_saving(const WatchedRun& run) {
 
 /// Of FP32 with coded activations and nothing else.
 double saving_alone() {
-  RunConfig config = kept_run("fp32", "coded");
+  RunConfig config = kept_run("fp32", "compressed");
   config.activations.adapt = false;
   WatchedRun alone(config, slim_resnet());
   alone.run();
@@ -160,7 +160,7 @@ TEST(CompressedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
   config.device.budget = std::to_string(budget);
   const std::int64_t raw_batch = WatchedRun(config, slim_resnet()).run().batch_largest;
 
-  config.activations.keep = "coded";
+  config.activations.keep = "compressed";
   WatchedRun together(config, slim_resnet());
   const RunSummary summary = together.run();
   EXPECT_EQ(summary.status, "finished");
@@ -179,7 +179,7 @@ TEST(CompressedActivationsInABudget, KeepTheirSavingAndLetTheBatchGrow) {
 // With every mechanism of the loop on: precisions, probes and the batch change under the codes.
 TEST(CompressedActivationsInABudget, KeepTheirSavingUnderTheWholeLoop) {
   const double alone = saving_alone();
-  RunConfig config = kept_run("triaccel", "coded");
+  RunConfig config = kept_run("triaccel", "compressed");
   config.activations.adapt = false;
   config.control.curvature = "fisher_gram";
   config.control.curvature_every = 3;
@@ -260,7 +260,7 @@ struct SpoiltOnce : WatchedRun {
 
 // Without codes a pass takes several times the bytes: it is tried, fails and is made smaller.
 TEST(CompressedActivationsInABudget, StayInItWhenTheyFallBackToNone) {
-  RunConfig config = kept_run("triaccel", "coded");
+  RunConfig config = kept_run("triaccel", "compressed");
   config.train.control_interval = 1;
   config.train.batch = 16;
   config.train.steps = 66;

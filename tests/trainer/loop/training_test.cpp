@@ -330,7 +330,7 @@ TEST(ResumeExactly, AlsoWithCompressedActivations) {
   config.data.train_samples = 48;
   config.train.batch = 12;
   config.train.control_interval = 2;
-  config.activations.keep = "coded";
+  config.activations.keep = "compressed";
   config.activations.ratio = 20;  // codes whose noise is answered
   config.activations.profile_every = 3;
   config.device.threads = 1;

@@ -36,7 +36,7 @@ TEST(GradientQuality, IsExactWhereNothingIsLost) {
     EXPECT_EQ(quality.bias, 0) << keep;
     EXPECT_NEAR(quality.cosine, 1, 1e-12) << keep;
   }
-  EXPECT_TRUE(std::isnan(judge.judge(kept("coded"), 1).bias))
+  EXPECT_TRUE(std::isnan(judge.judge(kept("compressed"), 1).bias))
       << "one draw has no other to compare with";
 }
 
@@ -45,10 +45,10 @@ TEST(GradientQuality, IsExactWhereNothingIsLost) {
 TEST(GradientQuality, OfCompressedActivationsIsCloseToExact) {
   constexpr std::int64_t kDraws = 4;
   GradientJudge judge(judged_run());
-  const GradientQuality twelve = judge.judge(kept("coded", 12), kDraws);
+  const GradientQuality twelve = judge.judge(kept("compressed", 12), kDraws);
   EXPECT_GE(twelve.held_ratio, 12);
   EXPECT_LT(std::abs(twelve.bias), 0.002);
-  const GradientQuality ten = judge.judge(kept("coded", 10), kDraws);
+  const GradientQuality ten = judge.judge(kept("compressed", 10), kDraws);
   EXPECT_GE(ten.held_ratio, 10);
   EXPECT_GE(ten.cosine, 0.995);
 }
@@ -61,7 +61,7 @@ TEST(GradientQuality, IsBetterWhereBitsFollowTheNoiseOfLayers) {
     config.model.name = model;
     config.train.batch = 32;
     GradientJudge judge(config);
-    SavedSettings settings = kept("coded");
+    SavedSettings settings = kept("compressed");
     const GradientQuality before = judge.judge(settings, 2);
     settings.by_layer = true;
     const GradientQuality after = judge.judge(settings, 2);
@@ -72,7 +72,7 @@ TEST(GradientQuality, IsBetterWhereBitsFollowTheNoiseOfLayers) {
 
 TEST(GradientQuality, TellsBiasFromNoise) {
   GradientJudge judge(judged_run(16));
-  SavedSettings dither = kept("coded", 7);
+  SavedSettings dither = kept("compressed", 7);
   const GradientQuality noise = judge.judge(dither, 4);
   EXPECT_LT(std::abs(noise.bias), noise.error / 4);
   SavedSettings rounded = dither;
@@ -84,10 +84,10 @@ TEST(GradientQuality, TellsBiasFromNoise) {
 TEST(GradientQuality, IsThatOfFp32WhateverTheMethod) {
   RunConfig config = judged_run(16);
   config.train.method = "fp32";
-  const GradientQuality exact = GradientJudge(config).judge(kept("coded"), 1);
+  const GradientQuality exact = GradientJudge(config).judge(kept("compressed"), 1);
   config.train.method = "triaccel";
   config.activations.recompute_norms = true;
-  EXPECT_EQ(GradientJudge(config).judge(kept("coded"), 1).error, exact.error);
+  EXPECT_EQ(GradientJudge(config).judge(kept("compressed"), 1).error, exact.error);
 }
 
 TEST(GradientQuality, NeedsBackpropagationAndSamplesEnough) {

@@ -26,7 +26,7 @@ TEST(LargestBatch, IsItsOwnInItsOwnMemoryAndLargerWithCompressedActivations) {
   const std::int64_t raw = largest_batch(config, budget);
   EXPECT_GE(raw, 32);
   EXPECT_LE(raw, 34);
-  config.activations.keep = "coded";
+  config.activations.keep = "compressed";
   EXPECT_GT(largest_batch(config, budget), raw);
 }
 
