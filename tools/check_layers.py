@@ -15,7 +15,7 @@ MAY_INCLUDE = {
     "ops": "base core kernels device",
     "policies": "base core",
     "telemetry": "base core",
-    "models": "base core",
+    "models": "base core ops",
     "layers": "base core kernels device ops",
     "saved": "base core kernels device ops",
     "signals": "base core device ops layers",

@@ -44,6 +44,7 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.pass.offload_share < 1)
     options += fmt::format(" --offload-share {:g}", plan.pass.offload_share);
   if (plan.pass.recompute_norms) options += " --recompute-norms true";
+  if (plan.pass.recompute_segments) options += " --recompute-segments true";
   if (plan.pass.eager) options += " --graphs off";
   return options;
 }
@@ -60,6 +61,7 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"activations", name_of(plan.pass.activations)},
           {"offload_share", plan.pass.offload_share},
           {"recompute_norms", plan.pass.recompute_norms},
+          {"recompute_segments", plan.pass.recompute_segments},
           {"eager", plan.pass.eager},
           {"casts_by_layer", plan.pass.casts_by_layer},
           {"state_bits", plan.state_in_8_bits ? 8 : 32},
@@ -72,10 +74,11 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
 std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t passes = request.batch / plan.pass_size;
   const double share = plan.pass.offload_share;
-  return fmt::format("{}{}{}, {} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
-                     name_of(plan.pass.activations),
-                     plan.pass.recompute_norms ? ", norms recomputed" : "", plan.pass_size,
-                     passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
+  return fmt::format(
+      "{}{}{}{}, {} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
+      name_of(plan.pass.activations), plan.pass.recompute_norms ? ", norms recomputed" : "",
+      plan.pass.recompute_segments ? ", blocks recomputed" : "", plan.pass_size,
+      passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
 }
 
 void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {

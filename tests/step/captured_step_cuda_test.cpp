@@ -126,18 +126,24 @@ const std::vector<Setting> kSettings = {
 
 class CapturedStep : public GpuStepTest<Setting> {};
 
-TEST_P(CapturedStep, TakesTheSameStepsWithNormsComputedAgain) {
+TEST_P(CapturedStep, TakesTheSameStepsWithNormsOrSegmentsRecomputed) {
   if (GetParam().rungs.empty()) GTEST_SKIP() << "libtorch's own norms";
-  const auto after_steps = [&](bool recompute_norms) {
+  const auto after_steps = [&](bool norms, bool segments) {
     StepRunnerOptions options = options_of(GetParam());
-    options.layers->recompute_norms = recompute_norms;
+    options.layers->recompute_norms = norms;
+    options.layers->recompute_segments = segments;
     Bench bench(GetParam().model, options, /*graphs=*/true);
     set_rungs(bench.plan, GetParam());
     for (int i = 0; i < 3; ++i) bench.step();
     return bench.state();
   };
-  const std::vector<at::Tensor> kept = after_steps(false), again = after_steps(true);
-  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(again[i], kept[i])) << i;
+  const std::vector<at::Tensor> kept = after_steps(false, false);
+  const std::vector<at::Tensor> norms = after_steps(true, false),
+                                segments = after_steps(false, true);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_TRUE(at::equal(norms[i], kept[i])) << i;
+    EXPECT_TRUE(at::equal(segments[i], kept[i])) << i;
+  }
 }
 
 TEST_P(CapturedStep, FollowsTheEagerTrajectory) {

@@ -35,6 +35,9 @@ std::vector<Means> every_means() {
     options.layers->recompute_norms = true;
     all.push_back({how + "_recomputed_norms", 64, options});
     options = plain;
+    options.layers->recompute_segments = true;
+    all.push_back({how + "_recomputed_segments", 64, options});
+    options = plain;
     options.layers->copy_weights = false;
     all.push_back({how + "_casts_by_layer", 64, options});
     options = plain;

@@ -6,6 +6,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // DenseNet-121 (Huang et al. 2017) with torchvision's names, shapes and initial weights.
 
@@ -51,7 +52,10 @@ struct DenseBlock : nn::Module {
 
   at::Tensor forward(const at::Tensor& x) {
     std::vector<at::Tensor> maps = {x};
-    for (const auto& layer : layers_) maps.push_back(layer->forward(torch::cat(maps, 1)));
+    for (const auto& layer : layers_)
+      maps.push_back(run_segment(maps, [layer](const std::vector<at::Tensor>& inputs) {
+        return layer->forward(torch::cat(inputs, 1));
+      }));
     return torch::cat(maps, 1);
   }
 
@@ -65,7 +69,11 @@ struct Transition : nn::Module {
       : norm(register_module("norm", nn::BatchNorm2d(in))),
         conv(register_module("conv", dense_convolution(in, in / 2, 1))) {}
 
-  at::Tensor forward(const at::Tensor& x) { return torch::avg_pool2d(conv(norm(x).relu_()), 2, 2); }
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](const at::Tensor& x) {
+      return torch::avg_pool2d(conv(norm(x).relu_()), 2, 2);
+    });
+  }
 
  private:
   nn::BatchNorm2d norm;
@@ -93,9 +101,11 @@ struct Features : nn::Module {
     norm5 = register_module("norm5", nn::BatchNorm2d(channels));
   }
 
-  at::Tensor forward(at::Tensor x) {
-    x = norm0(conv0(x)).relu_();
-    if (!small_images_) x = torch::max_pool2d(x, 3, 2, 1);
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = run_segment(images, [this](const at::Tensor& input) {
+      const at::Tensor map = norm0(conv0(input)).relu_();
+      return small_images_ ? map : torch::max_pool2d(map, 3, 2, 1);
+    });
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       x = blocks_[i]->forward(x);
       if (i < transitions_.size()) x = transitions_[i]->forward(x);

@@ -7,6 +7,7 @@
 
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // EfficientNet-B0 (Tan and Le 2019) with torchvision's names, shapes and, up to the classifier's
 // scale, initial weights.
@@ -27,15 +28,23 @@ struct Chain : nn::SequentialImpl {
   at::Tensor forward(const at::Tensor& x) { return nn::SequentialImpl::forward(x); }
 };
 
+/// One that is a segment by itself.
+struct SegmentChain : Chain {
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](const at::Tensor& x) { return Chain::forward(x); });
+  }
+};
+
 struct Shape {
   std::int64_t kernel = 1, stride = 1, groups = 1;
 };
 
 enum class Activation { None, Silu };
 
-std::shared_ptr<Chain> convolution_norm(std::int64_t in, std::int64_t out, Shape shape,
-                                        Activation activation) {
-  auto chain = std::make_shared<Chain>();
+template <typename Sequence = Chain>
+std::shared_ptr<Sequence> convolution_norm(std::int64_t in, std::int64_t out, Shape shape,
+                                           Activation activation) {
+  auto chain = std::make_shared<Sequence>();
   chain->push_back(nn::Conv2d(nn::Conv2dOptions(in, out, shape.kernel)
                                   .stride(shape.stride)
                                   .padding(shape.kernel / 2)
@@ -61,13 +70,12 @@ struct SqueezeExcitation : nn::Module {
   nn::Conv2d fc1, fc2;
 };
 
-/// Stochastic depth: drops the whole branch for a random fraction of the samples (Huang et al.
-/// 2016).
-at::Tensor stochastic_depth(const at::Tensor& branch, double probability, bool training) {
-  if (!training || probability == 0.0) return branch;
+/// Stochastic depth: the factor that drops a whole branch for a random fraction of the samples of
+/// `like` (Huang et al. 2016).
+at::Tensor stochastic_depth(const at::Tensor& like, double probability) {
   const double survival = 1.0 - probability;
-  const at::Tensor kept = torch::empty({branch.size(0), 1, 1, 1}, branch.options());
-  return branch * kept.bernoulli_(survival).div_(survival);
+  const at::Tensor kept = torch::empty({like.size(0), 1, 1, 1}, like.options());
+  return kept.bernoulli_(survival).div_(survival);
 }
 
 struct InvertedResidual : nn::Module {
@@ -84,12 +92,18 @@ struct InvertedResidual : nn::Module {
     block->push_back(convolution_norm(expanded, out, {}, Activation::None));
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    at::Tensor out = block->forward(x);
-    if (!residual_) return out;
-    out = stochastic_depth(out, drop_probability_, is_training());
-    out += x;
-    return out;
+  at::Tensor forward(const at::Tensor& input) {
+    std::vector<at::Tensor> inputs = {input};
+    // Drawn outside the segment, which may be computed twice.
+    if (residual_ && drop_probability_ > 0 && is_training())
+      inputs.push_back(stochastic_depth(input, drop_probability_));
+    return run_segment(inputs, [this](const std::vector<at::Tensor>& in) {
+      at::Tensor out = block->forward(in[0]);
+      if (!residual_) return out;
+      if (in.size() > 1) out = out * in[1];
+      out += in[0];
+      return out;
+    });
   }
 
  private:
@@ -119,8 +133,8 @@ struct EfficientNet : nn::Module {
     const std::int64_t width = width_or(options, kStemChannels);
     std::int64_t channels = scaled(kStemChannels, width);
     features = register_module("features", std::make_shared<Chain>());
-    features->push_back(convolution_norm(options.input_channels, channels,
-                                         {.kernel = 3, .stride = 2}, Activation::Silu));
+    features->push_back(convolution_norm<SegmentChain>(
+        options.input_channels, channels, {.kernel = 3, .stride = 2}, Activation::Silu));
     std::int64_t all_blocks = 0, block = 0;
     for (const Stage& stage : kEfficientNetStages) all_blocks += stage.blocks;
     for (const Stage& stage : kEfficientNetStages) {
@@ -136,7 +150,8 @@ struct EfficientNet : nn::Module {
       }
       features->push_back(std::move(chain));
     }
-    features->push_back(convolution_norm(channels, 4 * channels, {}, Activation::Silu));
+    features->push_back(
+        convolution_norm<SegmentChain>(channels, 4 * channels, {}, Activation::Silu));
     classifier = register_module(
         "classifier",
         nn::Sequential(nn::Dropout(kHeadDropout), nn::Linear(4 * channels, options.classes)));

@@ -7,6 +7,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // A decoder-only transformer for short contexts: GPT-2's architecture, names and initialization
 // (Radford et al. 2019), six layers. The head has its own weight, so that every layer is used once
@@ -62,9 +63,11 @@ struct Block : nn::Module {
         ln_2(register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({width})))),
         mlp(register_module("mlp", std::make_shared<GptMlp>(width))) {}
 
-  at::Tensor forward(at::Tensor x) {
-    x = x + torch::dropout(attn->forward(ln_1(x)), kGptDropout, is_training());
-    return x + torch::dropout(mlp->forward(ln_2(x)), kGptDropout, is_training());
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](at::Tensor x) {
+      x = x + torch::dropout(attn->forward(ln_1(x)), kGptDropout, is_training());
+      return x + torch::dropout(mlp->forward(ln_2(x)), kGptDropout, is_training());
+    });
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // Residual networks (He et al. 2015) with torchvision's names, shapes and initial weights.
 
@@ -38,11 +39,13 @@ struct BasicBlock : nn::Module {
     if (downsample) register_module("downsample", downsample);
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    at::Tensor out = bn1(conv1(x)).relu_();
-    out = bn2(conv2(out));
-    out += downsample ? downsample->forward(x) : x;
-    return out.relu_();
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](const at::Tensor& x) {
+      at::Tensor out = bn1(conv1(x)).relu_();
+      out = bn2(conv2(out));
+      out += downsample ? downsample->forward(x) : x;
+      return out.relu_();
+    });
   }
 
  private:
@@ -68,12 +71,14 @@ struct Bottleneck : nn::Module {
     if (downsample) register_module("downsample", downsample);
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    at::Tensor out = bn1(conv1(x)).relu_();
-    out = bn2(conv2(out)).relu_();
-    out = bn3(conv3(out));
-    out += downsample ? downsample->forward(x) : x;
-    return out.relu_();
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](const at::Tensor& x) {
+      at::Tensor out = bn1(conv1(x)).relu_();
+      out = bn2(conv2(out)).relu_();
+      out = bn3(conv3(out));
+      out += downsample ? downsample->forward(x) : x;
+      return out.relu_();
+    });
   }
 
  private:
@@ -111,9 +116,11 @@ struct ResNet : nn::Module {
     initialise_convolutions(*this);
   }
 
-  at::Tensor forward(at::Tensor x) {
-    x = bn1(conv1(x)).relu_();
-    if (!small_images_) x = torch::max_pool2d(x, 3, 2, 1);
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = run_segment(images, [this](const at::Tensor& input) {
+      const at::Tensor map = bn1(conv1(input)).relu_();
+      return small_images_ ? map : torch::max_pool2d(map, 3, 2, 1);
+    });
     for (nn::Sequential& stage : stages_) x = stage->forward(x);
     return fc(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }

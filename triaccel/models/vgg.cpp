@@ -5,6 +5,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // VGG-16 with batch norm (Simonyan and Zisserman 2014) with torchvision's names, shapes and initial
 // weights.
@@ -38,6 +39,7 @@ struct Vgg : nn::Module {
         channels = scaled(out);
       }
       features->push_back(nn::MaxPool2d(nn::MaxPool2dOptions(2).stride(2)));
+      stage_ends_.push_back(features->size());
     }
     register_module("features", features);
     const std::int64_t hidden = scaled(kHidden);
@@ -61,13 +63,22 @@ struct Vgg : nn::Module {
       }
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor map = torch::adaptive_avg_pool2d(features->forward(x), {side_, side_});
-    return classifier->forward(map.flatten(1));
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor map = input;
+    std::size_t first = 0;
+    for (const std::size_t end : stage_ends_) {
+      map = run_segment(map, [this, first, end](at::Tensor x) {
+        for (std::size_t i = first; i < end; ++i) x = (features->begin() + i)->forward(x);
+        return x;
+      });
+      first = end;
+    }
+    return classifier->forward(torch::adaptive_avg_pool2d(map, {side_, side_}).flatten(1));
   }
 
  private:
   std::int64_t side_;
+  std::vector<std::size_t> stage_ends_;  // in `features`
   nn::Sequential features, classifier;
 };
 

@@ -6,6 +6,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/models/families.h"
 #include "triaccel/models/network.h"
+#include "triaccel/ops/tensors/segment.h"
 
 // Vision transformer (Dosovitskiy et al. 2020) with torchvision's names and initial weights, in the
 // "small" size of Touvron et al. 2020: 384 wide, 12 layers, 6 heads.
@@ -80,9 +81,11 @@ struct EncoderBlock : nn::Module {
         ln_2(register_module("ln_2", layer_norm(width))),
         mlp(register_module("mlp", std::make_shared<VitMlp>(width))) {}
 
-  at::Tensor forward(at::Tensor x) {
-    x = x + attention->forward(ln_1(x));
-    return x + mlp->forward(ln_2(x));
+  at::Tensor forward(const at::Tensor& input) {
+    return run_segment(input, [this](at::Tensor x) {
+      x = x + attention->forward(ln_1(x));
+      return x + mlp->forward(ln_2(x));
+    });
   }
 
  private:

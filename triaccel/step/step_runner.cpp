@@ -72,9 +72,16 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               // A norm's input may come back changed: no mask is recomputed from
                               // it.
                               .keep_relu_masks = options.saved && !options.saved->exact,
-                              .branches = !options.saved,
+                              .branches = !options.saved && !options.layers->recompute_segments,
                               .prepare_weights = device.is_cuda() && options.layers->copy_weights,
                               .recompute_norms = options.layers->recompute_norms});
+  if (options.layers && options.layers->recompute_segments) {
+    require(!options.saved, "StepRunner", "segments are recomputed from inputs kept as they are");
+    segments_ = std::make_unique<RecomputedSegments>(
+        device, RecomputedSegments::Execution{
+                    .finish = [this] { layers_->finish_deferred(); },
+                    .again = [this](const auto& forward) { layers_->run_again(forward); }});
+  }
   if (options.leave_gradients) {
     require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");
     strategy_ = std::make_unique<LeftGradients>();
@@ -269,8 +276,9 @@ void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
       GradientListener* const listener = strategy_->begin_step(std::ssize(passes), enqueued);
       if (layers_) layers_->begin_step(side, listener);
       if (layers_ && passes.size() > 1 && !options_.leave_gradients) layers_->place_sums();
-      strategy_->compute(snapshot_, captured,
-                         [&](const PassRules& rules) { run_passes(batch, passes, rules); });
+      strategy_->compute(snapshot_, captured, [&](const PassRules& rules) {
+        run_passes(batch, passes, rules, captured);
+      });
       if (side != nullptr) side->join();
     });
   } catch (...) {
@@ -308,11 +316,18 @@ void StepRunner::take_back() {
 }
 
 void StepRunner::run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,
-                            const PassRules& rules) {
+                            const PassRules& rules, bool captured) {
   const at::Tensor ids = inputs_.ids();
   const c10::AutoGradMode grad_mode(rules.backward);
   const auto compute = [&](const std::function<at::Tensor()>& forward) {
-    const auto planned = [&] { return forward_pass(forward, device_.type(), forward_rules()); };
+    const auto planned = [&] {
+      std::optional<SegmentScope> segments;
+      if (segments_ && rules.backward) {
+        segments_->begin_pass(captured);
+        segments.emplace(*segments_);
+      }
+      return forward_pass(forward, device_.type(), forward_rules());
+    };
     return rules.backward ? activations_.forward(planned) : planned();
   };
   PassRequest request{.samples = batch.samples(),

@@ -16,6 +16,7 @@
 #include "triaccel/ops/loss_data/step_inputs.h"
 #include "triaccel/optim/optimizer.h"
 #include "triaccel/optim/weight_average.h"
+#include "triaccel/saved/recomputed_segments.h"
 #include "triaccel/step/compressed_activations.h"
 #include "triaccel/step/forward_pass.h"
 #include "triaccel/step/gradient_strategy.h"
@@ -31,8 +32,9 @@ struct LayerOptions {
   KernelChoices kernels = {};
   bool device_has_bf16 = true;
   bool copy_weights = true;  // all to 16 bits at the start of a step, else each where it is used
-  bool recompute_norms = false;  // as LayerExecutionOptions
-  bool fuse = true;              // on a GPU; needs a forward function that reads no memory itself
+  bool recompute_norms = false;     // as LayerExecutionOptions
+  bool recompute_segments = false;  // as RecomputedSegments; activations are else kept as they are
+  bool fuse = true;  // on a GPU; needs a forward function that reads no memory itself
 };
 
 struct StepRunnerOptions {
@@ -167,8 +169,8 @@ class StepRunner {
   void step(StepBatch& batch, const std::vector<std::int64_t>& passes, Enqueued enqueued);
   using Rehearsal = std::function<void(const GraphCache::Work& step)>;
   void rehearse(const StepPlan& plan, DatasetBatch batch, const Rehearsal& rehearsal);
-  void run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,
-                  const PassRules& rules);
+  void run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes, const PassRules& rules,
+                  bool captured);
   void update();
   void drop_gradients();
   void scale_gradients(const at::Tensor& factor);
@@ -183,8 +185,9 @@ class StepRunner {
   MemoryGauge& gauge_;
   std::shared_ptr<Optimizer> optimizer_;  // null: gradients are left to the caller's
   GradientControl gradients_;
-  std::unique_ptr<WeightAverage> average_;  // null: none
-  std::unique_ptr<LayerExecution> layers_;  // null: libtorch's own kernels
+  std::unique_ptr<WeightAverage> average_;        // null: none
+  std::unique_ptr<LayerExecution> layers_;        // null: libtorch's own kernels
+  std::unique_ptr<RecomputedSegments> segments_;  // null: activations of segments are saved
   std::unique_ptr<StepExecution> execution_;
   StepSnapshot snapshot_;
   StepInputs inputs_;

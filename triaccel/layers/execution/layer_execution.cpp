@@ -8,6 +8,21 @@
 #include "triaccel/layers/fusion/channel_gates.h"
 
 namespace triaccel {
+namespace {
+
+using Statistics = std::optional<at::Tensor>;
+
+BatchNormCall with_statistics(const BatchNormCall& call, const Statistics& mean,
+                              const Statistics& variance) {
+  return {call.input, call.weight,   call.bias,     mean,
+          variance,   call.training, call.momentum, call.eps};
+}
+
+Statistics copy_of(const Statistics& statistics) {
+  return statistics && statistics->defined() ? Statistics(statistics->clone()) : std::nullopt;
+}
+
+}  // namespace
 
 LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels,
                                at::Tensor scales, const LayerExecutionOptions& options)
@@ -52,9 +67,18 @@ at::Tensor LayerExecution::embedding(const at::Tensor& weight, const at::Tensor&
 }
 
 at::Tensor LayerExecution::batch_norm(const BatchNormCall& call) {
+  if (again_ && call.training) return batch_norm_again(call);
   branches_.note_norm(call);
   if (auto deferred = norms_.norm(call)) return *deferred;
   return OperatorHooks::batch_norm(call);
+}
+
+at::Tensor LayerExecution::batch_norm_again(const BatchNormCall& call) {
+  const Statistics none;
+  if (auto deferred = norms_.norm(with_statistics(call, none, none))) return *deferred;
+  // libtorch saves them, too.
+  const Statistics mean = copy_of(call.running_mean), variance = copy_of(call.running_var);
+  return OperatorHooks::batch_norm(with_statistics(call, mean, variance));
 }
 
 std::optional<at::Tensor> LayerExecution::fused_norm(const BatchNormCall& call) {
@@ -105,6 +129,7 @@ std::optional<at::Tensor> LayerExecution::max_pool(const at::Tensor& map,
 }
 
 bool LayerExecution::count_up(const at::Tensor& counter) {
+  if (again_) return BatchCounters::is_counter(counter);
   return options_.fuse && counters_.count_up(counter);
 }
 
@@ -143,6 +168,24 @@ void LayerExecution::begin_pass() {
   if (options_.fuse && options_.branches && !options_.keep_relu_masks && !layers_.accumulates())
     branches_.begin_pass(side_);
   uses_.begin_pass();
+}
+
+void LayerExecution::finish_deferred() {
+  without_hooks([this] { deferred_.materialize_all(); });
+}
+
+void LayerExecution::run_again(const std::function<void()>& forward) {
+  const OperatorScope scope(*this);
+  const auto done = [this](const void*) {
+    again_ = false;
+    uses_.count(true);
+    deferred_.clear();  // a pass that failed may have left some
+  };
+  const std::unique_ptr<LayerExecution, decltype(done)> restore(this, done);
+  again_ = true;
+  uses_.count(false);
+  forward();
+  finish_deferred();
 }
 
 void LayerExecution::end_pass() {

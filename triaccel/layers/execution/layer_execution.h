@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -85,8 +86,16 @@ class LayerExecution final : public OperatorHooks {
   void begin_pass();
   void end_pass();
 
+  /// Computes what is deferred so far, inside the OperatorScope.
+  void finish_deferred();
+
+  /// Runs `forward` once more in backward, as the passes of this step compute, without effects:
+  /// running statistics and counters stay, and weights count as used once.
+  void run_again(const std::function<void()>& forward);
+
  private:
   void drop_pending();
+  at::Tensor batch_norm_again(const BatchNormCall& call);  // running statistics stay
   /// The branch that a convolution may run on; null: the main stream.
   std::shared_ptr<Branch> branch_for(const ConvolutionCall& call, std::int64_t layer) const;
 
@@ -99,6 +108,7 @@ class LayerExecution final : public OperatorHooks {
   Branches branches_;
   BatchCounters counters_;
   SideStreams* side_ = nullptr;  // of the step under way
+  bool again_ = false;           // within run_again()
 };
 
 /// A pass that reads the weights and changes none, as an evaluation's.

@@ -49,6 +49,7 @@ void WeightUses::begin_pass() {
 }
 
 void WeightUses::note(std::int64_t layer, const std::optional<at::Tensor>& bias) {
+  if (!counts_) return;
   was_used_[static_cast<std::size_t>(layer)] = true;
   ++uses_[static_cast<std::size_t>(layer)];
   if (bias && bias->defined()) shares_bias_ |= !biases_.insert(bias->const_data_ptr()).second;
@@ -61,9 +62,12 @@ bool WeightUses::each_once() const {
   return true;
 }
 
+bool BatchCounters::is_counter(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kLong && tensor.dim() == 0 && !tensor.requires_grad();
+}
+
 bool BatchCounters::count_up(const at::Tensor& counter) {
-  if (counter.scalar_type() != at::kLong || counter.dim() != 0 || counter.requires_grad())
-    return false;
+  if (!is_counter(counter)) return false;
   touch(counter);  // a norm that is used twice
   counters_.push_back(counter);
   return true;

@@ -27,6 +27,8 @@ class WeightUses {
   void end_step();
   void begin_pass();
 
+  /// Whether note() counts: not for layers that compute the same once more.
+  void count(bool on) { counts_ = on; }
   /// A layer computes, with this bias.
   void note(std::int64_t layer, const std::optional<at::Tensor>& bias);
   /// Whether the layer has computed at all; embeddings and what others read never do.
@@ -42,6 +44,7 @@ class WeightUses {
   at::Tensor scales_;
   std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
   bool in_step_ = false;
+  bool counts_ = true;
   SideStreams* side_ = nullptr;             // of the step under way
   std::vector<int> uses_;                   // in this pass, by its layer
   std::vector<bool> was_used_;              // in any pass
@@ -53,6 +56,7 @@ class WeightUses {
 /// Counters of batches, as norms keep them: those of a pass go up together.
 class BatchCounters {
  public:
+  static bool is_counter(const at::Tensor& tensor);
   /// counter += 1, later; false: it is no such counter.
   bool count_up(const at::Tensor& counter);
   bool empty() const { return counters_.empty(); }

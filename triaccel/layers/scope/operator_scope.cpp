@@ -20,6 +20,17 @@ Optional as_type(const Optional& tensor, at::ScalarType type) {
   return tensor && tensor->defined() ? Optional(tensor->to(type)) : std::nullopt;
 }
 
+/// The type in which attention computes. On Arm CPUs libtorch's kernel multiplies 16-bit matrices
+/// by plain loops, many times slower than those of FP32.
+at::ScalarType attention_type(at::ScalarType asked, c10::Device device) {
+#if defined(__aarch64__)
+  if (device.is_cpu() && c10::elementSize(asked) == 2) return at::kFloat;
+#else
+  static_cast<void>(device);
+#endif
+  return asked;
+}
+
 constexpr c10::DispatchKey kKey = c10::DispatchKey::AutocastPrivateUse1;
 
 thread_local OperatorHooks* current_hooks = nullptr;
@@ -460,13 +471,15 @@ at::Tensor OperatorHooks::dropout(const at::Tensor& input, double probability, b
 }
 
 at::Tensor OperatorHooks::attention(const AttentionCall& call) {
-  const at::ScalarType type =
+  const at::ScalarType asked =
       wider(call.query.scalar_type(), wider(call.key.scalar_type(), call.value.scalar_type()));
+  const at::ScalarType type = attention_type(asked, call.query.device());
   const bool adds = call.mask && call.mask->defined() && call.mask->is_floating_point();
   return at::scaled_dot_product_attention(call.query.to(type), call.key.to(type),
                                           call.value.to(type),
                                           adds ? as_type(call.mask, type) : call.mask, call.dropout,
-                                          call.causal, call.scale, call.grouped_queries);
+                                          call.causal, call.scale, call.grouped_queries)
+      .to(asked);
 }
 
 at::Tensor& OperatorHooks::bernoulli(at::Tensor& mask, double probability,

@@ -68,8 +68,8 @@ const char* name_of(Lossiness lossiness) {
 bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
   const auto means = [](const MemoryPlan& plan) {
     const PassCost& pass = plan.pass;
-    return std::tuple(pass.activations, pass.recompute_norms, pass.eager, pass.casts_by_layer,
-                      pass.whole, plan.state_in_8_bits, plan.data_on_host);
+    return std::tuple(pass.activations, pass.recompute_norms, pass.recompute_segments, pass.eager,
+                      pass.casts_by_layer, pass.whole, plan.state_in_8_bits, plan.data_on_host);
   };
   return means(a) == means(b);
 }

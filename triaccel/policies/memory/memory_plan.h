@@ -13,6 +13,7 @@ struct PassCost {
   ActivationFormat activations = ActivationFormat::Raw;
   double offload_share = 1;  // Offloaded: of the bytes, from the first tensor on
   bool recompute_norms = false;
+  bool recompute_segments = false;
   bool eager = false;  // steps are not captured in CUDA graphs though they could be
   bool casts_by_layer =
       false;           // weights are rounded to 16 bits where they are used, not all at once

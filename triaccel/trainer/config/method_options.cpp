@@ -158,6 +158,9 @@ void add_activation_options(std::vector<Option>& all) {
   a.add("--recompute-norms", "recompute_norms", &A::recompute_norms,
         "triaccel on a GPU: recompute batch-norm outputs for backward (same results)")
       .strictly_with(kControlLoop);
+  a.add("--recompute-segments", "recompute_segments", &A::recompute_segments,
+        "triaccel: recompute the activations of each block for backward (same results)")
+      .strictly_with(kControlLoop);
 }
 
 }  // namespace triaccel

@@ -31,6 +31,7 @@ struct Variant {
   ActivationFormat activations = ActivationFormat::Raw;
   double offload_share = 1;
   bool recompute_norms = false;
+  bool recompute_segments = false;
   bool eager = false;  // not captured though they could be
   bool casts_by_layer = false;
 };
@@ -44,13 +45,16 @@ ActivationFormat format_of(const ActivationMode& mode) {
 std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts, bool capture) {
   const bool on_gpu = parts.on.device.is_cuda();
   std::vector<Variant> variants;
-  if (config.activations.keep != "raw" || config.activations.recompute_norms) {
-    variants.push_back({.activations = format_of(config.activations.keep),
-                        .recompute_norms = config.activations.recompute_norms});
+  const RunConfig::Activations& asked = config.activations;
+  if (asked.keep != "raw" || asked.recompute_norms || asked.recompute_segments) {
+    variants.push_back({.activations = format_of(asked.keep),
+                        .recompute_norms = asked.recompute_norms,
+                        .recompute_segments = asked.recompute_segments});
   } else {
     variants.push_back({});
     if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
     variants.push_back({.activations = ActivationFormat::Lossless});
+    if (parts.method.per_layer) variants.push_back({.recompute_segments = true});
     // A CPU's host memory is that of the budget.
     if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
     if (config.device.lossy == LossyMeans::Auto)
@@ -76,6 +80,7 @@ Variant variant_of(const MemoryPlan& plan) {
   return {.activations = plan.pass.activations,
           .offload_share = plan.pass.offload_share,
           .recompute_norms = plan.pass.recompute_norms,
+          .recompute_segments = plan.pass.recompute_segments,
           .eager = plan.pass.eager,
           .casts_by_layer = plan.pass.casts_by_layer};
 }
@@ -87,6 +92,7 @@ RunConfig with_variant(RunConfig config, const Variant& variant) {
   config.activations.keep = name_of(variant.activations);
   config.activations.offload_share = variant.offload_share;
   config.activations.recompute_norms |= variant.recompute_norms;
+  config.activations.recompute_segments |= variant.recompute_segments;
   return config;
 }
 
@@ -360,6 +366,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     const auto add = [&](PassCost cost, bool whole) {
       cost.activations = variant.activations;
       cost.recompute_norms = variant.recompute_norms;
+      cost.recompute_segments = variant.recompute_segments;
       cost.eager = variant.eager;
       cost.casts_by_layer = variant.casts_by_layer;
       cost.whole = whole;

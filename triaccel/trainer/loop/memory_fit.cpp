@@ -54,6 +54,8 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   add(plan.state_in_8_bits, "optimizer state in 8 bits");
   add(before.activations.recompute_norms != after.activations.recompute_norms,
       "outputs of batch norms recomputed");
+  add(before.activations.recompute_segments != after.activations.recompute_segments,
+      "activations of blocks recomputed");
   if (before.activations.keep != after.activations.keep)
     said += text(", ", share_text(plan.pass), "activations ", after.activations.keep.name());
   return said;

@@ -397,7 +397,8 @@ void RunParts::make_runner(const RunConfig& of) {
     options.layers = {.kernels = kernel_choices_from(kernels, network.layers.size()),
                       .device_has_bf16 = formats.bf16,
                       .copy_weights = of.control.weight_casts == WeightCasts::Step,
-                      .recompute_norms = of.activations.recompute_norms};
+                      .recompute_norms = of.activations.recompute_norms,
+                      .recompute_segments = of.activations.recompute_segments};
   runner.reset();
   runner = std::make_unique<StepRunner>(step_network(network), options, on.gauge, on.device);
 }

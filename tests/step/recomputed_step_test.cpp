@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/models/slim_models.h"
+#include "tests/step/step_parts.h"
+#include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+
+namespace triaccel {
+namespace {
+
+/// Steps whose layers take turns in BF16 and FP32.
+struct RecomputeBench {
+  RecomputeBench(const std::string& model, bool recomputes) {
+    install_cpu_memory();
+    torch::manual_seed(3);
+    network = make_model(slim(model));
+    StepNetwork parts = step_network(network);
+    const auto named = network.module->named_parameters();
+    for (const LayerInfo& layer : network.layers.layers())
+      parts.weights.push_back(named[layer.parameters.front()]);
+    runner = std::make_unique<StepRunner>(
+        parts, StepRunnerOptions{.layers = LayerOptions{.recompute_segments = recomputes}}, gauge,
+        kCpu);
+    for (std::int64_t i = 0; i < network.layers.size(); ++i)
+      plan.layers.push_back({.compute = i % 4 == 3 ? Precision::Fp32 : Precision::Bf16});
+  }
+
+  void run(std::int64_t batch, std::int64_t pass) {
+    plan.batch_size = batch;
+    plan.micro_batch_size = pass;
+    runner->run(plan, synthetic_samples(), ids.narrow(0, 0, batch), {}, 0.01);
+  }
+
+  std::vector<at::Tensor> state() const {
+    return step_state(network, {&runner->optimizer(), &runner->gradient_control()});
+  }
+
+  MemoryGauge gauge{kCpu};
+  at::Tensor ids = at::arange(96);  // outside the step, whose allocations are made to fail
+  Network network;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;
+};
+
+class RecomputedStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecomputedStep, TrainsToTheSameBytesInLessMemory) {
+  const auto after_steps = [](bool recomputes) {
+    RecomputeBench bench(GetParam(), recomputes);
+    torch::manual_seed(7);
+    bench.gauge.reset_peak();
+    const std::int64_t used = bench.gauge.used();
+    for (const auto& [batch, pass] : {std::pair{32, 32}, {48, 16}, {32, 32}})
+      bench.run(batch, pass);
+    return std::pair(bench.state(), bench.gauge.read().peak - used);
+  };
+  const auto [kept, most] = after_steps(false);
+  const auto [again, less] = after_steps(true);
+  EXPECT_TRUE(same_bytes(again, kept));
+  // Gradients of a ResNet's weights outweigh what it saves of images as small as these.
+  const bool is_resnet = std::string(GetParam()).starts_with("resnet");
+  EXPECT_LT(less, is_resnet ? most * 5 / 4 : most * 9 / 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, RecomputedStep,
+                         testing::Values("resnet18", "resnet50", "efficientnet-b0", "densenet121",
+                                         "vgg16-bn", "vit-small"),
+                         [](const auto& setting) {
+                           std::string name = setting.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// An allocation that fails, in places all over a step: nothing changed, and the next try trains as
+// without.
+TEST(RecomputedFault, LeavesNothingBehindAndTheNextTryTrainsTheSame) {
+  RecomputeBench kept("resnet18", false), bench("resnet18", true);
+  const auto run = [](RecomputeBench& one) { one.run(16, 16); };
+  torch::manual_seed(7);
+  run(kept);
+  torch::manual_seed(7);
+  run(bench);
+  std::int64_t refused = 0;
+  for (std::int64_t k = 0, more = true; more; k += 37) {
+    torch::manual_seed(k);
+    run(kept);
+    torch::manual_seed(k);
+    const auto before = bench.state();
+    const std::int64_t refusals = cpu_refusal_count();
+    fail_cpu_allocation(k);
+    try {
+      run(bench);
+      fail_cpu_allocation(-1);
+    } catch (const OutOfMemory&) {
+      fail_cpu_allocation(-1);
+      ++refused;
+      ASSERT_TRUE(same_bytes(bench.state(), before)) << k;
+      run(bench);
+    }
+    more = cpu_refusal_count() > refusals;
+    ASSERT_TRUE(same_bytes(bench.state(), kept.state())) << k;
+  }
+  EXPECT_GT(refused, 8);
+}
+
+TEST(RecomputedFault, ComposesWithNoOtherWayToKeepActivations) {
+  const Network network = make_model(kSlimResnet);
+  MemoryGauge gauge(kCpu);
+  EXPECT_THROW(
+      StepRunner(step_network(network),
+                 {.layers = LayerOptions{.recompute_segments = true}, .saved = SavedStoreOptions{}},
+                 gauge, kCpu),
+      UsageError);
+}
+
+}  // namespace
+}  // namespace triaccel

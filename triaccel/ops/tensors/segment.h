@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace triaccel {
+
+/// The result of a segment from its inputs.
+using SegmentForward = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+
+/// Computes the segments of a network.
+class SegmentRunner {
+ public:
+  virtual ~SegmentRunner() = default;
+  virtual at::Tensor run(const std::vector<at::Tensor>& inputs, const SegmentForward& forward) = 0;
+};
+
+/// Until the scope ends, this thread's segments are computed by `runner`.
+class [[nodiscard]] SegmentScope {
+ public:
+  explicit SegmentScope(SegmentRunner& runner);
+  ~SegmentScope();
+  SegmentScope(const SegmentScope&) = delete;
+  SegmentScope& operator=(const SegmentScope&) = delete;
+
+ private:
+  SegmentRunner* previous_;
+};
+
+/// Computes `forward(inputs)` as a segment: a part of a network, such as a residual block, whose
+/// activations may be recomputed from its inputs in backward instead of saved. Without a
+/// SegmentScope it just calls `forward`, which
+/// - reads no tensors but `inputs`, parameters and buffers, and writes to none of its inputs,
+/// - is valid until backward has run, when it may be called a second time,
+/// - computes the same each time; where it draws random numbers its activations are saved.
+at::Tensor run_segment(const std::vector<at::Tensor>& inputs, const SegmentForward& forward);
+
+/// The same with one input.
+template <typename Forward>
+at::Tensor run_segment(const at::Tensor& input, Forward forward) {
+  return run_segment(std::vector<at::Tensor>{input},
+                     [forward = std::move(forward)](const std::vector<at::Tensor>& inputs) {
+                       return forward(inputs[0]);
+                     });
+}
+
+}  // namespace triaccel

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triaccel/ops/tensors/segment.h"
+
+namespace triaccel {
+
+/// Recomputes the activations of segments in backward: a forward pass keeps the inputs of each
+/// segment and drops what the segment saves; the first tensor that backward asks for brings all of
+/// the segment back. Gradients are the same to the last bit.
+///
+///   RecomputedSegments segments(device, {.finish = ..., .again = ...});
+///   segments.begin_pass(/*captured=*/false);
+///   { SegmentScope scope(segments); logits = forward(inputs); }
+///   logits.backward(gradient);
+///
+/// Nothing here waits for the device, so a pass may be captured. Segments inside a segment are part
+/// of it.
+class RecomputedSegments final : public SegmentRunner {
+ public:
+  struct Execution {
+    /// Computes what is still deferred, before and after each segment.
+    std::function<void()> finish;
+    /// Calls its argument in backward so that its operators compute as in forward, with no effect
+    /// but the result: running statistics and counters stay.
+    std::function<void(const std::function<void()>& forward)> again;
+  };
+
+  RecomputedSegments(c10::Device device, Execution execution);
+  ~RecomputedSegments() override;
+
+  /// Before each forward pass. `captured`: its generators cannot be read, so that segments draw
+  /// random numbers if they did in the pass before.
+  void begin_pass(bool captured);
+
+  at::Tensor run(const std::vector<at::Tensor>& inputs, const SegmentForward& forward) override;
+
+  /// Of the last pass: segments that are recomputed.
+  std::size_t recomputed() const { return recomputed_; }
+
+ private:
+  struct Segment;
+
+  std::vector<at::Tensor> generator_states() const;
+
+  std::vector<at::Generator> generators_;
+  std::shared_ptr<const Execution> execution_;
+  bool captured_ = false;
+  bool inside_ = false;      // a segment is being computed
+  std::vector<bool> draws_;  // whether the segments of a pass draw random numbers, in their order
+  std::size_t next_ = 0;     // segment of this pass
+  std::size_t recomputed_ = 0;
+};
+
+}  // namespace triaccel
