@@ -9,7 +9,6 @@
 
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
 namespace {

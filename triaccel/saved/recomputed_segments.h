@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "triaccel/ops/tensors/segment.h"
+#include "triaccel/saved/saved_tensor_engine.h"
 
 namespace triaccel {
 
@@ -30,7 +31,7 @@ class RecomputedSegments final : public SegmentRunner {
     std::function<void()> finish;
     /// Calls its argument in backward so that its operators compute as in forward, with no effect
     /// but the result: running statistics and counters stay.
-    std::function<void(const std::function<void()>& forward)> again;
+    RunAgain again;
   };
 
   RecomputedSegments(c10::Device device, Execution execution);

@@ -11,6 +11,7 @@ namespace triaccel {
 namespace {
 
 thread_local SavedTensorKeeper* active_keeper = nullptr;
+thread_local const std::shared_ptr<const RunAgain>* active_again = nullptr;
 
 class KeeperHooks final : public torch::autograd::SavedVariableHooks {
  public:
@@ -24,6 +25,28 @@ class KeeperHooks final : public torch::autograd::SavedVariableHooks {
  private:
   SavedTensorKeeper* keeper_;
   std::function<at::Tensor()> give_back_;
+};
+
+/// The user's hooks, which give the tensor back as UserHooksScope has it.
+class UserHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  UserHooks(std::unique_ptr<SavedVariableHooks> hooks, std::shared_ptr<const RunAgain> again)
+      : hooks_(std::move(hooks)), again_(std::move(again)) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override { hooks_->call_pack_hook(tensor); }
+  at::Tensor call_unpack_hook() override {
+    at::Tensor tensor;
+    (*again_)([&] { tensor = hooks_->call_unpack_hook(); });
+    return tensor;
+  }
+  auto retrieve_unpack_hook_data() const
+      -> decltype(SavedVariableHooks::retrieve_unpack_hook_data()) override {
+    return hooks_->retrieve_unpack_hook_data();
+  }
+
+ private:
+  std::unique_ptr<SavedVariableHooks> hooks_;
+  std::shared_ptr<const RunAgain> again_;
 };
 
 /// The engine that was in use before, libtorch's or Python's, but for its saved-tensor hooks.
@@ -43,8 +66,11 @@ class SavedTensorEngine final : public torch::autograd::Engine {
     return before_.make_anomaly_metadata();
   }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    if (active_keeper == nullptr) return before_.get_default_saved_variable_hooks();
-    return std::make_unique<KeeperHooks>(*active_keeper);
+    if (active_keeper != nullptr) return std::make_unique<KeeperHooks>(*active_keeper);
+    std::unique_ptr<torch::autograd::SavedVariableHooks> hooks =
+        before_.get_default_saved_variable_hooks();
+    if (hooks == nullptr || active_again == nullptr) return hooks;
+    return std::make_unique<UserHooks>(std::move(hooks), *active_again);
   }
 
  private:
@@ -72,5 +98,10 @@ SavedTensorScope::~SavedTensorScope() { active_keeper = previous_; }
 
 SavedTensorPause::SavedTensorPause() : previous_(std::exchange(active_keeper, nullptr)) {}
 SavedTensorPause::~SavedTensorPause() { active_keeper = previous_; }
+
+UserHooksScope::UserHooksScope(RunAgain again)
+    : again_(std::make_shared<const RunAgain>(std::move(again))),
+      previous_(std::exchange(active_again, &again_)) {}
+UserHooksScope::~UserHooksScope() { active_again = previous_; }
 
 }  // namespace triaccel

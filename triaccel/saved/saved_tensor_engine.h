@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 
 namespace triaccel {
 
@@ -45,6 +46,24 @@ class [[nodiscard]] SavedTensorPause {
 
  private:
   SavedTensorKeeper* previous_;
+};
+
+/// Calls its argument, in backward, as it would have been called in forward.
+using RunAgain = std::function<void(const std::function<void()>& forward)>;
+
+/// Until the scope ends, saved-tensor hooks of the user that this thread's operators take up give
+/// tensors back within `again`: under activation checkpointing that is a second forward pass. Needs
+/// install_saved_tensor_engine().
+class [[nodiscard]] UserHooksScope {
+ public:
+  explicit UserHooksScope(RunAgain again);
+  ~UserHooksScope();
+  UserHooksScope(const UserHooksScope&) = delete;
+  UserHooksScope& operator=(const UserHooksScope&) = delete;
+
+ private:
+  std::shared_ptr<const RunAgain> again_;
+  const std::shared_ptr<const RunAgain>* previous_;
 };
 
 }  // namespace triaccel

@@ -2,6 +2,8 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "triaccel/saved/saved_tensor_engine.h"
+
 namespace triaccel {
 namespace {
 
@@ -46,6 +48,7 @@ at::Tensor forward_pass(const std::function<at::Tensor()>& forward, c10::DeviceT
   const AutocastScope autocast(rules.autocast, device, rules.autocast_type);
   if (rules.layers == nullptr) return forward();
   const OperatorScope scope(*rules.layers);
+  const UserHooksScope hooks(rules.layers->again());
   rules.layers->begin_pass();
   const at::Tensor outputs = forward();
   rules.layers->end_pass();

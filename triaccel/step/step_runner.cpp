@@ -75,12 +75,12 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               .branches = !options.saved && !options.layers->recompute_segments,
                               .prepare_weights = device.is_cuda() && options.layers->copy_weights,
                               .recompute_norms = options.layers->recompute_norms});
+  if (options.layers) install_saved_tensor_engine();  // as forward_pass() needs it
   if (options.layers && options.layers->recompute_segments) {
     require(!options.saved, "StepRunner", "segments are recomputed from inputs kept as they are");
     segments_ = std::make_unique<RecomputedSegments>(
-        device, RecomputedSegments::Execution{
-                    .finish = [this] { layers_->finish_deferred(); },
-                    .again = [this](const auto& forward) { layers_->run_again(forward); }});
+        device, RecomputedSegments::Execution{.finish = [this] { layers_->finish_deferred(); },
+                                              .again = layers_->again()});
   }
   if (options.leave_gradients) {
     require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");

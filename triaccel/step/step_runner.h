@@ -129,6 +129,9 @@ class StepRunner {
     return {network_.forward, loss_, data, ids, gather};
   }
 
+  /// Segments of the last pass whose activations backward recomputed.
+  std::size_t recomputed_segments() const { return segments_ ? segments_->recomputed() : 0; }
+
   const SavedCensus& census() const { return activations_.census(); }
   SavedStore* saved() { return activations_.store(); }
 

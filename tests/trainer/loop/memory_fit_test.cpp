@@ -87,6 +87,28 @@ TEST(MemoryFit, KeepsEveryBitWhereLossyMeansAreForbidden) {
   EXPECT_THROW((void)WatchedRun(config).run(), OutOfMemory);
 }
 
+// Batch norm over smaller passes would change the result.
+TEST(MemoryFit, RecomputesSegmentsWhereNoOtherExactMeansFits) {
+  RunConfig config = wide_run(0);
+  config.model.name = "efficientnet-b0";
+  config.model.width = 16;
+  config.train.batch = 32;
+  config.device.lossy = LossyMeans::Never;
+  const ScratchFolder scratch;
+  const auto weights_after = [&](const char* name, std::int64_t& peak) {
+    peak = start_run(config, scratch.path / name).peak_bytes;
+    return final_weights(scratch.path / name);
+  };
+  std::int64_t saved_peak = 0, peak = 0;
+  const auto saved = weights_after("saved", saved_peak);
+  const std::int64_t budget = saved_peak * 3 / 4;
+  config.device.budget = std::to_string(budget);
+  EXPECT_EQ(weights_after("recomputed", peak), saved);
+  EXPECT_LE(peak, budget);
+  EXPECT_FALSE(read_run_config(scratch.path / "saved").activations.recompute_segments);
+  EXPECT_TRUE(read_run_config(scratch.path / "recomputed").activations.recompute_segments);
+}
+
 TEST(MemoryFit, IsKeptByARunThatIsResumedOrEvaluated) {
   RunConfig config = wide_run((least_bytes().first + least_bytes().second) / 2);
   config.train.epochs = 2;

@@ -175,6 +175,7 @@ void LayerExecution::finish_deferred() {
 }
 
 void LayerExecution::run_again(const std::function<void()>& forward) {
+  if (again_) return forward();
   const OperatorScope scope(*this);
   const auto done = [this](const void*) {
     again_ = false;
@@ -186,6 +187,13 @@ void LayerExecution::run_again(const std::function<void()>& forward) {
   uses_.count(false);
   forward();
   finish_deferred();
+}
+
+std::function<void(const std::function<void()>&)> LayerExecution::again() {
+  return [weak = std::weak_ptr(self_)](const std::function<void()>& forward) {
+    const auto self = weak.lock();
+    self ? (*self)->run_again(forward) : forward();
+  };
 }
 
 void LayerExecution::end_pass() {

@@ -89,9 +89,11 @@ class LayerExecution final : public OperatorHooks {
   /// Computes what is deferred so far, inside the OperatorScope.
   void finish_deferred();
 
-  /// Runs `forward` once more in backward, as the passes of this step compute, without effects:
-  /// running statistics and counters stay, and weights count as used once.
+  /// Runs `forward` once more in backward, as forward passes compute, without effects: running
+  /// statistics and counters stay, and weights count as used once.
   void run_again(const std::function<void()>& forward);
+  /// The same as a function that may outlive this object, and then just calls `forward`.
+  std::function<void(const std::function<void()>& forward)> again();
 
  private:
   void drop_pending();
@@ -109,6 +111,7 @@ class LayerExecution final : public OperatorHooks {
   BatchCounters counters_;
   SideStreams* side_ = nullptr;  // of the step under way
   bool again_ = false;           // within run_again()
+  std::shared_ptr<LayerExecution*> self_ = std::make_shared<LayerExecution*>(this);
 };
 
 /// A pass that reads the weights and changes none, as an evaluation's.

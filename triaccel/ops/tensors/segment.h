@@ -21,12 +21,15 @@ class SegmentRunner {
 /// Until the scope ends, this thread's segments are computed by `runner`.
 class [[nodiscard]] SegmentScope {
  public:
-  explicit SegmentScope(SegmentRunner& runner);
-  ~SegmentScope();
+  explicit SegmentScope(SegmentRunner& runner) : previous_(std::exchange(active_, &runner)) {}
+  ~SegmentScope() { active_ = previous_; }
   SegmentScope(const SegmentScope&) = delete;
   SegmentScope& operator=(const SegmentScope&) = delete;
 
+  static SegmentRunner* active() { return active_; }  // null: none
+
  private:
+  inline static thread_local SegmentRunner* active_ = nullptr;
   SegmentRunner* previous_;
 };
 
@@ -36,7 +39,11 @@ class [[nodiscard]] SegmentScope {
 /// - reads no tensors but `inputs`, parameters and buffers, and writes to none of its inputs,
 /// - is valid until backward has run, when it may be called a second time,
 /// - computes the same each time; where it draws random numbers its activations are saved.
-at::Tensor run_segment(const std::vector<at::Tensor>& inputs, const SegmentForward& forward);
+inline at::Tensor run_segment(const std::vector<at::Tensor>& inputs,
+                              const SegmentForward& forward) {
+  SegmentRunner* const runner = SegmentScope::active();
+  return runner != nullptr ? runner->run(inputs, forward) : forward(inputs);
+}
 
 /// The same with one input.
 template <typename Forward>

@@ -78,7 +78,8 @@ ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
 
 /// Forward passes by the last plan, whose gradients others apply.
 struct AttachedTraining::PlannedPass {
-  explicit PlannedPass(LayerExecution& planned) : layers(planned), reading(&layers), scope(layers) {
+  explicit PlannedPass(LayerExecution& planned)
+      : layers(planned), reading(&layers), scope(layers), hooks(layers.again()) {
     layers.begin_pass();
   }
   ~PlannedPass() { layers.end_pass(); }
@@ -86,6 +87,7 @@ struct AttachedTraining::PlannedPass {
   LayerExecution& layers;
   ReadingWeights reading;
   OperatorScope scope;
+  UserHooksScope hooks;
 };
 
 AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& registry,

@@ -54,7 +54,8 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
     variants.push_back({});
     if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
     variants.push_back({.activations = ActivationFormat::Lossless});
-    if (parts.method.per_layer) variants.push_back({.recompute_segments = true});
+    // On a GPU it has not been compared with the others yet.
+    if (parts.method.per_layer && !on_gpu) variants.push_back({.recompute_segments = true});
     // A CPU's host memory is that of the budget.
     if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
     if (config.device.lossy == LossyMeans::Auto)
@@ -375,6 +376,8 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
       costs.passes.push_back(with_bus(not_faster(cost, costs.passes), costs.passes));
     };
     const auto several = two_sizes(meter, /*passes=*/2, census.request, most_now, fixed);
+    const bool has_segments = parts.runner->recomputed_segments() > 0;
+    if (variant.recompute_segments && several && !has_segments) continue;
     // Within a budget the plans that look best are measured themselves.
     const auto whole = limited && several
                            ? one_size(meter, *several, census.request, fixed)
