@@ -12,20 +12,19 @@ import contextlib
 import functools
 import itertools
 import logging
-import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 import torch
-from torch.utils.checkpoint import CheckpointFunction
 
 from triaccel import _C, optim
 from triaccel.arguments import check_choice, device_of, ratio_of
 from triaccel.batch_parts import Batches, part_of, samples_in
 from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, applied_steps, can_capture, no_synchronization,
                                reason_of)
+from triaccel.checkpointing import explain_reentrant
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 from triaccel.layers import Layers
 
@@ -38,11 +37,6 @@ _log = logging.getLogger("triaccel")  # decisions, at level INFO
 _attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 _CURVATURE = {"fisher": "fisher_gram"}  # by the names of the command line
-
-def _is_reentrant(error: BaseException) -> bool:
-    """Whether it comes from the backward function of torch.utils.checkpoint with use_reentrant=True."""
-    return any(frame.f_code is CheckpointFunction.backward.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
-
 
 def _updates_at_once(optimizer: torch.optim.Optimizer) -> bool:
     """Whether a step of it allocates nothing once its state exists, so that it happens whole or not at all."""
@@ -176,11 +170,7 @@ class Attached:
         try:
             return session.backward([samples for _, samples in parts], self._loss_of(parts, closure))
         except RuntimeError as error:
-            if _is_reentrant(error):
-                raise RuntimeError(
-                    "activation checkpointing with use_reentrant=True recomputes without the precision that attach() "
-                    "plans; pass use_reentrant=False (transformers: gradient_checkpointing_enable("
-                    "{'use_reentrant': False})), or attach with precision='off'") from error
+            explain_reentrant(error)
             raise
 
     def _loss_of(self, parts: list[tuple[Any, int]], closure: Closure) -> Callable[[int, int], Loss]:
