@@ -21,5 +21,6 @@ def explain_reentrant(error: RuntimeError) -> None:
 
 
 def _is_of_reentrant_backward(error: RuntimeError) -> bool:
+    """Whether torch's reentrant backward function is on its traceback."""
     backward = CheckpointFunction.backward.__code__
     return any(frame.f_code is backward for frame, _ in traceback.walk_tb(error.__traceback__))
