@@ -44,7 +44,8 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.pass.offload_share < 1)
     options += fmt::format(" --offload-share {:g}", plan.pass.offload_share);
   if (plan.pass.recompute_norms) options += " --recompute-norms true";
-  if (plan.pass.recompute_segments) options += " --recompute-segments true";
+  if (plan.pass.recompute_segments > 0)
+    options += fmt::format(" --recompute-segments {:g}", plan.pass.recompute_segments);
   if (plan.pass.eager) options += " --graphs off";
   return options;
 }
@@ -71,13 +72,18 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"options", options_of(plan, request)}};
 }
 
+std::string recomputed_text(double share) {
+  if (share == 0) return "";
+  return share < 1 ? fmt::format(", {:.0f} % recomputed", 100 * share) : ", blocks recomputed";
+}
+
 std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t passes = request.batch / plan.pass_size;
   const double share = plan.pass.offload_share;
   return fmt::format(
       "{}{}{}{}, {} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
       name_of(plan.pass.activations), plan.pass.recompute_norms ? ", norms recomputed" : "",
-      plan.pass.recompute_segments ? ", blocks recomputed" : "", plan.pass_size,
+      recomputed_text(plan.pass.recompute_segments), plan.pass_size,
       passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
 }
 

@@ -56,8 +56,8 @@ struct Chain {
 const Block kGelu = [](const at::Tensor& x) { return at::gelu(x); };
 const Block kDropout = [](const at::Tensor& x) { return at::dropout(x, 0.5, /*train=*/true); };
 
-RecomputedSegments plain_segments() {
-  return {kCpu, {.finish = [] {}, .again = [](const auto& forward) { forward(); }}};
+RecomputedSegments plain_segments(double share = 1) {
+  return {kCpu, {.finish = [] {}, .again = [](const auto& forward) { forward(); }}, share};
 }
 
 void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
@@ -100,6 +100,20 @@ TEST(RecomputedSegments, FreeWhatBackwardHasRead) {
   };
   RecomputedSegments segments = plain_segments();
   EXPECT_LT(peak(&segments), peak(nullptr) * 3 / 4);
+}
+
+TEST(RecomputedSegments, AreAShareOfTheBytesFromTheFirstOn) {
+  Chain chain(kGelu);
+  const std::vector<at::Tensor> saved = chain.gradients(nullptr);
+  for (const auto& [share, recomputed] : {std::pair{0.25, 1U}, {0.5, 2U}, {0.6, 3U}, {1.0, 4U}}) {
+    RecomputedSegments segments = plain_segments(share);
+    expect_same(chain.gradients(&segments), saved);
+    EXPECT_EQ(segments.recomputed(), 4U) << "as long as their bytes are not known";
+    for (const bool captured : {false, true}) {
+      expect_same(chain.gradients(&segments, captured), saved);
+      EXPECT_EQ(segments.recomputed(), recomputed) << share;
+    }
+  }
 }
 
 TEST(RecomputedSegments, SaveTheActivationsOfSegmentsThatDrawRandomNumbers) {

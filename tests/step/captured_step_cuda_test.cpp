@@ -128,7 +128,7 @@ class CapturedStep : public GpuStepTest<Setting> {};
 
 TEST_P(CapturedStep, TakesTheSameStepsWithNormsOrSegmentsRecomputed) {
   if (GetParam().rungs.empty()) GTEST_SKIP() << "libtorch's own norms";
-  const auto after_steps = [&](bool norms, bool segments) {
+  const auto after_steps = [&](bool norms, double segments) {
     StepRunnerOptions options = options_of(GetParam());
     options.layers->recompute_norms = norms;
     options.layers->recompute_segments = segments;
@@ -137,12 +137,13 @@ TEST_P(CapturedStep, TakesTheSameStepsWithNormsOrSegmentsRecomputed) {
     for (int i = 0; i < 3; ++i) bench.step();
     return bench.state();
   };
-  const std::vector<at::Tensor> kept = after_steps(false, false);
-  const std::vector<at::Tensor> norms = after_steps(true, false),
-                                segments = after_steps(false, true);
+  const std::vector<at::Tensor> kept = after_steps(false, 0);
+  const std::vector<at::Tensor> norms = after_steps(true, 0), segments = after_steps(false, 1),
+                                half = after_steps(false, 0.5);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     EXPECT_TRUE(at::equal(norms[i], kept[i])) << i;
     EXPECT_TRUE(at::equal(segments[i], kept[i])) << i;
+    EXPECT_TRUE(at::equal(half[i], kept[i])) << i;
   }
 }
 

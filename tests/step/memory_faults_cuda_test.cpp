@@ -35,7 +35,7 @@ std::vector<Means> every_means() {
     options.layers->recompute_norms = true;
     all.push_back({how + "_recomputed_norms", 64, options});
     options = plain;
-    options.layers->recompute_segments = true;
+    options.layers->recompute_segments = 1;
     all.push_back({how + "_recomputed_segments", 64, options});
     options = plain;
     options.layers->copy_weights = false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -63,6 +64,18 @@ struct RecomputedSegments::Segment final : SavedTensorKeeper,
     };
   }
 
+  /// Of what would be freed if it were dropped.
+  std::int64_t bytes(const std::vector<at::Tensor>& kept) const {
+    std::int64_t sum = 0;
+    std::set<const void*> seen;
+    for (const at::Tensor& tensor : kept) seen.insert(tensor.storage().data());
+    for (const std::weak_ptr<Slot>& weak : slots)
+      if (const auto slot = weak.lock())
+        if (seen.insert(slot->tensor.storage().data()).second)
+          sum += static_cast<std::int64_t>(slot->tensor.storage().nbytes());
+    return sum;
+  }
+
   void drop() {
     for (const std::weak_ptr<Slot>& weak : slots)
       if (const auto slot = weak.lock()) slot->tensor.reset();
@@ -102,8 +115,8 @@ struct RecomputedSegments::Segment final : SavedTensorKeeper,
   std::mutex mutex;
 };
 
-RecomputedSegments::RecomputedSegments(c10::Device device, Execution execution)
-    : execution_(std::make_shared<const Execution>(std::move(execution))) {
+RecomputedSegments::RecomputedSegments(c10::Device device, Execution execution, double share)
+    : execution_(std::make_shared<const Execution>(std::move(execution))), share_(share) {
   install_saved_tensor_engine();
   generators_.push_back(at::globalContext().defaultGenerator(at::Device(at::kCPU)));
   if (!device.is_cpu()) generators_.push_back(at::globalContext().defaultGenerator(device));
@@ -113,7 +126,11 @@ RecomputedSegments::~RecomputedSegments() = default;
 
 void RecomputedSegments::begin_pass(bool captured) {
   captured_ = captured;
+  std::int64_t bytes = 0;
+  for (const Measured& segment : measured_) bytes += segment.bytes;
+  bytes_allowed_ = static_cast<std::int64_t>(share_ * static_cast<double>(bytes));
   next_ = recomputed_ = 0;
+  bytes_before_ = 0;
 }
 
 std::vector<at::Tensor> RecomputedSegments::generator_states() const {
@@ -135,9 +152,14 @@ at::Tensor RecomputedSegments::run(const std::vector<at::Tensor>& inputs,
     output = forward(inputs);
     execution_->finish();
   }
-  if (next_ == draws_.size()) draws_.push_back(true);
-  if (!captured_) draws_[next_] = !std::ranges::equal(states, generator_states(), at::equal);
-  if (draws_[next_++]) return output;
+  if (next_ == measured_.size()) measured_.emplace_back();
+  Measured& measured = measured_[next_++];
+  const bool wanted = bytes_before_ < bytes_allowed_ || bytes_allowed_ == 0;  // 0: not known yet
+  bytes_before_ += measured.bytes;
+  if (!captured_)
+    measured = {.draws = !std::ranges::equal(states, generator_states(), at::equal),
+                .bytes = segment->bytes(inputs)};
+  if (measured.draws || !wanted) return output;
   for (const at::Tensor& input : inputs)
     segment->inputs.emplace_back(input.detach(), input.requires_grad());
   segment->forward = forward;

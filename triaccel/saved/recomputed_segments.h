@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -34,29 +35,41 @@ class RecomputedSegments final : public SegmentRunner {
     RunAgain again;
   };
 
-  RecomputedSegments(c10::Device device, Execution execution);
+  /// `share` of the bytes that segments saved in the pass before are recomputed, from the first
+  /// segment on: its activations would be kept longest.
+  RecomputedSegments(c10::Device device, Execution execution, double share = 1);
   ~RecomputedSegments() override;
 
   /// Before each forward pass. `captured`: its generators cannot be read, so that segments draw
-  /// random numbers if they did in the pass before.
+  /// random numbers if they did in the pass before, or if there was none.
   void begin_pass(bool captured);
 
   at::Tensor run(const std::vector<at::Tensor>& inputs, const SegmentForward& forward) override;
+
+  /// Whether the next pass recomputes that share; the first one recomputes all.
+  bool knows_bytes() const { return share_ == 1 || !measured_.empty(); }
 
   /// Of the last pass: segments that are recomputed.
   std::size_t recomputed() const { return recomputed_; }
 
  private:
   struct Segment;
+  struct Measured {
+    bool draws = true;  // random numbers
+    std::int64_t bytes = 0;
+  };
 
   std::vector<at::Tensor> generator_states() const;
 
   std::vector<at::Generator> generators_;
   std::shared_ptr<const Execution> execution_;
   bool captured_ = false;
-  bool inside_ = false;      // a segment is being computed
-  std::vector<bool> draws_;  // whether the segments of a pass draw random numbers, in their order
-  std::size_t next_ = 0;     // segment of this pass
+  bool inside_ = false;  // a segment is being computed
+  double share_;
+  std::vector<Measured> measured_;  // the segments of a pass in their order, last measured
+  std::size_t next_ = 0;            // segment of this pass
+  std::int64_t bytes_before_ = 0;   // of the segments before it
+  std::int64_t bytes_allowed_ = 0;  // of segments that are recomputed
   std::size_t recomputed_ = 0;
 };
 

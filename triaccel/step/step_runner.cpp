@@ -72,15 +72,17 @@ StepRunner::StepRunner(StepNetwork network, const StepRunnerOptions& options, Me
                               // A norm's input may come back changed: no mask is recomputed from
                               // it.
                               .keep_relu_masks = options.saved && !options.saved->exact,
-                              .branches = !options.saved && !options.layers->recompute_segments,
+                              .branches = !options.saved && options.layers->recompute_segments == 0,
                               .prepare_weights = device.is_cuda() && options.layers->copy_weights,
                               .recompute_norms = options.layers->recompute_norms});
   if (options.layers) install_saved_tensor_engine();  // as forward_pass() needs it
-  if (options.layers && options.layers->recompute_segments) {
+  if (options.layers && options.layers->recompute_segments > 0) {
     require(!options.saved, "StepRunner", "segments are recomputed from inputs kept as they are");
     segments_ = std::make_unique<RecomputedSegments>(
-        device, RecomputedSegments::Execution{.finish = [this] { layers_->finish_deferred(); },
-                                              .again = layers_->again()});
+        device,
+        RecomputedSegments::Execution{.finish = [this] { layers_->finish_deferred(); },
+                                      .again = layers_->again()},
+        options.layers->recompute_segments);
   }
   if (options.leave_gradients) {
     require(!options.zeroth_order, "StepRunner", "zeroth-order layers leave no gradients");

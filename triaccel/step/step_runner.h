@@ -32,9 +32,9 @@ struct LayerOptions {
   KernelChoices kernels = {};
   bool device_has_bf16 = true;
   bool copy_weights = true;  // all to 16 bits at the start of a step, else each where it is used
-  bool recompute_norms = false;     // as LayerExecutionOptions
-  bool recompute_segments = false;  // as RecomputedSegments; activations are else kept as they are
-  bool fuse = true;  // on a GPU; needs a forward function that reads no memory itself
+  bool recompute_norms = false;   // as LayerExecutionOptions
+  double recompute_segments = 0;  // share, as RecomputedSegments; the rest is kept as it is
+  bool fuse = true;               // on a GPU; needs a forward function that reads no memory itself
 };
 
 struct StepRunnerOptions {
@@ -129,6 +129,8 @@ class StepRunner {
     return {network_.forward, loss_, data, ids, gather};
   }
 
+  /// Whether the next step takes as much memory as those that follow it.
+  bool knows_segments() const { return !segments_ || segments_->knows_bytes(); }
   /// Segments of the last pass whose activations backward recomputed.
   std::size_t recomputed_segments() const { return segments_ ? segments_->recomputed() : 0; }
 

@@ -270,6 +270,20 @@ TEST(PartialOffload, TakesTimeOnlyWhereCopiesTakeLongerThanThePass) {
   EXPECT_TRUE(same_means({.pass = quarter}, {.pass = some.passes[5]})) << "one of them is measured";
 }
 
+TEST(PartialRecomputation, LiesBetweenNothingAndAll) {
+  PassCost all = kept(ActivationFormat::Raw, 1, 1.4e-4);
+  all.recompute_segments = 1;
+  MemoryCosts some{.passes = in_one_pass_or_several({kept(ActivationFormat::Raw, 4, 1e-4), all})};
+  add_partial_recomputation(some);
+  ASSERT_EQ(some.passes.size(), 4u + 2 * 3);
+  const PassCost& half = some.passes[5];
+  EXPECT_EQ(half.recompute_segments, 0.5);
+  EXPECT_DOUBLE_EQ(half.bytes_per_sample, 2.5 * kMiB);
+  EXPECT_DOUBLE_EQ(half.seconds_per_sample, 1.2e-4);
+  EXPECT_TRUE(same_means({.pass = half}, {.pass = all})) << "one of them is measured";
+  EXPECT_FALSE(same_means({.pass = half}, {.pass = some.passes.front()}));
+}
+
 TEST(PartialOffload, NeedsAPassThatOffloadsNothing) {
   MemoryCosts none{
       .passes = {kept(ActivationFormat::Raw, 4, 1e-4), kept(ActivationFormat::Offloaded, 0, 3e-4)}};

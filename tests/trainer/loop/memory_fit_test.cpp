@@ -105,8 +105,8 @@ TEST(MemoryFit, RecomputesSegmentsWhereNoOtherExactMeansFits) {
   config.device.budget = std::to_string(budget);
   EXPECT_EQ(weights_after("recomputed", peak), saved);
   EXPECT_LE(peak, budget);
-  EXPECT_FALSE(read_run_config(scratch.path / "saved").activations.recompute_segments);
-  EXPECT_TRUE(read_run_config(scratch.path / "recomputed").activations.recompute_segments);
+  EXPECT_EQ(read_run_config(scratch.path / "saved").activations.recompute_segments, 0);
+  EXPECT_GT(read_run_config(scratch.path / "recomputed").activations.recompute_segments, 0);
 }
 
 TEST(MemoryFit, IsKeptByARunThatIsResumedOrEvaluated) {

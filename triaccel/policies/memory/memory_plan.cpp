@@ -18,7 +18,7 @@ constexpr double kLeastFixedShare = 0.01;
 /// Least time of a pass that saves memory, over one that keeps everything: timings are noisy.
 constexpr double kLeastExtraTime = 1.02;
 
-constexpr double kOffloadShares[] = {0.25, 0.5, 0.75};
+constexpr double kPartialShares[] = {0.25, 0.5, 0.75};
 
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;
@@ -35,6 +35,15 @@ bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
   if (worth_of(a) != worth_of(b)) return worth_of(a) > worth_of(b);
   if (a.lossiness != b.lossiness) return a.lossiness < b.lossiness;
   return a.bytes() < b.bytes();
+}
+
+/// `all` with bytes and time of a pass that applies its means to a share of what it saves.
+PassCost between(const PassCost& none, const PassCost& all, double share) {
+  PassCost some = all;
+  some.bytes = std::lerp(none.bytes, all.bytes, share);
+  some.bytes_per_sample = std::lerp(none.bytes_per_sample, all.bytes_per_sample, share);
+  some.seconds = std::lerp(none.seconds, all.seconds, share);
+  return some;
 }
 
 }  // namespace
@@ -68,8 +77,9 @@ const char* name_of(Lossiness lossiness) {
 bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
   const auto means = [](const MemoryPlan& plan) {
     const PassCost& pass = plan.pass;
-    return std::tuple(pass.activations, pass.recompute_norms, pass.recompute_segments, pass.eager,
-                      pass.casts_by_layer, pass.whole, plan.state_in_8_bits, plan.data_on_host);
+    return std::tuple(pass.activations, pass.recompute_norms, pass.recompute_segments > 0,
+                      pass.eager, pass.casts_by_layer, pass.whole, plan.state_in_8_bits,
+                      plan.data_on_host);
   };
   return means(a) == means(b);
 }
@@ -129,14 +139,31 @@ void add_partial_offload(MemoryCosts& costs) {
                  std::tuple(all.eager, all.casts_by_layer, all.whole);
     });
     if (none == measured.end() || none->largest > 0 || all.largest > 0) continue;
-    for (const double share : kOffloadShares) {
-      PassCost some = all;
+    for (const double share : kPartialShares) {
+      PassCost some = between(*none, all, share);
       some.offload_share = share;
-      some.bytes = std::lerp(none->bytes, all.bytes, share);
-      some.bytes_per_sample = std::lerp(none->bytes_per_sample, all.bytes_per_sample, share);
-      some.seconds = std::lerp(none->seconds, all.seconds, share);
       some.seconds_per_sample =
           std::max(kLeastExtraTime * none->seconds_per_sample, share * all.seconds_per_sample);
+      costs.passes.push_back(some);
+    }
+  }
+}
+
+void add_partial_recomputation(MemoryCosts& costs) {
+  const std::vector<PassCost> measured = costs.passes;
+  for (const PassCost& all : measured) {
+    if (all.recompute_segments != 1) continue;
+    const auto none = std::ranges::find_if(measured, [&](const PassCost& pass) {
+      return pass.activations == ActivationFormat::Raw && !pass.recompute_norms &&
+             pass.recompute_segments == 0 &&
+             std::tuple(pass.eager, pass.casts_by_layer, pass.whole) ==
+                 std::tuple(all.eager, all.casts_by_layer, all.whole);
+    });
+    if (none == measured.end() || none->largest > 0 || all.largest > 0) continue;
+    for (const double share : kPartialShares) {
+      PassCost some = between(*none, all, share);
+      some.recompute_segments = share;
+      some.seconds_per_sample = std::lerp(none->seconds_per_sample, all.seconds_per_sample, share);
       costs.passes.push_back(some);
     }
   }

@@ -13,8 +13,8 @@ struct PassCost {
   ActivationFormat activations = ActivationFormat::Raw;
   double offload_share = 1;  // Offloaded: of the bytes, from the first tensor on
   bool recompute_norms = false;
-  bool recompute_segments = false;
-  bool eager = false;  // steps are not captured in CUDA graphs though they could be
+  double recompute_segments = 0;  // of the bytes, from the first segment on
+  bool eager = false;             // steps are not captured in CUDA graphs though they could be
   bool casts_by_layer =
       false;           // weights are rounded to 16 bits where they are used, not all at once
   bool whole = false;  // the batch in one pass; else in several, whose gradients are summed
@@ -61,6 +61,10 @@ std::optional<double> least_seconds_per_sample(const std::vector<PassCost>& pass
 /// that offload nothing and all: copies take time only where they take longer than a pass does.
 void add_partial_offload(MemoryCosts& costs);
 
+/// Adds passes that recompute a part of their activations, whose costs lie between those of passes
+/// that recompute nothing and all.
+void add_partial_recomputation(MemoryCosts& costs);
+
 /// What may be chosen.
 struct MemoryRequest {
   std::int64_t batch = 0;          // samples of a step
@@ -102,7 +106,8 @@ struct MemoryPlan {
   std::int64_t bytes() const { return weights + state + data + step + activations; }
 };
 
-/// Whether two plans differ at most in the size of passes and in how much of them is offloaded.
+/// Whether two plans differ at most in the size of passes and in how much of them is offloaded or
+/// recomputed.
 bool same_means(const MemoryPlan& a, const MemoryPlan& b);
 
 /// Batch norm over passes of fewer samples is marked in its effect.

@@ -159,7 +159,9 @@ void add_activation_options(std::vector<Option>& all) {
         "triaccel on a GPU: recompute batch-norm outputs for backward (same results)")
       .strictly_with(kControlLoop);
   a.add("--recompute-segments", "recompute_segments", &A::recompute_segments,
-        "triaccel: recompute the activations of each block for backward (same results)")
+        "triaccel: fraction of the activations to recompute for backward, block by block "
+        "(same results)")
+      .between(0, 1)
       .strictly_with(kControlLoop);
 }
 

@@ -88,7 +88,7 @@ void check_pairs(const RunConfig& config) {
   require(!activations.recompute_norms || activations.keep.saves_exactly(), "--recompute-norms",
           "requires exact batch-norm inputs, and --activations ", activations.keep,
           " changes them; omit --recompute-norms, outputs are recomputed in that mode anyway");
-  require(!activations.recompute_segments || activations.keep == "raw", "--recompute-segments",
+  require(activations.recompute_segments == 0 || activations.keep == "raw", "--recompute-segments",
           "requires --activations raw, got ", activations.keep, "; omit one of the two");
   check_int8_schedules(config.int8.rate_exponent, config.int8.gradient_bits);
 }

@@ -100,9 +100,9 @@ struct RunConfig {
     bool adapt = true;
     std::int64_t profile_every = 500;  // steps
     Choice<ActivationRounding> rounding = ActivationRounding::Dither;
-    double offload_share = 1;  // offloaded: of the bytes, from the first saved on
-    // For backward, instead of keeping them: outputs of batch norms, activations of segments.
-    bool recompute_norms = false, recompute_segments = false;
+    double offload_share = 1;       // offloaded: of the bytes, from the first saved on
+    bool recompute_norms = false;   // outputs of batch norms, for backward, instead of keeping them
+    double recompute_segments = 0;  // of the activations, as RecomputedSegments
   } activations;
 
   struct Model {

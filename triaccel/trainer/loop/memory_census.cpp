@@ -31,7 +31,7 @@ struct Variant {
   ActivationFormat activations = ActivationFormat::Raw;
   double offload_share = 1;
   bool recompute_norms = false;
-  bool recompute_segments = false;
+  double recompute_segments = 0;
   bool eager = false;  // not captured though they could be
   bool casts_by_layer = false;
 };
@@ -46,7 +46,7 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
   const bool on_gpu = parts.on.device.is_cuda();
   std::vector<Variant> variants;
   const RunConfig::Activations& asked = config.activations;
-  if (asked.keep != "raw" || asked.recompute_norms || asked.recompute_segments) {
+  if (asked.keep != "raw" || asked.recompute_norms || asked.recompute_segments > 0) {
     variants.push_back({.activations = format_of(asked.keep),
                         .recompute_norms = asked.recompute_norms,
                         .recompute_segments = asked.recompute_segments});
@@ -55,7 +55,7 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
     if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
     variants.push_back({.activations = ActivationFormat::Lossless});
     // On a GPU it has not been compared with the others yet.
-    if (parts.method.per_layer && !on_gpu) variants.push_back({.recompute_segments = true});
+    if (parts.method.per_layer && !on_gpu) variants.push_back({.recompute_segments = 1});
     // A CPU's host memory is that of the budget.
     if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
     if (config.device.lossy == LossyMeans::Auto)
@@ -93,7 +93,7 @@ RunConfig with_variant(RunConfig config, const Variant& variant) {
   config.activations.keep = name_of(variant.activations);
   config.activations.offload_share = variant.offload_share;
   config.activations.recompute_norms |= variant.recompute_norms;
-  config.activations.recompute_segments |= variant.recompute_segments;
+  config.activations.recompute_segments = variant.recompute_segments;
   return config;
 }
 
@@ -132,7 +132,8 @@ class Meter {
     const StepPlan plan = plan_of(pass, samples);
     return fitting([&] {
       const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
-      if (parts_.on.device.is_cuda()) rehearse(plan, ids);  // the first one sets libraries up
+      // The first one sets libraries up.
+      if (parts_.on.device.is_cuda() || !parts_.runner->knows_segments()) rehearse(plan, ids);
       std::optional<double> replay;
       if (parts_.runner->graphs() != nullptr)
         replay = parts_.runner->replay_seconds(plan, *parts_.data.train, ids, gather());
@@ -377,7 +378,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     };
     const auto several = two_sizes(meter, /*passes=*/2, census.request, most_now, fixed);
     const bool has_segments = parts.runner->recomputed_segments() > 0;
-    if (variant.recompute_segments && several && !has_segments) continue;
+    if (variant.recompute_segments > 0 && several && !has_segments) continue;
     // Within a budget the plans that look best are measured themselves.
     const auto whole = limited && several
                            ? one_size(meter, *several, census.request, fixed)
@@ -387,6 +388,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     if (limited && several) most_now = std::min(most, kMuchMore * several->size);
   }
   add_partial_offload(costs);
+  add_partial_recomputation(costs);
   return census;
 }
 

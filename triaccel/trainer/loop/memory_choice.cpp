@@ -97,6 +97,7 @@ std::vector<MemoryPlan> next_sizes(const std::vector<MemoryPlan>& plans, const M
   std::vector<MemoryPlan> next;
   for (const MemoryPlan& plan : plans)
     if (same_means(plan, than) && plan.pass.offload_share == than.pass.offload_share &&
+        plan.pass.recompute_segments == than.pass.recompute_segments &&
         plan.pass_size > than.pass_size)
       next.push_back(plan);
   std::ranges::sort(next, {}, &MemoryPlan::pass_size);

@@ -39,8 +39,8 @@ bool move_data_to_host(RunParts& parts) {
   return parts.data.train->bytes() < before;
 }
 
-std::string share_text(const PassCost& pass) {
-  return pass.offload_share < 1 ? text(std::lround(100 * pass.offload_share), " % of ") : "";
+std::string share_text(double share) {
+  return share < 1 ? text(std::lround(100 * share), " % of ") : "";
 }
 
 std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
@@ -54,10 +54,11 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   add(plan.state_in_8_bits, "optimizer state in 8 bits");
   add(before.activations.recompute_norms != after.activations.recompute_norms,
       "outputs of batch norms recomputed");
-  add(before.activations.recompute_segments != after.activations.recompute_segments,
-      "activations of blocks recomputed");
+  if (before.activations.recompute_segments != after.activations.recompute_segments)
+    said += text(", ", share_text(plan.pass.recompute_segments), "activations recomputed");
   if (before.activations.keep != after.activations.keep)
-    said += text(", ", share_text(plan.pass), "activations ", after.activations.keep.name());
+    said += text(", ", share_text(plan.pass.offload_share), "activations ",
+                 after.activations.keep.name());
   return said;
 }
 

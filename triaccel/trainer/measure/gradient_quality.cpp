@@ -27,7 +27,8 @@ RunConfig judged_config(RunConfig config) {
           "requires a run by backpropagation, got one of method '", config.train.method, "'");
   config = with_method(std::move(config), TrainMethod::Fp32);
   config.activations.keep = "compressed";  // so that the runner can profile what is saved
-  config.activations.recompute_norms = config.activations.recompute_segments = false;
+  config.activations.recompute_norms = false;
+  config.activations.recompute_segments = 0;
   config.data.val_split = 0;
   config.device.graphs = GraphCapture::Off;
   return resolved(std::move(config));
