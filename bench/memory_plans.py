@@ -13,6 +13,7 @@ ROWS = [  # name, options
     ("resnet18, fp32", ["--model", "resnet18", "--method", "fp32", "--batch", "48"]),
     ("resnet18, bf16", ["--model", "resnet18", "--method", "triaccel", "--precision", "bf16", "--batch", "96"]),
     ("efficientnet-b0, bf16", ["--model", "efficientnet-b0", "--method", "triaccel", "--precision", "bf16", "--batch", "32", "--lr", "0.001"]),
+    ("densenet121, bf16", ["--model", "densenet121", "--method", "triaccel", "--precision", "bf16", "--batch", "32", "--lr", "0.001"]),
     ("vit-small, bf16", ["--model", "vit-small", "--method", "triaccel", "--precision", "bf16", "--batch", "16", "--lr", "0.001"]),
 ]
 NUMERICAL_FAILURE = 7  # exit code
