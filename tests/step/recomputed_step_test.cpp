@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "tests/step/step_parts.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
+#include "triaccel/saved/recomputed_segments.h"
+#include "triaccel/step/forward_pass.h"
 
 namespace triaccel {
 namespace {
@@ -76,6 +79,46 @@ INSTANTIATE_TEST_SUITE_P(Networks, RecomputedStep,
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+/// Gradients and buffers after a pass whose norms fuse with what follows them, as on a GPU.
+std::vector<at::Tensor> after_fused_pass(const std::string& model, bool recomputes,
+                                         std::size_t& recomputed) {
+  torch::manual_seed(3);
+  const Network network = make_model(slim(model));
+  for (at::Tensor& weight : network.module->parameters())
+    if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
+  std::vector<at::Tensor> weights;
+  const auto named = network.module->named_parameters();
+  for (const LayerInfo& layer : network.layers.layers())
+    weights.push_back(named[layer.parameters.front()]);
+  LayerExecution layers(weights, {}, {}, {.fuse = true, .branches = false});
+  layers.follow({weights.size(), LayerPlan{.compute = Precision::Bf16}}, 1);
+  RecomputedSegments segments(
+      kCpu, {.finish = [&] { layers.finish_deferred(); }, .again = layers.again()});
+  segments.begin_pass(/*captured=*/false);
+  const at::Tensor images = at::randn({8, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor output;
+  {
+    std::optional<SegmentScope> scope;
+    if (recomputes) scope.emplace(segments);
+    output = forward_pass(network.forward, images, {.layers = &layers});
+  }
+  EXPECT_TRUE(layers.used_each_weight_once());
+  output.to(at::kFloat).square().sum().backward();
+  EXPECT_TRUE(layers.used_each_weight_once());
+  recomputed = segments.recomputed();
+  std::vector<at::Tensor> all = network.module->buffers();
+  for (const at::Tensor& parameter : network.module->parameters()) all.push_back(parameter.grad());
+  return all;
+}
+
+TEST_P(RecomputedStep, FusesWithTheSameBits) {
+  std::size_t none = 0, recomputed = 0;
+  const std::vector<at::Tensor> kept = after_fused_pass(GetParam(), false, none);
+  EXPECT_TRUE(same_bytes(after_fused_pass(GetParam(), true, recomputed), kept));
+  EXPECT_EQ(none, 0U);
+  EXPECT_GE(recomputed, 5U);
+}
 
 // An allocation that fails, in places all over a step: nothing changed, and the next try trains as
 // without.

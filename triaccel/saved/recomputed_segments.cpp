@@ -100,7 +100,8 @@ struct RecomputedSegments::Segment final : SavedTensorKeeper,
     {
       const c10::AutoGradMode grad(true);
       const SavedTensorScope saved(refill);
-      execution->again([&] { forward(leaves); });
+      at::Tensor output;  // what is deferred is computed only while somebody holds it
+      execution->again([&] { output = forward(leaves); });
     }
     require(refill.taken() == slots.size(), "run_segment", "a segment saves ", refill.taken(),
             " activations when it is recomputed, ", slots.size(),
