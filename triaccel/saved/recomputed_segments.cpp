@@ -26,6 +26,25 @@ class [[nodiscard]] Inside {
   bool& inside_;
 };
 
+/// Until the scope ends the generator, if any, draws what it drew from `state` on.
+class [[nodiscard]] Draws {
+ public:
+  Draws(at::Generator generator, const at::Tensor& state) : generator_(std::move(generator)) {
+    if (!generator_.defined()) return;
+    now_ = generator_.get_state();
+    generator_.set_state(state);
+  }
+  ~Draws() {
+    if (generator_.defined()) generator_.set_state(now_);
+  }
+  Draws(const Draws&) = delete;
+  Draws& operator=(const Draws&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor now_;
+};
+
 }  // namespace
 
 /// What a segment saved in forward: kept until the segment ends, then dropped and recomputed.
@@ -98,6 +117,7 @@ struct RecomputedSegments::Segment final : SavedTensorKeeper,
       leaves.push_back(tensor.detach().set_requires_grad(requires_grad));
     Refill refill(*this);
     {
+      const Draws draws(generator, state);
       const c10::AutoGradMode grad(true);
       const SavedTensorScope saved(refill);
       at::Tensor output;  // what is deferred is computed only while somebody holds it
@@ -110,6 +130,8 @@ struct RecomputedSegments::Segment final : SavedTensorKeeper,
   }
 
   std::vector<std::pair<at::Tensor, bool>> inputs;  // without history; whether they require one
+  at::Generator generator;                          // undefined: none is drawn from
+  at::Tensor state;                                 // of it, before the segment
   SegmentForward forward;
   std::shared_ptr<const Execution> execution;
   std::vector<std::weak_ptr<Slot>> slots;
@@ -160,7 +182,12 @@ at::Tensor RecomputedSegments::run(const std::vector<at::Tensor>& inputs,
   if (!captured_)
     measured = {.draws = !std::ranges::equal(states, generator_states(), at::equal),
                 .bytes = segment->bytes(inputs)};
-  if (measured.draws || !wanted) return output;
+  const bool draws_again = generators_.size() == 1 && !captured_;
+  if (!wanted || (measured.draws && !draws_again)) return output;
+  if (measured.draws) {
+    segment->generator = generators_[0];
+    segment->state = states[0];
+  }
   for (const at::Tensor& input : inputs)
     segment->inputs.emplace_back(input.detach(), input.requires_grad());
   segment->forward = forward;

@@ -16,7 +16,8 @@ namespace triaccel {
 
 /// Recomputes the activations of segments in backward: a forward pass keeps the inputs of each
 /// segment and drops what the segment saves; the first tensor that backward asks for brings all of
-/// the segment back. Gradients are the same to the last bit.
+/// the segment back. Gradients are the same to the last bit. On a GPU, whose captured passes cannot
+/// draw the same random numbers again, segments that draw any are saved.
 ///
 ///   RecomputedSegments segments(device, {.finish = ..., .again = ...});
 ///   segments.begin_pass(/*captured=*/false);
@@ -41,7 +42,7 @@ class RecomputedSegments final : public SegmentRunner {
   ~RecomputedSegments() override;
 
   /// Before each forward pass. `captured`: its generators cannot be read, so that segments draw
-  /// random numbers if they did in the pass before, or if there was none.
+  /// random numbers if they did in the pass before, or if there was none, and are then saved.
   void begin_pass(bool captured);
 
   at::Tensor run(const std::vector<at::Tensor>& inputs, const SegmentForward& forward) override;

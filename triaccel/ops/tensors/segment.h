@@ -38,7 +38,7 @@ class [[nodiscard]] SegmentScope {
 /// SegmentScope it just calls `forward`, which
 /// - reads no tensors but `inputs`, parameters and buffers, and writes to none of its inputs,
 /// - is valid until backward has run, when it may be called a second time,
-/// - computes the same each time; where it draws random numbers its activations are saved.
+/// - computes the same each time; on a GPU its activations are saved where it draws random numbers.
 inline at::Tensor run_segment(const std::vector<at::Tensor>& inputs,
                               const SegmentForward& forward) {
   SegmentRunner* const runner = SegmentScope::active();
