@@ -54,6 +54,14 @@ TEST(CompressionLoop, GrowsWhereCompressionAddsTooMuchNoise) {
       "compression 10.2x -> 9.44x: compression adds 6 % to the mini-batch's noise, target 5 %");
 }
 
+TEST(CompressionLoop, GrowsAtOnceAsFarAsMuchNoiseAsksFor) {
+  const auto ratio_after = [](double noise) {
+    return ratio_of(ticked(first_state({}), tick_with_noise(noise)), {});
+  };
+  EXPECT_DOUBLE_EQ(ratio_after(0.05 * 4), 10.2 / std::sqrt(2)) << "noise falls as bytes^-4";
+  EXPECT_DOUBLE_EQ(ratio_after(1), 10.2 / 1.5) << "but no more than that in one go";
+}
+
 TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
   const CompressionOrders first = orders_of(first_state({}), {});
   for (const double noise : {0.02, 0.03, 0.05})

@@ -107,10 +107,11 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
            brief(100 * target), " %");
   const double to_aim =
       std::clamp(std::pow(state.noise / kAimedNoise, 1 / kNoisePower), kFewestBytes, kMostBytes);
+  const double to_target = std::min(std::pow(state.noise, 1 / kNoisePower), kMostBytes);
   if (noise > target) {
     state.quiet = false;
     state.quiet_epochs = 0;
-    if (grow(state, is_free(options) ? to_aim : options.grow, options)) {
+    if (grow(state, is_free(options) ? to_aim : std::max(options.grow, to_target), options)) {
       events.push_back(change_text(before, state, options) + reason);
     } else if (!state.told_limit) {
       state.told_limit = true;

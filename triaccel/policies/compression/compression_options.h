@@ -45,7 +45,7 @@ struct LoopOptions {
   // The noise target is multiplied by (highest rate / rate)^this: above 0, bits are saved while
   // steps are small; below, spent.
   double rate_exponent = 0;
-  double grow = 1.08;              // of the bytes, when the noise is above its target
+  double grow = 1.08;              // of the bytes, at least, when the noise is above its target
   double shrink = 0.97;            // when it is below a quarter of it
   double guard_grow = 1.25;        // when accuracy drops by more than the guard …
   std::int64_t frozen_epochs = 3;  // … after which bytes do not shrink so long
