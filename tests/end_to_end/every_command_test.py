@@ -160,11 +160,11 @@ class EveryCommand(unittest.TestCase):
                 self.check_text(done.stderr, name)
 
     def test_signals_stop_what_trains(self):
-        for name, flag in (("train", "--steps"), ("find-lr", "--trial-steps")):
+        for name, flag, more in (("train", "--steps", []), ("find-lr", "--trial-steps", ["--epochs", "1000000"])):
             for number in (signal.SIGINT, signal.SIGTERM):
                 words = self.arguments(name)
                 words[words.index(flag) + 1] = "1000000"
-                process = start(*words)
+                process = start(*words, *more)
                 time.sleep(2)
                 process.send_signal(number)
                 process.communicate(timeout=10)

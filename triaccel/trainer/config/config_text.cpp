@@ -144,7 +144,7 @@ std::uint64_t config_hash(const RunConfig& config) {
     return entry.table == "run" || entry.key == "root" || entry.key == "init_from" ||
            entry.key == "budget" || entry.key == "lossy" || entry.key == "new_head" ||
            entry.key == "weight_casts" || entry.key == "pass_size" ||
-           entry.key == "offload_share" ||
+           entry.key == "offload_share" || entry.key == "recompute_segments" ||
            (entry.key == "projection_interval" &&  // earlier versions have none
             config.train.optimizer != OptimizerKind::ApolloMini) ||
            (entry.table == "data" && (entry.key == "memory" || entry.key == "placement"));

@@ -159,8 +159,7 @@ void add_activation_options(std::vector<Option>& all) {
         "triaccel on a GPU: recompute batch-norm outputs for backward (same results)")
       .strictly_with(kControlLoop);
   a.add("--recompute-segments", "recompute_segments", &A::recompute_segments,
-        "triaccel: fraction of the activations to recompute for backward, block by block "
-        "(same results)")
+        "triaccel: fraction of activations to recompute for backward, by block (same results)")
       .between(0, 1)
       .strictly_with(kControlLoop);
 }
