@@ -37,9 +37,7 @@ struct GpuStep {
     for (at::Tensor& weight : network.module->parameters())
       if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
     StepNetwork parts = step_network(network);
-    const auto named = network.module->named_parameters();
-    for (const LayerInfo& layer : network.layers.layers())
-      parts.weights.push_back(named[layer.parameters.front()]);
+    parts.weights = layer_weights(network);
     runner = std::make_unique<StepRunner>(parts, options, gauge, kGpu);
     plan.layers.resize(static_cast<std::size_t>(network.layers.size()),
                        LayerPlan{.compute = precision});

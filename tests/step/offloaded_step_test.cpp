@@ -16,7 +16,7 @@ namespace {
 const ModelOptions kResidual{.name = "resnet18", .stem = "cifar", .width = 4};
 
 /// A network with dropout whose maps are worth host memory.
-struct OffloadBench {
+struct OffloadBench : CpuStep {
   OffloadBench(const ModelOptions& model, bool offloads) {
     install_cpu_memory();
     torch::manual_seed(3);
@@ -36,22 +36,6 @@ struct OffloadBench {
     runner->take_census(plan, synthetic_samples(), at::arange(11));
     plan.saved = all_on_host(runner->census());
   }
-
-  void run(std::int64_t batch, std::int64_t pass) {
-    plan.batch_size = batch;
-    plan.micro_batch_size = pass;
-    runner->run(plan, synthetic_samples(), ids.narrow(0, 0, batch), {}, 0.01);
-  }
-
-  std::vector<at::Tensor> state() const {
-    return step_state(network, {&runner->optimizer(), &runner->gradient_control()});
-  }
-
-  MemoryGauge gauge{kCpu};
-  at::Tensor ids = at::arange(96);  // outside the step, whose allocations are made to fail
-  Network network;
-  std::unique_ptr<StepRunner> runner;
-  StepPlan plan;
 };
 
 struct Trained {

@@ -19,36 +19,18 @@ namespace triaccel {
 namespace {
 
 /// Steps whose layers take turns in BF16 and FP32.
-struct RecomputeBench {
+struct RecomputeBench : CpuStep {
   RecomputeBench(const std::string& model, double share) {
     install_cpu_memory();
     torch::manual_seed(3);
     network = make_model(slim(model));
     StepNetwork parts = step_network(network);
-    const auto named = network.module->named_parameters();
-    for (const LayerInfo& layer : network.layers.layers())
-      parts.weights.push_back(named[layer.parameters.front()]);
+    parts.weights = layer_weights(network);
     runner = std::make_unique<StepRunner>(
         parts, StepRunnerOptions{.layers = LayerOptions{.recompute_segments = share}}, gauge, kCpu);
     for (std::int64_t i = 0; i < network.layers.size(); ++i)
       plan.layers.push_back({.compute = i % 4 == 3 ? Precision::Fp32 : Precision::Bf16});
   }
-
-  void run(std::int64_t batch, std::int64_t pass) {
-    plan.batch_size = batch;
-    plan.micro_batch_size = pass;
-    runner->run(plan, synthetic_samples(), ids.narrow(0, 0, batch), {}, 0.01);
-  }
-
-  std::vector<at::Tensor> state() const {
-    return step_state(network, {&runner->optimizer(), &runner->gradient_control()});
-  }
-
-  MemoryGauge gauge{kCpu};
-  at::Tensor ids = at::arange(96);  // outside the step, whose allocations are made to fail
-  Network network;
-  std::unique_ptr<StepRunner> runner;
-  StepPlan plan;
 };
 
 class RecomputedStep : public testing::TestWithParam<const char*> {};
@@ -87,10 +69,7 @@ std::vector<at::Tensor> after_fused_pass(const std::string& model, bool recomput
   const Network network = make_model(slim(model));
   for (at::Tensor& weight : network.module->parameters())
     if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
-  std::vector<at::Tensor> weights;
-  const auto named = network.module->named_parameters();
-  for (const LayerInfo& layer : network.layers.layers())
-    weights.push_back(named[layer.parameters.front()]);
+  const std::vector<at::Tensor> weights = layer_weights(network);
   LayerExecution layers(weights, {}, {}, {.fuse = true, .branches = false});
   layers.follow({weights.size(), LayerPlan{.compute = Precision::Bf16}}, 1);
   RecomputedSegments segments(

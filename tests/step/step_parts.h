@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <vector>
 
 #include "triaccel/data/load_data.h"
@@ -23,6 +24,15 @@ inline StepNetwork step_network(const Network& network) {
     parts.parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
   parts.buffers = network.module->buffers();
   return parts;
+}
+
+/// Of each layer, in their order.
+inline std::vector<at::Tensor> layer_weights(const Network& network) {
+  std::vector<at::Tensor> weights;
+  const auto named = network.module->named_parameters();
+  for (const LayerInfo& layer : network.layers.layers())
+    weights.push_back(named[layer.parameters.front()]);
+  return weights;
 }
 
 /// Every byte a step may change: parameters, buffers, what `parts` keep (null: nothing), generator.
@@ -58,6 +68,25 @@ inline const Dataset& synthetic_samples() {
   static const LoadedData loaded = load_data({.name = "synthetic"}, kCpu);
   return *loaded.train;
 }
+
+/// A network on the CPU with a runner, which whoever derives from it makes.
+struct CpuStep {
+  void run(std::int64_t batch, std::int64_t pass) {
+    plan.batch_size = batch;
+    plan.micro_batch_size = pass;
+    runner->run(plan, synthetic_samples(), ids.narrow(0, 0, batch), {}, 0.01);
+  }
+
+  std::vector<at::Tensor> state() const {
+    return step_state(network, {&runner->optimizer(), &runner->gradient_control()});
+  }
+
+  MemoryGauge gauge{kCpu};
+  at::Tensor ids = at::arange(96);  // outside the step, whose allocations are made to fail
+  Network network;
+  std::unique_ptr<StepRunner> runner;
+  StepPlan plan;
+};
 
 /// Everything that a pass saves goes to host memory, except what is there anyway.
 inline std::vector<SavedPlan> all_on_host(const SavedCensus& census) {
