@@ -54,8 +54,7 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
     variants.push_back({});
     if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
     variants.push_back({.activations = ActivationFormat::Lossless});
-    // On a GPU it has not been compared with the others yet.
-    if (parts.method.per_layer && !on_gpu) variants.push_back({.recompute_segments = 1});
+    if (parts.method.per_layer) variants.push_back({.recompute_segments = 1});
     // A CPU's host memory is that of the budget.
     if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
     if (config.device.lossy == LossyMeans::Auto)
@@ -65,8 +64,10 @@ std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts,
       on_gpu && parts.method.per_layer && config.control.weight_casts == WeightCasts::Step;
   std::vector<Variant> all;
   for (Variant variant : variants) {
-    // Rounding weights layer by layer takes less time than moving or compressing activations.
-    const bool costs_more = variant.activations == ActivationFormat::Offloaded ||
+    // Rounding weights layer by layer takes less time than recomputing, moving or compressing
+    // activations.
+    const bool costs_more = variant.recompute_segments > 0 ||
+                            variant.activations == ActivationFormat::Offloaded ||
                             variant.activations == ActivationFormat::Compressed;
     if (!casts || !costs_more || variants.size() == 1) all.push_back(variant);
     variant.casts_by_layer = casts;
