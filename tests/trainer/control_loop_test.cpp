@@ -64,6 +64,26 @@ TEST(TheControlLoop, SwitchesItsMechanismsOffOneByOne) {
     for (const LayerPlan& layer : plan.layers) EXPECT_EQ(layer.learning_rate_scale, 1);
 }
 
+TEST(TheControlLoop, LowersRatesByCurvatureOnlyWhereItIsToldTo) {
+  const auto lowest_rate = [](const char* policy, double smallest) {
+    RunConfig config = digits_run();
+    config.control.policy = policy;
+    config.control.curvature_rules.rate_floor = smallest;
+    config.control.curvature_rules.cap = 1e-6;   // robust
+    config.control.curvature_rules.alpha = 1e6;  // paper
+    WatchedRun run(config);
+    run.run();
+    float lowest = 1;
+    for (const StepPlan& plan : run.plans)
+      for (const LayerPlan& layer : plan.layers)
+        lowest = std::min(lowest, layer.learning_rate_scale);
+    return lowest;
+  };
+  EXPECT_EQ(lowest_rate("robust", 0), 1);
+  EXPECT_EQ(lowest_rate("robust", 0.25), 0.25F);
+  EXPECT_EQ(lowest_rate("paper", 0), 0.1F);
+}
+
 TEST(TheControlLoop, ProbesAndDecidesWhereItSaysSo) {
   RunConfig config = digits_run();
   config.control.batch = "off";  // twelve steps

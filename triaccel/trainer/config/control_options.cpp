@@ -65,8 +65,8 @@ void add_curvature_options(std::vector<Option>& all) {
       .between(0, 1e9)
       .only_with(kRobustPolicy);
   r.add("--smallest-rate", "smallest_rate", &R::rate_floor,
-        "lowest learning rate of a layer, as a fraction of the schedule's")
-      .above(0, 1);
+        "lowest learning rate of a layer over the schedule's (0: 1, or 0.1 for paper)")
+      .between(0, 1);
 }
 
 /// How the batch size follows the memory.

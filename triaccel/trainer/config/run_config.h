@@ -53,9 +53,10 @@ struct RunConfig {
     Choice<BatchGrowth> batch_growth = BatchGrowth::Schedule;
     Choice<BatchRate> batch_rate = BatchRate::Auto;
     // The policies' own options; what depends on device and mode is filled in when a run starts.
-    PrecisionOptions precision_rules = {};        // tau_high 0: from the layers' own variances
-    CurvatureRules curvature_rules = {.cap = 0};  // cap 0: curvature_cap(mode); tau < 0: none
-    BatchOptions batch_rules = {.smallest = 0};   // smallest 0: 8 per batch, 2 per pass
+    PrecisionOptions precision_rules = {};  // tau_high 0: from the layers' own variances
+    // rate_floor 0: default_rate_floor(policy); cap 0: curvature_cap(mode); tau < 0: none
+    CurvatureRules curvature_rules = {.rate_floor = 0, .cap = 0};
+    BatchOptions batch_rules = {.smallest = 0};  // smallest 0: 8 per batch, 2 per pass
   } control;
 
   /// How methods "zo" and "elasticzo" train layers by zeroth-order estimates.

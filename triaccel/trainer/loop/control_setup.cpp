@@ -69,6 +69,7 @@ ControlOptions control_options(const RunConfig& config, const RunParts& parts) {
   precision.has_fp16 = parts.formats.fp16;
   precision.automatic = precision.tau_high == 0;
   CurvatureRules& curvature = options.curvature = control.curvature_rules;
+  if (curvature.rate_floor == 0) curvature.rate_floor = default_rate_floor(control.policy);
   if (curvature.cap == 0) curvature.cap = curvature_cap(curvature_options(config).mode);
   curvature.momentum = config.train.optimizer == OptimizerKind::Sgd ? config.train.momentum : 0;
   curvature.automatic = curvature.tau == 0;
