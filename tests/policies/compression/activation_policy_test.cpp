@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "tests/policies/compression/saved_network.h"
 
@@ -38,7 +40,7 @@ struct SimulatedProfiler {
 
   PolicyEvents profile(ActivationPolicy& policy, StepPlan& plan, bool restored = false) {
     PolicyEvents events;
-    std::optional<ProfileRequest> request = policy.start_profile(restored);
+    std::optional<ProfileRequest> request = policy.start_profile(plan, restored);
     while (request) request = policy.take(measure(*request, plan), plan, events);
     return events;
   }
@@ -111,6 +113,69 @@ TEST(ActivationPolicy, KeepsATrialOnlyWhereTheNoiseFalls) {
     EXPECT_EQ(plan, profiler.tried[later < 0.05 ? 1 : 0]) << later;
     EXPECT_EQ(policy.noise().error, std::min(later, 0.05));
   }
+}
+
+/// Tries a higher ratio after a first profile without noise worth mentioning; what it then adds to
+/// the mini-batch's noise, plan by plan.
+struct Rise {
+  std::vector<double> noise;
+  double ratio;  // in the end
+};
+
+class ARise : public testing::TestWithParam<Rise> {};
+
+TEST_P(ARise, IsMeasuredBeforeStepsFollowIt) {
+  ActivationPolicy policy(
+      {.compression = {.mode = CompressionMode::Ratio, .loop = {.most_ratio = 32}}});
+  std::size_t measured = 0;
+  bool rises = false;
+  SimulatedProfiler profiler;
+  profiler.noise_of = [&](const StepPlan&) {
+    const std::size_t last = GetParam().noise.size() - 1;  // and a trial of bit widths by layer
+    const double noise = rises ? GetParam().noise[std::min(measured++, last)] : 1e-5;
+    return CompressionNoise{
+        .compression_variance = noise,
+        .batch_variance = 1,
+        .error = noise,
+        .layers = {{.variance = noise, .square = 1}, {.variance = noise, .square = 1}}};
+  };
+  StepPlan plan = profiled_plan();
+  profiler.profile(policy, plan);
+  const StepPlan before = plan;
+  PolicyEvents events;
+  policy.apply({.step = 25}, plan, events);
+  ASSERT_TRUE(policy.profile_due(25));
+  rises = true;
+  events = profiler.profile(policy, plan);
+  EXPECT_GE(measured, GetParam().noise.size());
+  const std::string told = "-> " + text(GetParam().ratio).substr(0, 4);
+  if (GetParam().noise.front() > 0.05) {
+    ASSERT_FALSE(events.empty());
+    EXPECT_NE(events.front().find(told), std::string::npos) << events.front();
+  }
+  if (GetParam().ratio > 10.2) {
+    EXPECT_NE(plan, before);
+  }
+  policy.apply({.step = 50}, plan, events);
+  EXPECT_FALSE(policy.profile_due(51));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ratios, ARise,
+                         testing::Values(Rise{.noise = {0.03}, .ratio = 13.6},
+                                         Rise{.noise = {0.5, 0.03}, .ratio = 11.8},
+                                         Rise{.noise = {1e18, 0.06}, .ratio = 10.2}));
+
+TEST(ActivationPolicy, ProfilesNoMoreSamplesThanAPassHasRoomFor) {
+  EXPECT_EQ(profile_samples(96, 10.2), 11);
+  EXPECT_EQ(profile_samples(64, 10.2), 7);
+  EXPECT_EQ(profile_samples(64, 16), 5);
+  EXPECT_EQ(profile_samples(32, 16), 3);
+  EXPECT_EQ(profile_samples(1, 32), 3);
+  StepPlan plan = profiled_plan();
+  for (const auto& [mode, samples] :
+       {std::pair{CompressionMode::Ratio, 7}, std::pair{CompressionMode::Lossless, 11},
+        std::pair{CompressionMode::Error, 11}})
+    EXPECT_EQ(activation_policy(mode).start_profile(plan, /*restored=*/false).samples, samples);
 }
 
 TEST(ActivationPolicy, ReportsTheNoiseOfAProfileOnce) {

@@ -112,12 +112,24 @@ TEST(CompressionLoop, GrowsNoFurtherThanItsLeastRatioAndSaysSoOnce) {
   EXPECT_LT(events.size(), 20u);
 }
 
-TEST(CompressionLoop, ToleratesNoiseAsTheRateFallsWhereItIsToldTo) {
-  const LoopOptions follows{.most_ratio = 20, .rate_exponent = 1};
-  CompressionTick tick = tick_with_noise(0.06);
-  tick.rate_share = 0.5;
-  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(follows), tick, follows), follows), 10.2);
-  EXPECT_LT(ratio_of(ticked(first_state({}), tick)), 10.2);
+TEST(CompressionLoop, GoesBackFromARatioThatIsTooNoisyAndStaysThereForAWhile) {
+  const LoopOptions free{.most_ratio = 32, .frozen_epochs = 2};
+  CompressionState risen = ticked(first_state(free), tick_with_noise(0.0001), free);
+  EXPECT_DOUBLE_EQ(ratio_of(risen, free), 10.2 / 0.75);
+  PolicyEvents events;
+  const CompressionState half = after_failed_rise(risen, 10.2, /*all_the_way=*/false, free, events);
+  EXPECT_DOUBLE_EQ(ratio_of(half, free), 10.2 / std::sqrt(0.75));
+  const CompressionState back = after_failed_rise(half, 10.2, /*all_the_way=*/true, free, events);
+  EXPECT_DOUBLE_EQ(ratio_of(back, free), 10.2);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_NE(events[1].find("will not rise for 2 epochs"), std::string::npos);
+  CompressionState later = back;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    later = ticked(later, tick_with_noise(0.0001), free);
+    EXPECT_DOUBLE_EQ(ratio_of(later, free), 10.2) << epoch;
+    later = after_epoch(later, {}, free, events);
+  }
+  EXPECT_GT(ratio_of(ticked(later, tick_with_noise(0.0001), free), free), 10.2);
 }
 
 TEST(CompressionLoop, FallsBackToLosslessAfterASpike) {

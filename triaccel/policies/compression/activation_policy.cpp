@@ -12,9 +12,8 @@
 namespace triaccel {
 namespace {
 
-constexpr const char* kPendingState =
-    "saved.pending";                                // highest learning rate, whom the noise is for
-constexpr const char* kNoiseState = "saved.noise";  // as noise_numbers() has it
+constexpr const char* kPendingState = "saved.pending";  // whom the noise is for
+constexpr const char* kNoiseState = "saved.noise";      // as noise_numbers() has it
 
 constexpr int kMostCorrections = 8;  // of plans whose error is not what was predicted
 
@@ -44,7 +43,17 @@ bool is_finite(const CompressionNoise& noise) {
   return std::isfinite(noise.compression_variance) && std::isfinite(noise.batch_variance);
 }
 
+// Of the bytes that a pass keeps: a profile has no gradients of a whole pass beside them.
+constexpr double kProfileShare = 1.5;
+
 }  // namespace
+
+std::int64_t profile_samples(std::int64_t pass, double ratio) {
+  const double most = kProfileShare * static_cast<double>(pass) / ratio;
+  const auto* const fitting = std::ranges::find_if(
+      kProfileSizes, [&](std::int64_t size) { return static_cast<double>(size) <= most; });
+  return fitting == kProfileSizes.end() ? kProfileSizes.back() : *fitting;
+}
 
 ActivationPolicy::ActivationPolicy(const ActivationOptions& options)
     : options_(options), policy_(options.compression) {}
@@ -54,12 +63,20 @@ bool ActivationPolicy::profile_due(std::int64_t step) const {
          (policy_.outdated() || (step > 0 && step % options_.profile_every == 0));
 }
 
-ProfileRequest ActivationPolicy::start_profile(bool restored) {
-  // The noise is measured by the calendar: what it changes, and only that, brings another profile.
-  session_ = {
-      .restored = restored,
-      .asks_noise = options_.compression.loop.adapt && (plans_.empty() || !policy_.outdated())};
-  return {.kind = ProfileKind::Values, .error_gains = policy_.error_bound() > 0};
+ProfileRequest ActivationPolicy::start_profile(const StepPlan& plan, bool restored) {
+  // The noise is measured by the calendar, and before steps follow a higher ratio: it can grow a
+  // thousandfold where a fourth fewer bytes should double it.
+  const bool adapts = options_.compression.loop.adapt;
+  const double ratio_before = adapts ? policy_.ratio_before_rise() : 0;
+  session_ = {.restored = restored,
+              .asks_noise = adapts && (plans_.empty() || !policy_.outdated() || ratio_before > 0),
+              .ratio_before = ratio_before,
+              .noise_before = noise_};
+  const bool by_ratio = options_.compression.mode == CompressionMode::Ratio;
+  return {.kind = ProfileKind::Values,
+          .error_gains = policy_.error_bound() > 0,
+          .samples = by_ratio ? profile_samples(plan.micro_batch_size, policy_.orders().ratio)
+                              : kProfileSamples};
 }
 
 std::optional<ProfileRequest> ActivationPolicy::take(const ActivationProfile& found, StepPlan& plan,
@@ -102,10 +119,15 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
                                                            StepPlan& plan) {
   if (!found.failure.empty()) {
     session_.events.push_back("could not measure compression noise: " + found.failure);
+    if (session_.ratio_before > 0) return back_off(plan, /*all_the_way=*/true);
     return {};
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
+  if (session_.ratio_before > 0 && policy_.is_too_noisy(noise_)) {
+    session_.events.clear();
+    return back_off(plan, /*all_the_way=*/session_.corrections++ > 0);
+  }
   if (policy_.error_bound() == 0) return start_trial(plan);
   if (session_.corrections == kMostCorrections) {
     session_.events.push_back(text("the relative squared error of the gradient is ", noise_.error,
@@ -117,6 +139,15 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
   put(plan, session_.events);
   ++session_.corrections;
   return ask_noise();
+}
+
+std::optional<ProfileRequest> ActivationPolicy::back_off(StepPlan& plan, bool all_the_way) {
+  policy_.back_off(session_.ratio_before, all_the_way, session_.events);
+  put(plan, session_.events);
+  if (!all_the_way) return ask_noise();
+  noise_ = session_.noise_before;
+  noise_unreported_ = noise_pending_ = false;
+  return {};
 }
 
 std::optional<ProfileRequest> ActivationPolicy::start_trial(StepPlan& plan) {
@@ -166,7 +197,6 @@ void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
 }
 
 void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
-  highest_rate_ = std::max(highest_rate_, report.learning_rate);
   if (report.saved && report.saved->mismatches > 0)
     events.push_back(text(report.saved->mismatches,
                           " saved tensors differ from the profiled ones and are not compressed"));
@@ -176,8 +206,7 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
                 .compression_noise = measured ? noise_.compression_variance : kUnmeasured,
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
-                .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0,
-                .rate_share = highest_rate_ > 0 ? report.learning_rate / highest_rate_ : 1},
+                .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0},
                events);
   // Other orders, other plans: at once where values do not matter, else after a profile. What was
   // measured before is not stored with a run, so a resumed one could not decide from it the same.
@@ -200,17 +229,21 @@ void ActivationPolicy::complete(StepReport& report) {
 
 std::vector<StateView> ActivationPolicy::state() const {
   std::vector<StateView> all = policy_.state();
-  all.push_back(number_state<double>(
-      kPendingState, {highest_rate_, noise_unreported_ ? 1.0 : 0.0, noise_pending_ ? 1.0 : 0.0}));
+  all.push_back(number_state<double>(kPendingState,
+                                     {noise_unreported_ ? 1.0 : 0.0, noise_pending_ ? 1.0 : 0.0}));
   all.push_back(number_state(kNoiseState, noise_numbers(noise_)));
   return all;
 }
 
 void ActivationPolicy::restore(const StateMap& saved) {
-  const auto pending = numbers_from<double>(saved, kPendingState, 3);
+  auto pending = numbers_from<double>(saved, kPendingState);
+  if (pending.size() == 3)  // written by a version that began with the highest learning rate
+    pending.erase(pending.begin());
+  else
+    pending = numbers_from<double>(saved, kPendingState, 2);
   const CompressionNoise noise = noise_from(numbers_from<double>(saved, kNoiseState));
   policy_.restore(saved);
-  assign_numbers(pending, highest_rate_, noise_unreported_, noise_pending_);
+  assign_numbers(pending, noise_unreported_, noise_pending_);
   noise_ = noise;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,9 +16,10 @@
 
 namespace triaccel {
 
-/// Samples that a profile of activations wants: a prime, since what divides a network's widths
-/// would be taken for the batch. It makes do with fewer where memory is short.
-inline constexpr std::int64_t kProfileSamples = 11;
+/// Samples that a profile of activations wants, and what it makes do with where memory is short:
+/// primes, since what divides a network's widths would be taken for the batch.
+inline constexpr std::array<std::int64_t, 4> kProfileSizes = {11, 7, 5, 3};
+inline constexpr std::int64_t kProfileSamples = kProfileSizes.front();
 
 enum class ProfileKind {
   Values,  // statistics of every tensor that a pass saves, on fresh samples
@@ -27,8 +29,14 @@ enum class ProfileKind {
 /// What is to be measured next under a plan that may be tentative.
 struct ProfileRequest {
   ProfileKind kind = ProfileKind::Values;
-  bool error_gains = false;  // Values: also what errors do to gradients of weights
+  bool error_gains = false;                // Values: also what errors do to gradients of weights
+  std::int64_t samples = kProfileSamples;  // Values: at most
 };
+
+/// How many samples a profile takes next to passes of `pass` samples whose activations are
+/// compressed `ratio` times. A profile keeps them uncompressed: it should not be what takes most
+/// memory.
+std::int64_t profile_samples(std::int64_t pass, double ratio);
 
 /// What was measured.
 struct ActivationProfile {
@@ -59,7 +67,7 @@ class ActivationPolicy final : public Stateful {
 
   /// `restored`: keeps the plans of an earlier session; only the tensors they are for are not
   /// known.
-  ProfileRequest start_profile(bool restored);
+  ProfileRequest start_profile(const StepPlan& plan, bool restored);
 
   /// Plans by what was measured under `plan`; the next request, under the plan as it is then.
   std::optional<ProfileRequest> take(const ActivationProfile& found, StepPlan& plan,
@@ -95,6 +103,8 @@ class ActivationPolicy final : public Stateful {
   struct Session {
     bool restored = false;
     bool asks_noise = false;
+    double ratio_before = 0;  // 0: the ratio does not rise
+    CompressionNoise noise_before = {};
     int corrections = 0;       // of plans that broke their bound
     PolicyEvents events = {};  // reported once the plan is final
     std::optional<Trial> trial = {};
@@ -102,6 +112,7 @@ class ActivationPolicy final : public Stateful {
 
   std::optional<ProfileRequest> take_values(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> take_noise(const ActivationProfile& found, StepPlan& plan);
+  std::optional<ProfileRequest> back_off(StepPlan& plan, bool all_the_way);
   std::optional<ProfileRequest> start_trial(StepPlan& plan);
   std::optional<ProfileRequest> end_trial(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> ask_noise() const;
@@ -109,7 +120,6 @@ class ActivationPolicy final : public Stateful {
 
   ActivationOptions options_;
   CompressionPolicy policy_;
-  double highest_rate_ = 0;
   CompressionNoise noise_;         // of the last profile that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report

@@ -98,8 +98,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
   const bool measured = std::isfinite(tick.compression_noise) && tick.batch_noise > 0;
   if (!measured) return;
   const double noise = tick.compression_noise / tick.batch_noise;
-  const double rate_share = std::clamp(tick.rate_share, 1e-3, 1.0);
-  const double target = options.noise_target * std::pow(rate_share, -options.rate_exponent);
+  const double target = options.noise_target;
   state.noise = noise / target;
   const double before = ratio_of(state, options);
   const std::string reason =
@@ -222,6 +221,21 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   if (state.loss_ticks > 0)
     state.best_loss =
         state.best_loss > 0 ? std::min(state.best_loss, state.loss_mean) : state.loss_mean;
+  return state;
+}
+
+bool is_too_noisy(double compression_noise, double batch_noise, const LoopOptions& options) {
+  return !(compression_noise <= options.noise_target * batch_noise);
+}
+
+CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
+                                   const LoopOptions& options, PolicyEvents& events) {
+  const double before = ratio_of(state, options), bytes = options.target_ratio / ratio;
+  state.bytes = all_the_way ? bytes : std::sqrt(bytes * state.bytes);
+  state.frozen_epochs = std::max(state.frozen_epochs, options.frozen_epochs);
+  events.push_back(change_text(before, state, options) +
+                   text("it adds too much noise; the ratio will not rise for ",
+                        options.frozen_epochs, " epochs"));
   return state;
 }
 

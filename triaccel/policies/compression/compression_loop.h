@@ -20,7 +20,6 @@ struct CompressionTick {
   double batch_noise = kUnmeasured;  // variance that the choice of samples adds to the same
   double loss = kUnmeasured;         // mean over the interval
   bool nonfinite = false;            // a loss or a gradient was
-  double rate_share = 1;             // learning rate over the highest so far
 };
 
 /// What one epoch says. In per cent, on the validation set.
@@ -65,6 +64,14 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
 /// The state after an epoch: more bytes when accuracy drops, fewer when all is quiet.
 CompressionState after_epoch(CompressionState state, const CompressionEpoch& epoch,
                              const LoopOptions& options, PolicyEvents& events);
+
+/// Whether compression adds more than the target to the mini-batch's noise.
+bool is_too_noisy(double compression_noise, double batch_noise, const LoopOptions& options);
+
+/// The state after a higher ratio turned out to be too noisy: halfway back to `ratio`, or
+/// `all_the_way`. It does not rise again for a few epochs.
+CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
+                                   const LoopOptions& options, PolicyEvents& events);
 
 /// The bound of Error mode in force: `state.bytes` times the bytes lower the error by about its
 /// fourth power where values have three bits.

@@ -36,7 +36,6 @@ void check_options(const CompressionOptions& options) {
   require_range(loop.guard_points, 0, 100, "loop.guard_points");
   require_range(loop.guard_loss, 0, kMany, "loop.guard_loss");
   require_range(loop.noise_target, 0, kMany, "loop.noise_target");
-  require_range(loop.rate_exponent, -2, 2, "loop.rate_exponent");
   for (const double grow : {loop.grow, loop.guard_grow, loop.spike_grow})
     require_range(grow, 1, 100, "loop.grow, guard_grow and spike_grow");
   for (const double shrink : {loop.shrink, loop.quiet_shrink})

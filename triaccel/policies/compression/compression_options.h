@@ -42,12 +42,9 @@ struct LoopOptions {
   double guard_points = 0.5;   // of validation accuracy
   double guard_loss = 0.05;    // where there is no accuracy: of the best training loss, relative
   double noise_target = 0.05;  // variance of compression over that of mini-batches
-  // The noise target is multiplied by (highest rate / rate)^this: above 0, bits are saved while
-  // steps are small; below, spent.
-  double rate_exponent = 0;
-  double grow = 1.08;              // of the bytes, at least, when the noise is above its target
-  double shrink = 0.97;            // when it is below a quarter of it
-  double guard_grow = 1.25;        // when accuracy drops by more than the guard …
+  double grow = 1.08;          // of the bytes, at least, when the noise is above its target
+  double shrink = 0.97;        // when it is below a quarter of it
+  double guard_grow = 1.25;    // when accuracy drops by more than the guard …
   std::int64_t frozen_epochs = 3;  // … after which bytes do not shrink so long
   std::int64_t quiet_epochs = 3;   // after as many …
   double quiet_shrink = 0.95;      // … bytes shrink

@@ -41,6 +41,20 @@ double CompressionPolicy::error_bound() const {
   return options_.mode == CompressionMode::Error ? error_bound_of(loop_, options_.error_bound) : 0;
 }
 
+double CompressionPolicy::ratio_before_rise() const {
+  const bool rises = options_.mode == CompressionMode::Ratio && planned_.ratio > 0 &&
+                     wanted().ratio > planned_.ratio;
+  return rises ? planned_.ratio : 0;
+}
+
+void CompressionPolicy::back_off(double ratio, bool all_the_way, PolicyEvents& events) {
+  loop_ = after_failed_rise(loop_, ratio, all_the_way, options_.loop, events);
+}
+
+bool CompressionPolicy::is_too_noisy(const CompressionNoise& noise) const {
+  return triaccel::is_too_noisy(noise.compression_variance, noise.batch_variance, options_.loop);
+}
+
 bool CompressionPolicy::correct(double measured_error, bool may_grow) {
   if (options_.mode != CompressionMode::Error) return false;
   const double before = error_scale_;

@@ -38,6 +38,16 @@ class CompressionPolicy final : public Stateful {
   /// Whether the last plans were made under other orders than those now in force.
   bool outdated() const { return lossy() && !(wanted() == planned_); }
 
+  /// The ratio of the last plans where a higher one is wanted, which nobody has tried yet; else 0.
+  double ratio_before_rise() const;
+
+  /// Tells that the plans of a higher ratio are too noisy: plan again, halfway back to `ratio` or
+  /// `all_the_way`.
+  void back_off(double ratio, bool all_the_way, PolicyEvents& events);
+
+  /// Whether compression adds too much noise to the gradient.
+  bool is_too_noisy(const CompressionNoise& noise) const;
+
   /// Tells the relative error of the gradient that was measured under the last plans. True: plan
   /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
   bool correct(double measured_error, bool may_grow);

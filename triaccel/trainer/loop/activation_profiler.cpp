@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -13,11 +12,6 @@
 #include "triaccel/trainer/loop/control_setup.h"
 
 namespace triaccel {
-namespace {
-
-constexpr std::array<std::int64_t, 4> kSampleCounts = {kProfileSamples, 7, 5, 3};
-
-}  // namespace
 
 SavedStoreOptions saved_store_options(const RunConfig& config) {
   const ActivationRounding rounding = config.activations.rounding;
@@ -59,8 +53,9 @@ ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, con
 ActivationProfile ActivationProfiler::values(const ProfileRequest& request, const StepPlan& plan,
                                              const ProfiledBatch& batch, std::int64_t samples) {
   std::vector<SavedStatistics> tensors;
-  for (const std::int64_t most : kSampleCounts) {
-    const std::int64_t count = std::min(most, samples);
+  for (const std::int64_t size : kProfileSizes) {
+    if (size > request.samples) continue;
+    const std::int64_t count = std::min(size, samples);
     try {
       const std::unique_ptr<StepBatch> some = batch(count);
       const auto found = runner_.take_census(plan, *some);
@@ -72,7 +67,7 @@ ActivationProfile ActivationProfiler::values(const ProfileRequest& request, cons
       break;
     } catch (const OutOfMemory&) {
       gauge_.release_cache();
-      if (most == kSampleCounts.back()) throw;
+      if (size == kProfileSizes.back()) throw;
     }
   }
   return {.census = runner_.census(), .tensors = std::move(tensors)};
@@ -82,7 +77,7 @@ void plan_activations(ActivationPolicy& policy, RunParts& parts, const at::Tenso
                       StepPlan& plan, PolicyEvents& events) {
   ActivationProfiler profiler(*parts.runner, parts.on.gauge);
   const ProfiledBatch batch = profiled_samples(parts, ids);
-  std::optional<ProfileRequest> request = policy.start_profile(/*restored=*/false);
+  std::optional<ProfileRequest> request = policy.start_profile(plan, /*restored=*/false);
   while (request)
     request = policy.take(profiler.measure(*request, plan, batch, ids.numel()), plan, events);
 }

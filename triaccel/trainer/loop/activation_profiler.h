@@ -25,8 +25,8 @@ class ActivationProfiler {
  public:
   ActivationProfiler(StepRunner& runner, MemoryGauge& gauge) : runner_(runner), gauge_(gauge) {}
 
-  /// On `samples` of a batch, or fewer where memory is short. Values come first; throws OutOfMemory
-  /// where not even the fewest samples suffice for them.
+  /// On `samples` of a batch, or fewer where asked to or where memory is short. Values come first;
+  /// throws OutOfMemory where not even the fewest samples suffice for them.
   ActivationProfile measure(const ProfileRequest& request, const StepPlan& plan,
                             const ProfiledBatch& batch, std::int64_t samples);
 

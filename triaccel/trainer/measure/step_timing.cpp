@@ -48,6 +48,7 @@ StepTiming timed(const std::function<void()>& step, const StepTimingOptions& opt
                  const LoadedData& data) {
   require(options.samples > 0 && options.steps_per_sample > 0, "time_steps",
           "the number of timings must be positive");
+  on.gauge.release_cache();  // of profiles, say
   on.gauge.reset_peak();
   const int warmup =
       options.warmup_steps < 0 ? (on.device.is_cuda() ? 12 : 5) : options.warmup_steps;
