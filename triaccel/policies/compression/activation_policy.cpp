@@ -43,7 +43,7 @@ bool is_finite(const CompressionNoise& noise) {
   return std::isfinite(noise.compression_variance) && std::isfinite(noise.batch_variance);
 }
 
-// Of the bytes that a pass keeps: a profile has no gradients of a whole pass beside them.
+// Of the bytes that a pass keeps: those of a profile do not lie next to gradients of a whole pass.
 constexpr double kProfileShare = 1.5;
 
 }  // namespace
