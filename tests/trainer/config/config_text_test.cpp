@@ -104,7 +104,7 @@ TEST(ConfigHash, IsThatOfEarlierVersions) {
   RunConfig config;
   for (const char* set :
        {"train.method=fp32", "model.name=lenet5", "train_samples=512", "train.batch=32", "steps=12",
-        "device=cpu", "threads=1", "activations.keep=coded", "noise_share=1"})
+        "device=cpu", "threads=1", "activations.keep=coded", "noise_share=1", "smallest_rate=0.1"})
     apply_override(config, set);
   EXPECT_EQ(config_hash(resolved(config)), 0xa7721856685c070bu);
 }
