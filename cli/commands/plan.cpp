@@ -127,10 +127,11 @@ void plan_command(const PlanArguments& arguments) {
   const MemoryCensus census = take_memory_census(parts);
   const std::vector<MemoryPlan> plans = memory_plans(census.costs, census.request);
   if (plans.empty()) throw OutOfMemory("[plan] not even the smallest step fits on the device");
-  const std::optional<MemoryPlan> plan = best_plan(
+  std::optional<MemoryPlan> plan = best_plan(
       parts, plans, budget > 0 ? planned_share(budget) : kUnlimited, /*profile=*/budget == 0);
   const std::optional<MemoryPlan> least = least_plan(parts, census);
   const std::int64_t least_budget = least ? budget_for(least->bytes()) : 0;
+  if (!plan && least && least_budget <= budget) plan = least;  // its steps fit there
   std::vector<MemoryPlan> sweep;
   if (arguments.sweep || !arguments.plot.empty()) sweep = sweep_of(parts, plans);
   const std::string facts =

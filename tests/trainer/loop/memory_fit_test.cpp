@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/trainer/watched_run.h"
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/trainer/loop/memory_census.h"
 #include "triaccel/trainer/loop/training.h"
@@ -136,6 +137,28 @@ TEST(MemoryFit, NamesTheLeastBudgetAndWhatItTakes) {
     EXPECT_NE(said.find("is too small: the least is "), std::string::npos) << said;
     EXPECT_NE(said.find("optimizer state in 8 bits"), std::string::npos) << said;
   }
+}
+
+// Never "8 MiB is too small: the least is 8 MiB".
+TEST(MemoryFit, NamesALeastBudgetAboveTheOneThatFailed) {
+  const auto least = static_cast<double>(least_bytes().second);
+  bool trained = false;
+  for (const double share : {0.85, 0.91, 0.97, 1.0, 1.03, 1.06}) {
+    const auto budget = static_cast<std::int64_t>(share * least);
+    try {
+      const RunParts parts(resolved(wide_run(budget)));
+      trained = true;
+    } catch (const OutOfMemory& error) {
+      const std::string said = error.what(), marker = "the least is ";
+      EXPECT_FALSE(trained) << "a smaller budget was enough: " << said;
+      const std::size_t at = said.find(marker);
+      ASSERT_NE(at, std::string::npos) << said;
+      const std::string named =
+          said.substr(at + marker.size(), said.find(',', at) - at - marker.size());
+      EXPECT_GT(parse_byte_size(named, "least"), budget) << said;
+    }
+  }
+  EXPECT_TRUE(trained);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "triaccel/policies/memory/least_limit.h"
 #include "triaccel/trainer/loop/memory_census.h"
 
 namespace triaccel {
@@ -20,10 +21,8 @@ constexpr double kLessBytes = 31. / 32;   // than one that failed: else it is no
 constexpr double kNearMiss = 1.15, kMuchFaster = 2;
 constexpr std::size_t kMostNearMisses = 6;
 
-// The least budget is looked for with a few of the means, in steps of 1/64.
+// The least budget is looked for with a few of the means.
 constexpr std::int64_t kMostMeans = 12, kMostSqueezed = 4, kMostNextSizes = 2;
-constexpr std::int64_t kStepsToLeast = 64;
-constexpr int kMostRaises = 4;
 
 /// Measures plans one by one and keeps the best that fits.
 class PlanSearch {
@@ -115,18 +114,9 @@ std::optional<std::int64_t> least_limit_of(RunParts& parts, const MemoryPlan& pl
     const ScopedLimit limit(parts.on.gauge, bytes + data);
     return measured_plan(parts, plan, /*profile=*/false).has_value();
   };
-  std::int64_t high = plan.bytes(), low = high - high / 4;
-  if (known > 0) high = std::min(high, known - known / kStepsToLeast);
-  for (int raised = 0; !fits_in(high); ++raised) {
-    if (known > 0 || raised == kMostRaises) return {};
-    low = high;
-    high += high / 8;
-  }
-  while (high - low > high / kStepsToLeast) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits_in(middle) ? high : low) = middle;
-  }
-  return high + high / kStepsToLeast;  // a run finds its plan by more than these steps
+  const auto found = least_limit(fits_in, plan.bytes(), known);
+  if (!found) return {};
+  return *found + *found / kStepsToLeast;  // a run finds its plan by more than these steps
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/out_of_memory.h"
+#include "triaccel/policies/memory/least_limit.h"
 #include "triaccel/trainer/loop/memory_census.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
@@ -45,7 +46,8 @@ std::string share_text(double share) {
 
 std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   const RunConfig after = with_memory_means(before, plan);
-  std::string said = text(plan.pass_size, " samples per forward pass");
+  std::string said =
+      text(plan.pass_size, plan.pass_size == 1 ? " sample" : " samples", " per forward pass");
   const auto add = [&](bool changed, const char* what) {
     if (changed) said += text(", ", what);
   };
@@ -76,17 +78,29 @@ std::optional<MemoryPlan> find_plan(RunParts& parts, std::int64_t largest) {
   return {};
 }
 
-[[noreturn]] void refuse(RunParts& parts, std::int64_t largest) {
-  std::string least;
+/// The plan that needs least, with the least budget it was seen to fit in; nothing where not even
+/// the device has room.
+std::optional<MemoryPlan> find_least(RunParts& parts, std::int64_t largest) {
   try {
     const BudgetLifted lifted(parts.on);
-    if (const auto plan = least_plan(parts, take_memory_census(parts, largest, /*budget_bytes=*/0)))
-      least = text(": the least is ", byte_text_upwards(budget_for(plan->bytes())), ", with ",
-                   means_text(*plan, parts.config));
-  } catch (const OutOfMemory&) {  // of the device itself: it is not known
+    return least_plan(parts, take_memory_census(parts, largest, /*budget_bytes=*/0));
+  } catch (const OutOfMemory&) {
+    return {};
+  }
+}
+
+[[noreturn]] void refuse(const RunParts& parts, const std::optional<MemoryPlan>& least) {
+  const std::int64_t budget = parts.on.budget_bytes;
+  std::string named;
+  if (least) {
+    // No less than one step of the search above what has just failed.
+    const std::int64_t bytes =
+        std::max(budget_for(least->bytes()), budget + budget / kStepsToLeast);
+    named = text(": the least is ", byte_text_upwards(bytes), ", with ",
+                 means_text(*least, parts.config));
   }
   const bool exact = parts.config.device.lossy == LossyMeans::Never;
-  throw OutOfMemory(text("[--budget] ", byte_text(parts.on.budget_bytes), " is too small", least,
+  throw OutOfMemory(text("[--budget] ", byte_text(budget), " is too small", named,
                          "; a smaller model or smaller images need less",
                          exact ? ", and so does --lossy auto" : ""));
 }
@@ -104,10 +118,11 @@ std::string fit_memory(RunParts& parts) {
     parts.on.gauge.forget_notes();
     parts.note_memory();
   };
-  const auto fits_as_asked = [&] {
+  const auto fits = [&](const MemoryPlan& plan) {
     const ScopedLimit share = limited_to_planned_share(parts.on);
-    return measured_plan(parts, {.pass_size = parts.plan.micro_batch_size}, /*profile=*/false);
+    return measured_plan(parts, plan, /*profile=*/false);
   };
+  const auto fits_as_asked = [&] { return fits({.pass_size = parts.plan.micro_batch_size}); };
   std::optional<MemoryPlan> found = fits_as_asked();
   const bool moved = !found && move_data_to_host(parts);
   if (moved) found = fits_as_asked();
@@ -118,7 +133,11 @@ std::string fit_memory(RunParts& parts) {
   }
   const std::int64_t largest = parts.on.device.is_cuda() ? kLargestOnGpu : kLargestOnCpu;
   found = find_plan(parts, largest);
-  if (!found) refuse(parts, largest);
+  if (!found) {
+    const std::optional<MemoryPlan> least = find_least(parts, largest);
+    if (least && budget_for(least->bytes()) <= parts.on.budget_bytes) found = fits(*least);
+    if (!found) refuse(parts, least);
+  }
   std::string said = means_text(*found, parts.config);
   follow(*found);
   parts.config.train.pass_size = found->pass_size;
