@@ -87,6 +87,20 @@ TEST_F(MemoryPlanOnCuda, PredictsReservedMemory) {
   }
 }
 
+// Exact activations are profiled once, before steps are captured.
+TEST_F(MemoryPlanOnCuda, KeepsNoRoomForProfilesThatAreNotRepeated) {
+  RunConfig config = residual_run();
+  config.model.name = "vit-small";
+  config.activations.keep = "lossless";
+  config.train.pass_size = 2;
+  config.train.steps = 5;
+  config.device.budget = "1GiB";
+  const ScratchFolder runs;
+  const RunSummary summary = start_run(config, runs.path / "run");
+  const auto measured = static_cast<double>(summary.peak_reserved_bytes);
+  EXPECT_NEAR(static_cast<double>(summary.predicted_bytes), measured, 0.03 * measured);
+}
+
 TEST_F(MemoryPlanOnCuda, TrainsWhereOnlyAllMeansTogetherFit) {
   RunConfig config = residual_run();
   std::int64_t least = 0;

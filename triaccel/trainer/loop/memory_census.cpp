@@ -160,6 +160,7 @@ class Meter {
     const RunConfig config = with_variant(config_, variant);
     const bool probes = probes_curvature(config, parts_);
     const bool profiles = parts_.runner->saved() != nullptr;
+    const bool profiles_again = profiles && !config.activations.keep.saves_exactly();
     if (!probes && !profiles) return 0;
     const std::int64_t limit = parts_.on.gauge.read().limit;  // they may fill the whole budget
     const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
@@ -174,7 +175,7 @@ class Meter {
         plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
         return true;
       };
-      if (profiles && parts_.runner->graphs() != nullptr) {
+      if (profiles_again && parts_.runner->graphs() != nullptr) {
         fitting(profile);  // while steps are captured a run can do without
         release();
       }
