@@ -93,7 +93,7 @@ TEST(ApolloMiniUpdate, LetsAnUpdateGrowByOnePercentAtMost) {
     return (bunch.tensors.parameters[0] - before).norm().item<double>();
   };
   const double first = change(1);
-  bunch.draw_gradients(0.5);
+  bunch.tensors.gradients[0].mul_(0.01);
   EXPECT_LT(change(2), first) << "an update may shrink at once";
   bunch.tensors.gradients[0].mul_(1000);
   const double second = bunch.tensors.states1[0][80].item<double>();
