@@ -18,7 +18,7 @@ class Train(unittest.TestCase):
             self.assertGreater(summary["accuracy"], 94)
             self.assertEqual(summary["status"], "finished")
             for key in ("method", "model", "data", "seed", "accuracy", "loss", "seconds", "samples",
-                        "peak_bytes", "budget_bytes", "batch_final", "steps", "commit", "device"):
+                        "peak_bytes", "budget_bytes", "batch_final", "steps", "commit", "device", "device_type"):
                 self.assertIn(key, summary)
             stored = json.loads((folder / "run/summary.json").read_text())
             self.assertEqual(stored["accuracy"], summary["accuracy"])

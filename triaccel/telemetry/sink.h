@@ -16,8 +16,9 @@ struct RunInfo {
   std::string method = {};
   std::string model = {};
   std::string data = {};
-  std::string device = {};  // description, with the number of threads on a CPU
-  std::string commit = {};  // of the source this program was built from
+  std::string device = {};       // description, with the number of threads on a CPU
+  std::string device_type = {};  // cpu or cuda
+  std::string commit = {};       // of the source this program was built from
   std::uint64_t seed = 0;
   double epochs = 0;
   std::int64_t training_samples = 0;  // in one epoch
@@ -57,7 +58,7 @@ struct RunSummary {
   std::string model = {};
   std::string stem = {};  // of a ResNet: "imagenet", "cifar"
   std::string data = {};
-  std::string device = {};
+  std::string device = {}, device_type = {};
   std::string commit = {};
   std::uint64_t seed = 0;
   double accuracy = 0;  // percent, on the test split, after the last step

@@ -32,6 +32,7 @@ void for_each_start_field(Record& info, Field&& field) {
   field("model", info.model);
   field("data", info.data);
   field("device", info.device);
+  field("device_type", info.device_type);
   field("commit", info.commit);
   field("seed", info.seed);
   field("epochs", info.epochs);

@@ -63,6 +63,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("class_names", summary.class_names);
   field("class_accuracies", summary.class_accuracies);
   field("device", summary.device);
+  field("device_type", summary.device_type);
   field("commit", summary.commit);
 }
 

@@ -40,6 +40,7 @@ RunSummary outcome_of(const RunRecord& run) {
                      .model = info.model,
                      .data = info.data,
                      .device = info.device,
+                     .device_type = info.device_type,
                      .commit = info.commit,
                      .seed = info.seed,
                      .accuracy = kNotMeasured,

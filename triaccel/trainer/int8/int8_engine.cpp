@@ -88,7 +88,9 @@ void Int8Engine::choose_device_for_steps(const RunConfig& config) {
 }
 
 RunInfo Int8Engine::info() const {
-  RunInfo info{.model = model_, .device = device_text(device())};
+  RunInfo info{.model = model_,
+               .device = device_text(device()),
+               .device_type = c10::DeviceTypeName(device().type(), /*lower_case=*/true)};
   for (const int8::Layer& layer : state_.network.layers) info.layer_names.push_back(layer.name);
   return info;
 }

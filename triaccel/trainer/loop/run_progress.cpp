@@ -75,6 +75,7 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .stem = config.model.name.starts_with("resnet") ? std::string(config.model.stem.name()) : "",
       .data = config.data.name,
       .device = info.device,
+      .device_type = info.device_type,
       .commit = info.commit,
       .seed = static_cast<std::uint64_t>(config.train.seed),
       .accuracy = last ? 100 * last->accuracy : std::nan(""),

@@ -36,6 +36,7 @@ void RunStatus::start(const RunInfo& info) {
               .model = info.model,
               .data = info.data,
               .device = info.device,
+              .device_type = info.device_type,
               .commit = info.commit,
               .seed = info.seed,
               .accuracy = std::nan(""),

@@ -68,6 +68,7 @@ TorchEngine::TorchEngine(const RunConfig& config, UnderBudget under_budget)
 RunInfo TorchEngine::info() const {
   RunInfo info{.model = parts_.network.name,
                .device = device_text(parts_.on.device),
+               .device_type = c10::DeviceTypeName(parts_.on.device.type(), /*lower_case=*/true),
                .budget_bytes = parts_.on.budget_bytes};
   for (const LayerInfo& layer : parts_.network.layers.layers())
     info.layer_names.push_back(layer.name);
