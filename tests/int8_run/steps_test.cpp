@@ -45,6 +45,15 @@ TEST(Int8Options, OfZerothOrderAloneStartFromLargerLogits) {
   EXPECT_EQ(state.exponents.front(), before.exponents.front());
 }
 
+TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) {
+  const int8::Network network = int8_network("pointnet-plain", 8, {.points = 64, .classes = 4});
+  for (const std::int32_t bp_layers : {0, 1, 2, 8}) {
+    EXPECT_EQ(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
+    EXPECT_EQ(int8_options({.bp_layers = bp_layers, .paper = true}, network, 1).recipe.logit_gain,
+              0);
+  }
+}
+
 TEST(Int8Options, RejectWhatTheNetworkDoesNotHave) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   EXPECT_THROW(int8_options({.bp_layers = 6}, network, 1), UsageError);

@@ -1,6 +1,9 @@
 #include "triaccel/int8/training/recipe.h"
 
+#include <algorithm>
+
 namespace triaccel::int8 {
+namespace {
 
 // Zeroth-order updates change the features early in a run, then decay so far that the
 // backpropagated layers converge on almost constant features. A typical slope is three or four
@@ -10,7 +13,7 @@ namespace triaccel::int8 {
 // of that rounding exceeds the update's. Perturbing one weight in eight, but further, gives as
 // large a step with fewer roundings. The logits of Xavier weights and of pixels below 1 are so
 // small that losses hardly differ; FP32 starts from Kaiming weights and normalized pixels.
-Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only) {
+Recipe recipe_for_images(const Network& network, std::int32_t bp_layers, bool sign_only) {
   if (bp_layers == 0 && sign_only)
     return {.noise = {.reach = 15}, .slope_exponent = kSignOnly, .rate_exponent = {3, 5}};
   if (bp_layers == 0)
@@ -25,6 +28,20 @@ Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only
       .rate_exponent = sign_only ? StepSchedule{3, 11} : StepSchedule{4, bp_layers == 1 ? 10 : 12},
       .gradient_bits = {bp_layers == 1 ? 3 : 4, 1},
       .saturated_share = 6554};
+}
+
+// Three coordinates spread over 64 channels, 128 over 1024: Xavier logits of such layers are 2^-6
+// of what Kaiming weights give, and a last layer alone cannot make up for that.
+constexpr std::int32_t kLogitGainOfPoints = 6;
+
+}  // namespace
+
+Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only) {
+  Recipe recipe = recipe_for_images(network, bp_layers, sign_only);
+  const bool points = std::ranges::any_of(
+      network.layers, [](const Layer& layer) { return layer.kind == LayerKind::Points; });
+  if (points && !sign_only) recipe.logit_gain = kLogitGainOfPoints;
+  return recipe;
 }
 
 void scale_logits(State& initial, const Recipe& recipe) {

@@ -29,8 +29,8 @@ struct Recipe {
   std::int32_t logit_gain = 0;  // log2 of the factor on the logits of initial weights
 };
 
-/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples. `sign_only`: steps use only the
-/// sign of the slope.
+/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples; of point clouds only the logits of
+/// initial weights differ. `sign_only`: steps use only the sign of the slope.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
 
 /// Multiplies the logits of initial weights as the recipe says, by the exponent of the last layer.
