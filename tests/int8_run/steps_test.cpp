@@ -46,7 +46,8 @@ TEST(Int8Options, OfZerothOrderAloneStartFromLargerLogits) {
 }
 
 TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) {
-  const int8::Network network = int8_network("pointnet-plain", 8, {.points = 64, .classes = 4});
+  const int8::Network network =
+      int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
   for (const std::int32_t bp_layers : {0, 1, 2, 8}) {
     EXPECT_EQ(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
     EXPECT_EQ(int8_options({.bp_layers = bp_layers, .paper = true}, network, 1).recipe.logit_gain,
