@@ -95,7 +95,7 @@ TEST(AUsersOwnModule, LearnsUnderTheControlLoop) {
   config.train.epochs = 8;
   config.train.optimizer = "adamw";
   config.train.lr = 1e-2;
-  config.control.curvature_every = 16;
+  config.control.curvature_every = 24;
   for (const char* mode : {"fisher_gram", "hessian"}) {
     config.control.curvature = mode;
     torch::manual_seed(1);
