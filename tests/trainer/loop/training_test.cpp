@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "tests/trainer/small_run.h"
 #include "triaccel/base/error.h"
@@ -52,12 +54,13 @@ TEST(Train, SharesTheLastSamplesOfAnEpochEvenly) {
        {Epoch{136, 64, {64, 36, 36}}, Epoch{160, 64, {64, 64, 32}}, Epoch{129, 64, {64, 33, 32}},
         Epoch{5, 2, {2, 3}}, Epoch{7, 3, {3, 2, 2}}, Epoch{6, 64, {6}}}) {
     Recorder recorder;
-    RunConfig config = slim_run();
+    RunConfig config = plain_digits_run();
     config.data.train_samples = samples;
     config.train.batch = batch;
     config.train.epochs = 1;
     config.train.control_interval = 1;
-    train(slim_lenet(), config, {.sinks = {&recorder}});
+    train(make_model({.name = "lenet5", .width = 2, .input_channels = 1, .image_size = 28}), config,
+          {.sinks = {&recorder}});
     std::vector<std::int64_t> taken;
     for (const StepReport& report : recorder.reports) taken.push_back(report.interval_samples);
     EXPECT_EQ(taken, steps) << samples << " samples, batch " << batch;
@@ -228,7 +231,7 @@ TEST_P(ResumeExactly, GivesTheSameBytesAsNoInterruption) {
   config.model.name = "efficientnet-b0";  // batch norm, dropout and stochastic depth
   config.model.width = 8;
   config.data.image_size = 16;
-  config.data.train_samples = 32;
+  config.data.train_samples = 24;
   config.train.batch = 8;
   config.train.control_interval = 3;
   config.control.batch = "off";
@@ -282,19 +285,24 @@ TEST_P(ResumeExactlyWithStateInEightBits, GivesTheSameBytesAsNoInterruption) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeExactlyWithStateInEightBits,
                          testing::Values("sgd", "adamw"));
 
+/// Plain training on digits until they are learnt; the same run once for all tests.
+const RunSummary& learnt_digits(const std::string& optimizer, const std::string& state = "fp32") {
+  static std::map<std::pair<std::string, std::string>, RunSummary> trained;
+  RunSummary& summary = trained[{optimizer, state}];
+  if (summary.steps > 0) return summary;
+  RunConfig config = plain_digits_run();
+  config.train.optimizer = optimizer;
+  config.train.optimizer_state = state;
+  config.train.epochs = 24;
+  config.device.threads = 1;
+  const ScratchFolder scratch;
+  return summary = start_run(config, scratch.path);
+}
+
 class StateInEightBits : public testing::TestWithParam<std::string> {};
 
 TEST_P(StateInEightBits, LearnsAsWellInLessMemory) {
-  RunConfig config = plain_digits_run();
-  config.train.optimizer = GetParam();
-  config.train.epochs = 24;
-  config.device.threads = 1;
-  const auto trained = [&](const char* state) {
-    config.train.optimizer_state = state;
-    const ScratchFolder scratch;
-    return start_run(config, scratch.path);
-  };
-  const RunSummary exact = trained("fp32"), coded = trained("fp8");
+  const RunSummary exact = learnt_digits(GetParam()), coded = learnt_digits(GetParam(), "fp8");
   EXPECT_LT(exact.loss, 0.5) << "so there was something to learn";
   EXPECT_NEAR(coded.loss, exact.loss, 0.05);
   EXPECT_NE(coded.loss, exact.loss) << "so the state was coded";
@@ -306,15 +314,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, StateInEightBits, testing::Values("sgd", "a
 class CompactState : public testing::TestWithParam<std::string> {};
 
 TEST_P(CompactState, LearnsInLessMemoryThanAdamW) {
-  RunConfig config = plain_digits_run();
-  config.train.epochs = 24;
-  config.device.threads = 1;
-  const auto trained = [&](const std::string& optimizer) {
-    config.train.optimizer = optimizer;
-    const ScratchFolder scratch;
-    return start_run(config, scratch.path);
-  };
-  const RunSummary adamw = trained("adamw"), compact = trained(GetParam());
+  const RunSummary adamw = learnt_digits("adamw"), compact = learnt_digits(GetParam());
   EXPECT_LT(compact.loss, 0.5);
   EXPECT_LT(compact.peak_bytes, adamw.peak_bytes);
 }
