@@ -199,7 +199,7 @@ class TriAccel:
             "-".join(filter(None, ("fp32", fp32["configuration"], str(fp32["seed"]))))))
         summary = Run(folder, {}).summary()
         # A GPU's data set may go to host memory; on a CPU it stays where it is.
-        fixed = summary["data_bytes"] if summary["device_type"] == "cpu" else 0
+        fixed = summary["data_bytes"] if summary.get("device_type") == "cpu" else 0
         return plan.options | {"--budget": int(self.wanted.budget_share * (summary["peak_reserved_bytes"] - fixed)) + fixed}
 
     def make(self, plan):
