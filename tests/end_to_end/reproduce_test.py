@@ -108,6 +108,15 @@ class Tables(unittest.TestCase):
             self.assertIn("Time and score of 4 run(s)", done.stdout)  # two at a time
             self.check_files(folder, "table2")
 
+    def test_table2_takes_the_rows_of_a_method_alone(self):
+        with scratch_folder() as folder:
+            done = reproduce(folder, "tri_accel", "table2", "--methods", "triaccel", "--budget", "2GB")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual({row["configuration"] for row in rows_in(folder)}, {"dynamic-batch", "dynamic-precision", "full"})
+            refused = reproduce(folder, "tri_accel", "table2", "--methods", "amp")
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("--methods", refused.stderr)
+
     def test_a_killed_table_is_completed_by_the_same_command(self):
         with scratch_folder() as folder:
             with start(folder, "tri_accel", "table1") as process:
