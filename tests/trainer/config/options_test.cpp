@@ -121,6 +121,16 @@ TEST(AllOptions, MayTakeAutoInPlaceOfANumber) {
   EXPECT_NE(answer(option_named("--lr"), "auto"), "");
 }
 
+TEST(AllOptions, OfCompressionGoWithABudgetThatMayLeadToIt) {
+  const Option& every = option_named("--activation-profile-every");
+  RunConfig config;
+  EXPECT_FALSE(every.condition->holds(config));
+  config.device.budget = "2GB";
+  EXPECT_TRUE(every.condition->holds(config));
+  config.device.lossy = LossyMeans::Never;
+  EXPECT_FALSE(every.condition->holds(config));
+}
+
 TEST(AllOptions, TakeEveryNameTheyList) {
   for (const Option& option : all_options()) {
     if (option.values == nullptr) continue;

@@ -6,20 +6,33 @@
 namespace triaccel {
 namespace {
 
-bool compresses(const RunConfig& config) { return config.activations.keep == "compressed"; }
+/// Whether a plan for the budget may compress activations.
+bool may_compress(const RunConfig& config) {
+  return config.activations.keep == "raw" && !(config.device.budget == Budget()) &&
+         config.device.lossy == LossyMeans::Auto && !estimates_losses(config);
+}
+bool compresses(const RunConfig& config) {
+  return config.activations.keep == "compressed" || may_compress(config);
+}
 bool bounds_error(const RunConfig& config) { return config.activations.keep == "bounded"; }
 bool offloads(const RunConfig& config) { return config.activations.keep == "offloaded"; }
-bool plans_bits(const RunConfig& config) { return config.activations.keep.plans_bits(); }
-bool rounds(const RunConfig& config) { return !config.activations.keep.saves_exactly(); }
+bool plans_bits(const RunConfig& config) {
+  return config.activations.keep.plans_bits() || may_compress(config);
+}
+bool rounds(const RunConfig& config) {
+  return !config.activations.keep.saves_exactly() || may_compress(config);
+}
 bool backpropagates(const RunConfig& config) { return !estimates_losses(config); }
 bool moves_boundary(const RunConfig& config) {
   return config.train.method == TrainMethod::ElasticZo;
 }
-constexpr Condition kCompressed = {"--activations compressed", compresses};
+constexpr Condition kCompressed = {"--activations compressed, or a --budget", compresses};
 constexpr Condition kBounded = {"--activations bounded", bounds_error};
 constexpr Condition kOffloaded = {"--activations offloaded", offloads};
-constexpr Condition kPlannedBits = {"--activations compressed or bounded", plans_bits};
-constexpr Condition kRounded = {"--activations that lose precision, such as compressed", rounds};
+constexpr Condition kPlannedBits = {"--activations compressed or bounded, or a --budget",
+                                    plans_bits};
+constexpr Condition kRounded = {
+    "--activations that lose precision, such as compressed, or a --budget", rounds};
 constexpr Condition kBackprop = {"--method fp32, amp or triaccel", backpropagates};
 constexpr Condition kZo = {"--method zo or elasticzo", uses_zeroth_order};
 constexpr Condition kEstimates = {"--method zo, elasticzo or elasticzo-int8", estimates_losses};

@@ -175,8 +175,8 @@ class Meter {
         plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
         return true;
       };
-      if (profiles_again && parts_.runner->graphs() != nullptr) {
-        fitting(profile);  // while steps are captured a run can do without
+      if (profiles && parts_.runner->graphs() != nullptr) {
+        if (profiles_again) fitting(profile);  // while steps are captured a run can do without
         release();
       }
       if (profiles) profile();                   // but not without the first one
