@@ -7,6 +7,9 @@ SHELL := /bin/bash
 
 # One compiler of torch's headers needs about 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ { fit = int($$2 / 2000000); print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo)
+# A test of a GPU takes up to 6 GB of it.
+GPU_JOBS ?= $(shell nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | awk -v cores=$$(nproc) \
+  'NR == 1 { fit = int($$1 / 6000); print fit < 1 ? 1 : fit < cores ? fit : cores } END { if (NR == 0) print 1 }')
 FUZZ_SECONDS ?= 5
 
 STAGE := tools/stage
@@ -76,7 +79,7 @@ bench:  ## measure one training step against PyTorch on this machine
 	  "$$TRIACCEL_PYTHON" tools/bench
 
 test-gpu: build  ## run the tests that need a GPU
-	@$(ENVIRONMENT); $(STAGE) "GPU suite" ctest --test-dir build/release --output-on-failure -L gpu
+	@$(ENVIRONMENT); $(STAGE) "GPU suite" ctest --test-dir build/release --output-on-failure -L gpu -j $(GPU_JOBS)
 
 test-torch:  ## run the tests of the Python package against another torch: TORCH=2.15.0
 	@$(STAGE) "set-up" tools/bootstrap python
