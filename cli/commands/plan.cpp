@@ -37,7 +37,8 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string options = fmt::format("--batch {}", request.batch);
   if (plan.pass_size < request.batch) options += fmt::format(" --pass-size {}", plan.pass_size);
   if (plan.pass.casts_by_layer) options += " --weight-casts layer";
-  if (plan.state_in_8_bits) options += " --optimizer-state fp8";
+  if (plan.state_storage == StateStorage::EightBits) options += " --optimizer-state fp8";
+  if (plan.state_storage == StateStorage::Host) options += " --optimizer-state host";
   if (plan.data_on_host) options += " --data-placement host";
   if (plan.pass.activations != ActivationFormat::Raw && !request.compressed)
     options += fmt::format(" --activations {}", name_of(plan.pass.activations));
@@ -65,11 +66,24 @@ Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
           {"recompute_segments", plan.pass.recompute_segments},
           {"eager", plan.pass.eager},
           {"casts_by_layer", plan.pass.casts_by_layer},
-          {"state_bits", plan.state_in_8_bits ? 8 : 32},
+          {"state_bits", plan.state_storage == StateStorage::EightBits ? 8 : 32},
+          {"state_on_host", plan.state_storage == StateStorage::Host},
           {"data_on_host", plan.data_on_host},
           {"lossiness", name_of(plan.lossiness)},
           {"samples_per_second", plan.samples_per_second},
           {"options", options_of(plan, request)}};
+}
+
+std::string state_text(StateStorage storage, const RunConfig& config) {
+  switch (storage) {
+    case StateStorage::AsAsked:
+      break;
+    case StateStorage::EightBits:
+      return "8 bits";
+    case StateStorage::Host:
+      return "in host memory";
+  }
+  return std::string(config.train.optimizer_state.name());
 }
 
 std::string recomputed_text(double share) {
@@ -87,12 +101,12 @@ std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request
       passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
 }
 
-void print_plan(const MemoryPlan& plan, const MemoryCensus& census) {
+void print_plan(const MemoryPlan& plan, const MemoryCensus& census, const RunConfig& config) {
   const auto row = [](const char* part, std::int64_t bytes, const std::string& how) {
     fmt::print("  {:<28}{:>12}  {}\n", part, byte_text(bytes), how);
   };
   row("weights and buffers", plan.weights, "FP32");
-  row("optimizer state", plan.state, plan.state_in_8_bits ? "8 bits" : "FP32");
+  row("optimizer state", plan.state, state_text(plan.state_storage, config));
   row("data set", plan.data, plan.data_on_host ? "in host memory" : "on the device");
   row("gradients and workspace", plan.step,
       plan.pass.whole ? "" : "gradients of all passes are summed in FP32");
@@ -157,7 +171,7 @@ void plan_command(const PlanArguments& arguments) {
     fmt::print("{}\n", found.dump());
   } else {
     fmt::print("{}\n", facts);
-    if (plan) print_plan(*plan, census);
+    if (plan) print_plan(*plan, census, config);
     if (arguments.sweep) print_sweep(sweep, census);
     if (plan && least)
       fmt::print("least budget {}: {}\n", byte_text_upwards(least_budget),

@@ -144,7 +144,7 @@ std::vector<at::Tensor> GroupOptimizer::moments(std::size_t parameter) const {
 std::vector<at::Tensor> GroupOptimizer::moment_values(std::size_t parameter) const {
   const Slot& slot = slots_.at(parameter);
   std::vector<at::Tensor> tensors = moments(parameter);
-  if (groups_[slot.group].options.state == StateFormat::Fp32) return tensors;
+  if (groups_[slot.group].options.state != StateFormat::Fp8) return tensors;
   for (std::size_t m = 0; m < tensors.size(); ++m) {
     const StateView view = quantized_state("", tensors[m], kind_of(m), slot.parameter.tensor);
     at::Tensor values = at::empty(view.shape, at::kFloat);
@@ -174,6 +174,13 @@ void GroupOptimizer::load_moment(std::size_t parameter, std::size_t moment,
 std::int64_t GroupOptimizer::state_bytes() const {
   std::int64_t bytes = 0;
   for (const Group& group : groups_) bytes += group.optimizer ? group.optimizer->state_bytes() : 0;
+  return bytes;
+}
+
+std::int64_t GroupOptimizer::host_state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Group& group : groups_)
+    bytes += group.optimizer ? group.optimizer->host_state_bytes() : 0;
   return bytes;
 }
 

@@ -49,6 +49,7 @@ class GroupOptimizer final : public Optimizer {
   void load_moment(std::size_t parameter, std::size_t moment, const at::Tensor& values);
 
   std::int64_t state_bytes() const override;
+  std::int64_t host_state_bytes() const override;
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
 

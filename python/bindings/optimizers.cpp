@@ -25,20 +25,25 @@ std::shared_ptr<GroupOptimizer> make_group_optimizer(const std::vector<PythonGro
   return std::make_shared<GroupOptimizer>(std::move(ours), layer_count);
 }
 
-OptimizerOptions sgd_options(int state_bits, double momentum, bool nesterov, double weight_decay,
-                             std::uint64_t seed) {
+StateFormat state_format(int state_bits, bool state_on_host) {
+  if (state_on_host) return StateFormat::Host;
+  return state_bits == 8 ? StateFormat::Fp8 : StateFormat::Fp32;
+}
+
+OptimizerOptions sgd_options(int state_bits, bool state_on_host, double momentum, bool nesterov,
+                             double weight_decay, std::uint64_t seed) {
   return {.kind = OptimizerKind::Sgd,
-          .state = state_bits == 8 ? StateFormat::Fp8 : StateFormat::Fp32,
+          .state = state_format(state_bits, state_on_host),
           .momentum = momentum,
           .nesterov = nesterov,
           .weight_decay = weight_decay,
           .seed = seed};
 }
 
-OptimizerOptions adamw_options(int state_bits, double beta1, double beta2, double epsilon,
-                               double weight_decay, std::uint64_t seed) {
+OptimizerOptions adamw_options(int state_bits, bool state_on_host, double beta1, double beta2,
+                               double epsilon, double weight_decay, std::uint64_t seed) {
   return {.kind = OptimizerKind::AdamW,
-          .state = state_bits == 8 ? StateFormat::Fp8 : StateFormat::Fp32,
+          .state = state_format(state_bits, state_on_host),
           .weight_decay = weight_decay,
           .beta1 = beta1,
           .beta2 = beta2,
@@ -50,10 +55,12 @@ OptimizerOptions adamw_options(int state_bits, double beta1, double beta2, doubl
 
 void bind_optimizers(py::module_& module) {
   py::class_<OptimizerOptions>(module, "OptimizerOptions", "Hyperparameters of one group.")
-      .def_static("sgd", &sgd_options, py::arg("state_bits"), py::arg("momentum"),
-                  py::arg("nesterov"), py::arg("weight_decay"), py::arg("seed"))
-      .def_static("adamw", &adamw_options, py::arg("state_bits"), py::arg("beta1"),
-                  py::arg("beta2"), py::arg("epsilon"), py::arg("weight_decay"), py::arg("seed"));
+      .def_static("sgd", &sgd_options, py::arg("state_bits"), py::arg("state_on_host"),
+                  py::arg("momentum"), py::arg("nesterov"), py::arg("weight_decay"),
+                  py::arg("seed"))
+      .def_static("adamw", &adamw_options, py::arg("state_bits"), py::arg("state_on_host"),
+                  py::arg("beta1"), py::arg("beta2"), py::arg("epsilon"), py::arg("weight_decay"),
+                  py::arg("seed"));
   using Released = py::call_guard<py::gil_scoped_release>;
   py::class_<GroupOptimizer, std::shared_ptr<GroupOptimizer>>(
       module, "GroupOptimizer", "Fused updates of parameter groups; see group_optimizer.h.")
@@ -67,7 +74,8 @@ void bind_optimizers(py::module_& module) {
       .def("moment_values", &GroupOptimizer::moment_values, py::arg("parameter"))
       .def("load_moment", &GroupOptimizer::load_moment, py::arg("parameter"), py::arg("moment"),
            py::arg("values"))
-      .def("state_bytes", &GroupOptimizer::state_bytes);
+      .def("state_bytes", &GroupOptimizer::state_bytes)
+      .def("host_state_bytes", &GroupOptimizer::host_state_bytes);
 }
 
 }  // namespace triaccel::python

@@ -122,10 +122,10 @@ class Session {
   Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
           const std::vector<PythonLayer>& layers, const std::string& budget,
           const std::string& precision, const std::string& policy, std::int64_t control_interval,
-          std::int64_t smallest_pass, const std::string& activations, double activation_ratio,
-          const std::string& curvature, std::int64_t curvature_every, double momentum, bool traced,
-          bool elastic, bool reports, std::shared_ptr<GroupOptimizer> optimizer,
-          std::int64_t applied_steps) {
+          std::int64_t smallest_pass, const std::string& activations, std::int64_t planned_pass,
+          double activation_ratio, const std::string& curvature, std::int64_t curvature_every,
+          double momentum, bool traced, bool elastic, bool reports,
+          std::shared_ptr<GroupOptimizer> optimizer, std::int64_t applied_steps) {
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
     LayerRegistry registry;
@@ -149,6 +149,7 @@ class Session {
                       .policy = policy,
                       .control_interval = control_interval,
                       .smallest_pass = smallest_pass,
+                      .planned_pass = planned_pass,
                       .activations = kept,
                       .curvature = curvature,
                       .curvature_every = curvature_every,
@@ -183,6 +184,15 @@ class Session {
     return plans;
   }
 
+  /// (pass size, what it is worth) of the best of them in the budget.
+  std::optional<std::pair<std::int64_t, double>> best_plan(std::int64_t samples,
+                                                           const py::function& closure) {
+    const py::gil_scoped_release release;
+    const auto plan = training_->best_plan(samples, closure_from(closure));
+    if (!plan) return {};
+    return std::pair(plan->pass_size, worth_of(*plan));
+  }
+
   void finish_step(double learning_rate) {
     const py::gil_scoped_release release;
     training_->finish_step(learning_rate);
@@ -209,6 +219,7 @@ class Session {
     }
     all["batch_size"] = plan.batch_size;
     all["pass_size"] = plan.micro_batch_size;
+    all["activations"] = training_->activations();
     all["learning_rate_scale"] = plan.learning_rate_scale;
     all["learning_rate_scales"] = scales;
     all["precision"] = layers;
@@ -311,17 +322,18 @@ void bind_session(py::module_& module) {
       .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
                     const std::vector<Session::PythonLayer>&, const std::string&,
                     const std::string&, const std::string&, std::int64_t, std::int64_t,
-                    const std::string&, double, const std::string&, std::int64_t, double, bool,
-                    bool, bool, std::shared_ptr<GroupOptimizer>, std::int64_t>(),
+                    const std::string&, std::int64_t, double, const std::string&, std::int64_t,
+                    double, bool, bool, bool, std::shared_ptr<GroupOptimizer>, std::int64_t>(),
            py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
            py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
-           py::arg("smallest_pass"), py::arg("activations"), py::arg("activation_ratio"),
-           py::arg("curvature"), py::arg("curvature_every"), py::arg("momentum"), py::arg("traced"),
-           py::arg("elastic"), py::arg("reports"), py::arg("optimizer") = nullptr,
-           py::arg("applied_steps") = 0)
+           py::arg("smallest_pass"), py::arg("activations"), py::arg("planned_pass"),
+           py::arg("activation_ratio"), py::arg("curvature"), py::arg("curvature_every"),
+           py::arg("momentum"), py::arg("traced"), py::arg("elastic"), py::arg("reports"),
+           py::arg("optimizer") = nullptr, py::arg("applied_steps") = 0)
       .def("backward", &Session::backward)
       .def("step", &Session::step)
       .def("memory_plans", &Session::memory_plans)
+      .def("best_plan", &Session::best_plan)
       .def("finish_step", &Session::finish_step)
       .def("take_back", &Session::take_back)
       .def("undo", &Session::undo)

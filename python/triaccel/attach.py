@@ -20,6 +20,7 @@ from typing import Any, Union
 import torch
 
 from triaccel import _C, optim
+from triaccel.activation_choice import ActivationChoice
 from triaccel.arguments import check_choice, device_of, ratio_of
 from triaccel.batch_parts import Batches, part_of, samples_in
 from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, applied_steps, can_capture, no_synchronization,
@@ -27,6 +28,7 @@ from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, appl
 from triaccel.checkpointing import explain_reentrant
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 from triaccel.layers import Layers
+from triaccel.user_optimizer import check_parameters, rate_of, scaled_rates, step_counts, warn_of_partial_updates
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
@@ -37,42 +39,7 @@ _log = logging.getLogger("triaccel")  # decisions, at level INFO
 _attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 _CURVATURE = {"fisher": "fisher_gram"}  # by the names of the command line
-
-def _updates_at_once(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a step of it allocates nothing once its state exists, so that it happens whole or not at all."""
-    if isinstance(optimizer, (optim.SGD, optim.AdamW)):
-        return True
-    return all(group.get("fused") for group in optimizer.param_groups)
-
-
-def _step_counts(optimizer: torch.optim.Optimizer) -> dict[Any, float | None]:
-    """The parameters that have a state, with their counts of steps where those are in host memory: the only thing that
-    an update changes before it may run out of memory. On a GPU counting allocates nothing."""
-    counts = {}
-    for parameter, state in optimizer.state.items():
-        step = state.get("step") if isinstance(state, dict) else None
-        counts[parameter] = step.item() if isinstance(step, torch.Tensor) and step.device.type == "cpu" else None
-    return counts
-
-
-def _rate_of(optimizer: torch.optim.Optimizer | None) -> float:
-    """Its learning rate, where the host knows it."""
-    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else 0.0
-    return 0.0 if isinstance(rate, torch.Tensor) else float(rate)
-
-
-@contextlib.contextmanager
-def _scaled_rates(optimizer: torch.optim.Optimizer, scale: float) -> Iterator[None]:
-    """Learning rates times a factor, and then again what the schedule has set."""
-    rates = [group["lr"] for group in optimizer.param_groups]
-    if scale != 1:
-        for group, rate in zip(optimizer.param_groups, rates):
-            group["lr"] = rate * scale
-    try:
-        yield
-    finally:
-        for group, rate in zip(optimizer.param_groups, rates):
-            group["lr"] = rate
+_KEPT = "activations"  # in state_dict(), where they were chosen
 
 
 class Attached:
@@ -81,7 +48,8 @@ class Attached:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, session: Any,
                  make_session: Callable[..., Any], parameters: list[torch.Tensor],
                  callbacks: list[Callable[[dict[str, Any]], None]], elastic: bool, scales_layers: bool,
-                 compiled: CompiledPrecision | None, rehearse: bool, captured: CapturedSteps | None) -> None:
+                 compiled: CompiledPrecision | None, rehearse: bool, captured: CapturedSteps | None,
+                 choice: ActivationChoice | None) -> None:
         self._model = model
         self._optimizer = optimizer
         self._make_session = make_session
@@ -93,6 +61,9 @@ class Attached:
         self._compiled = compiled  # None: the engine computes layers as planned
         self._rehearse = rehearse  # before the first step: compile, and compare with what was not compiled
         self._captured = captured  # None: every step is enqueued again
+        self._choice = choice  # None: how activations are kept is decided
+        self._kept: dict[str, Any] = {}  # what was chosen of them
+        self._split = False  # a batch did not fit whole
         self._begun = False
         self._rate_scale = 1.0  # of all learning rates, for the batch size
         self._follow(session)
@@ -110,19 +81,18 @@ class Attached:
         """
         if self._optimizer is None:
             raise ValueError("attach() was given no optimizer; use backward(), or attach(model, optimizer)")
-        session = self._open()
         parts = self._parts(batch)
         self._drop_gradients()
         if self._captured is not None and not self._rehearse:
             loss = self._captured_step(parts, closure) if self._captured.engine is not None else None
             return self._first_captured_step(parts, closure) if loss is None else loss
-        return self._plain_step(session, parts, closure)
+        return self._plain_step(parts, closure)
 
-    def _plain_step(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
-        loss = self._first_run(session, parts, closure) if self._rehearse else self._run(session, parts, closure)
+    def _plain_step(self, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        loss = self._first_run(parts, closure) if self._rehearse else self._run(parts, closure)
         try:
-            self._update(session)
-            self._finish(session)
+            self._update(self._open())
+            self._finish(self._open())
         finally:
             self._drop_gradients()
         return loss
@@ -132,14 +102,13 @@ class Attached:
 
         For loops that clip, log or step themselves, for several optimizers, and for adversarial training.
         """
-        session = self._open()
         if self._captured is not None:
             raise ValueError("graphs='auto' captures whole steps: use step(), or attach the model without graphs")
         parts = self._parts(batch)
         held = [(parameter, parameter.grad) for parameter in self._parameters]
         self._drop_gradients()
         try:
-            loss = self._first_run(session, parts, closure) if self._rehearse else self._run(session, parts, closure)
+            loss = self._first_run(parts, closure) if self._rehearse else self._run(parts, closure)
         except BaseException:
             for parameter, gradient in held:
                 parameter.grad = gradient
@@ -148,7 +117,7 @@ class Attached:
             for parameter, gradient in held:
                 if gradient is not None:
                     parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
-        self._finish(session)
+        self._finish(self._open())
         return loss
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Batches]:
@@ -166,12 +135,43 @@ class Attached:
         self._loader_batch = self._loader_batch or parts[0][1]
         return parts
 
-    def _run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+    def _run(self, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+        samples = [count for _, count in parts]
+        if self._choice is not None and self._split:
+            self._choose_activations(parts, closure)
         try:
-            return session.backward([samples for _, samples in parts], self._loss_of(parts, closure))
+            try:
+                return self._open().backward(samples, self._loss_of(parts, closure))
+            except (torch.OutOfMemoryError, MemoryError):
+                if self._choice is None or not self._choose_activations(parts, closure):
+                    raise
+            return self._open().backward(samples, self._loss_of(parts, closure))
         except RuntimeError as error:
             explain_reentrant(error)
             raise
+
+    def _choose_activations(self, parts: list[tuple[Any, int]], closure: Closure) -> bool:
+        """Keeps activations so that steps in the budget are fastest from now on. False: nothing fits."""
+        choice, self._choice = self._choice, None
+        assert choice is not None
+        # Counts and statistics go on; the plan is a new one.
+        state = {name: value for name, value in self._open().state().items() if not name.startswith("plan/")}
+        self._session = None
+        found: dict[str, Any] = {}
+        try:
+            found = choice.best(self._make_session, parts[0][1], self._loss_of(parts[:1], closure))
+        finally:
+            self._drop_gradients()
+            self._keep_activations(found)
+            self._open().restore(state)
+        return bool(found)
+
+    def _keep_activations(self, how: dict[str, Any]) -> None:
+        """As :meth:`ActivationChoice.best` has found; for a session without a state."""
+        self._kept = how
+        self._session = None
+        self._make_session = functools.partial(self._make_session, **how)
+        self._session = self._make_session()
 
     def _loss_of(self, parts: list[tuple[Any, int]], closure: Closure) -> Callable[[int, int], Loss]:
         starts = list(itertools.accumulate((samples for _, samples in parts), initial=0))
@@ -219,7 +219,7 @@ class Attached:
             self._renew_session(None, state)
         optimizer.engine()  # makes the states
         before = SavedTraining(self._parameters, list(self._model.buffers()), optimizer)
-        loss = self._plain_step(self._open(), parts, closure)
+        loss = self._plain_step(parts, closure)
         changes = before.changes()
         before.restore()
         if loss.is_cuda:
@@ -246,18 +246,19 @@ class Attached:
         before.restore()
         self._renew_session(None, state)
         self._drop_gradients()
-        return self._plain_step(self._open(), parts, closure)
+        return self._plain_step(parts, closure)
 
-    def _first_run(self, session: Any, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
+    def _first_run(self, parts: list[tuple[Any, int]], closure: Closure) -> torch.Tensor:
         """The same step without torch.compile and with it, which must agree; then goes on with the better one."""
         self._rehearse = False
         assert self._compiled is not None
-        loss = self._run(session, parts, closure)
+        session = self._open()
+        loss = self._run(parts, closure)
         gradients = [None if p.grad is None else p.grad.cpu() for p in self._parameters]
         session.undo()
         self._compiled.compile()
         try:
-            compiled_loss = self._run(session, parts, closure)
+            compiled_loss = self._run(parts, closure)
             difference = difference_of(loss, gradients, compiled_loss, [p.grad for p in self._parameters])
             if not difference:
                 return compiled_loss
@@ -268,14 +269,14 @@ class Attached:
             difference = str(error).strip().partition("\n")[0] or type(error).__name__
         warnings.warn(f"the model trains without torch.compile: {difference}", RuntimeWarning, stacklevel=4)
         self._compiled.give_up()
-        return self._run(session, parts, closure)
+        return self._run(parts, closure)
 
     def _update(self, session: Any) -> None:
         optimizer = self._optimizer
         assert optimizer is not None
-        counts = _step_counts(optimizer)
+        counts = step_counts(optimizer)
         try:
-            with _scaled_rates(optimizer, self._rate_scale):
+            with scaled_rates(optimizer, self._rate_scale):
                 optimizer.step()
         except torch.OutOfMemoryError:
             for parameter in [parameter for parameter in optimizer.state if parameter not in counts]:
@@ -287,7 +288,7 @@ class Attached:
             raise
 
     def _finish(self, session: Any) -> None:
-        session.finish_step(_rate_of(self._optimizer))
+        session.finish_step(rate_of(self._optimizer))
         self._tell(session)
 
     def _follow(self, session: Any) -> None:
@@ -311,6 +312,10 @@ class Attached:
         if report is not None or not self._begun:  # the first step makes the first plan
             self._begun = True
             self._follow(session)
+        plan = session.plan() if self._choice is not None else {}
+        self._split = bool(plan) and plan["pass_size"] < plan["batch_size"]
+        if report is not None and not self._split:
+            self._choice = None
         if report is not None:
             for callback in self._callbacks:
                 callback(report)
@@ -390,12 +395,14 @@ class Attached:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the control loop, for checkpoints; the model's and the optimizer's are their own."""
-        return self._open().state()
+        return {**self._open().state(), **({_KEPT: self._kept} if self._kept else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        session = self._open()
-        session.restore(state)
-        self._follow(session)
+        if self._choice is not None and _KEPT in state:
+            self._choice = None
+            self._keep_activations(state[_KEPT])
+        self._open().restore({name: value for name, value in state.items() if name != _KEPT})
+        self._follow(self._open())
 
     def detach(self) -> None:
         """Ends the control and lifts the budget. Model and optimizer stay as they are."""
@@ -413,7 +420,7 @@ class Attached:
 
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, budget: str | int | None = None,
-           precision: str = "auto", activations: str = "raw", activation_ratio: float | str = 10.2, batch: str = "micro",
+           precision: str = "auto", activations: str = "auto", activation_ratio: float | str = 10.2, batch: str = "micro",
            curvature: str = "off", curvature_every: int = 200, compile: str = "off", graphs: str = "off",
            policy: str = "robust", control_interval: int = 10,
            callbacks: list[Callable[[dict[str, Any]], None]] | None = None) -> Attached:
@@ -423,7 +430,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     precision: ``"auto"`` chooses BF16 or FP32 for every layer as it trains; ``"bf16"``, ``"fp32"``; ``"off"`` leaves all
     operators to torch.
     activations: how they are kept for backward: ``"raw"``; ``"lossless"``, smaller and with the same gradients;
-    ``"offloaded"``, the large ones in host memory, which no budget counts, with the same gradients; ``"compressed"`` to
+    ``"offloaded"``, the large ones in host memory, which no budget counts, with the same gradients; ``"auto"``: ``"raw"``,
+    but where a first batch does not fit into the budget the fastest of these three, measured; ``"compressed"`` to
     ``activation_ratio`` (FP32 bytes over bytes kept, or ``"auto"``: as high as gradient noise allows), which adds noise to
     the gradients.
     batch: ``"micro"`` trains each batch that ``step`` gets, in smaller parts where memory is short; ``"elastic"`` trains
@@ -460,10 +468,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
         raise ValueError("the model has no parameters that require gradients")
     device = device_of(parameters)
     if optimizer is not None:
-        own = {id(parameter) for parameter in parameters}
-        foreign = sum(id(p) not in own for group in optimizer.param_groups for p in group["params"])
-        if foreign:
-            raise ValueError(f"the optimizer holds {foreign} parameters that are not the model's")
+        check_parameters(optimizer, parameters)
     scales_layers = curvature != "off"
     if scales_layers and not isinstance(optimizer, (optim.SGD, optim.AdamW)):
         raise ValueError("curvature needs triaccel.optim.SGD or AdamW: other optimizers have no learning rates by layer")
@@ -473,15 +478,15 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     norms = any(isinstance(module, torch.nn.modules.batchnorm._NormBase) for module in model.modules())
     measured = [entry for entry in found.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
     momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
+    chooses = activations == "auto" and budget is not None and not elastic and not traced and graphs == "off"
     make_session = functools.partial(
         _C.Session, measured, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
-        policy, control_interval, 2 if norms else 1, activations, ratio_of(activation_ratio), _CURVATURE.get(curvature, curvature),
-        curvature_every, momentum, traced, elastic, bool(callbacks))
+        policy, control_interval, 2 if norms else 1, activations="raw" if activations == "auto" else activations, planned_pass=0,
+        activation_ratio=ratio_of(activation_ratio), curvature=_CURVATURE.get(curvature, curvature),
+        curvature_every=curvature_every, momentum=momentum, traced=traced, elastic=elastic, reports=bool(callbacks))
     session = make_session()
-    if optimizer is not None and budget is not None and not _updates_at_once(optimizer):
-        warnings.warn(
-            f"{type(optimizer).__name__} allocates memory while it updates weights: where that fails, a step may be applied"
-            " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=2)
+    if optimizer is not None and budget is not None:
+        warn_of_partial_updates(optimizer, stacklevel=3)
     captures = graphs == "auto" and can_capture(device)
     if scales_layers or captures:
         places = {parameter: (name, layer) for name, parameter, layer in found.parameters}
@@ -489,6 +494,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     handle = Attached(model, optimizer, session, make_session, parameters, list(callbacks or []), elastic, scales_layers,
                       CompiledPrecision(model, [name for name, *_ in found.layers], device.type) if traced else None,
                       rehearse=compile == "auto" and not is_compiled(model),
-                      captured=CapturedSteps(optimizer, device) if captures else None)
+                      captured=CapturedSteps(optimizer, device) if captures else None,
+                      choice=ActivationChoice(device.type) if chooses else None)
     _attached.add(model)
     return handle

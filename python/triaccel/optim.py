@@ -1,4 +1,4 @@
-"""SGD and AdamW as ``torch.optim`` has them, with fused updates and, if asked for, 8-bit states.
+"""SGD and AdamW as ``torch.optim`` has them, with fused updates and, if asked for, states in 8 bits or in host memory.
 
 Both are ``torch.optim.Optimizer``s: schedulers, parameter groups, closures, hooks, ``state_dict``, ``deepcopy`` and
 pickling work, and state dictionaries are exchanged with ``torch.optim.SGD`` and ``torch.optim.AdamW`` in both
@@ -97,10 +97,10 @@ class _FusedOptimizer(torch.optim.Optimizer):
             self.state = kept
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads what this class or its counterpart in ``torch.optim`` has saved; ``state_bits`` stay as they are."""
+        """Loads what this class or its counterpart in ``torch.optim`` has saved, into states kept as they are here."""
         for group in state_dict["param_groups"]:
             self._check_options(group)
-        own = [{key: group[key] for key in ("state_bits", "seed")} for group in self.param_groups]
+        own = [{key: group[key] for key in ("state_bits", "state_on_host", "seed")} for group in self.param_groups]
         super().load_state_dict(state_dict)
         for group, values in zip(self.param_groups, own):
             group.update(values)
@@ -208,6 +208,8 @@ class _FusedOptimizer(torch.optim.Optimizer):
                 raise ValueError(f"triaccel.optim.{type(self).__name__} has no {key}, got {key}={group[key]}")
         if group.get("state_bits", 32) not in (8, 32):
             raise ValueError(f"state_bits must be 8 or 32, got {group['state_bits']}")
+        if group.get("state_on_host") and group.get("state_bits", 32) == 8:
+            raise ValueError("state_on_host keeps states in 32 bits; omit it or state_bits=8")
         if not float(group["lr"]) >= 0:
             raise ValueError(f"lr must not be negative, got {group['lr']}")
 
@@ -239,6 +241,7 @@ class SGD(_FusedOptimizer):
         weight_decay: added to the gradient, times the weight
         nesterov: Nesterov momentum
         state_bits: 32, or 8 for a momentum buffer of a quarter of the size
+        state_on_host: keep the momentum buffer in pinned host memory, which a GPU reads and writes over the bus
         seed: of the stochastic rounding of 8-bit states
     """
 
@@ -255,10 +258,11 @@ class SGD(_FusedOptimizer):
         nesterov: bool = False,
         *,
         state_bits: int = 32,
+        state_on_host: bool = False,
         seed: int = 0,
     ) -> None:
         defaults = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        super().__init__(params, {**defaults, "state_bits": state_bits, "seed": seed})
+        super().__init__(params, {**defaults, "state_bits": state_bits, "state_on_host": state_on_host, "seed": seed})
 
     def _options(self, group: dict[str, Any]) -> Any:
         if not 0 <= group["momentum"] < 1:
@@ -269,6 +273,7 @@ class SGD(_FusedOptimizer):
             raise ValueError("nesterov needs a momentum above 0")
         return _C.OptimizerOptions.sgd(
             state_bits=group["state_bits"],
+            state_on_host=group["state_on_host"],
             momentum=group["momentum"],
             nesterov=group["nesterov"],
             weight_decay=group["weight_decay"],
@@ -286,6 +291,7 @@ class AdamW(_FusedOptimizer):
         eps: added to the denominator, above 0
         weight_decay: fraction of a weight, times the learning rate, that is removed per step
         state_bits: 32, or 8 for both running averages in a quarter of the size
+        state_on_host: keep both in pinned host memory, which a GPU reads and writes over the bus
         seed: of the stochastic rounding of 8-bit states
     """
 
@@ -307,10 +313,11 @@ class AdamW(_FusedOptimizer):
         weight_decay: float = 1e-2,
         *,
         state_bits: int = 32,
+        state_on_host: bool = False,
         seed: int = 0,
     ) -> None:
         defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, capturable=False)
-        super().__init__(params, {**defaults, "state_bits": state_bits, "seed": seed})
+        super().__init__(params, {**defaults, "state_bits": state_bits, "state_on_host": state_on_host, "seed": seed})
 
     def _options(self, group: dict[str, Any]) -> Any:
         for beta in group["betas"]:
@@ -322,6 +329,7 @@ class AdamW(_FusedOptimizer):
             raise ValueError(f"weight_decay must not be negative, got {group['weight_decay']}")
         return _C.OptimizerOptions.adamw(
             state_bits=group["state_bits"],
+            state_on_host=group["state_on_host"],
             beta1=group["betas"][0],
             beta2=group["betas"][1],
             epsilon=group["eps"],

@@ -1,6 +1,6 @@
 """Training without backpropagation, or with it in the last layers only.
 
->>> zo = triaccel.zeroth_order(model, lr=1e-3, backprop_layers=2, backprop_lr=1e-2)
+>>> zo = triaccel.zeroth_order(model, lr=2e-5, backprop_layers=2, backprop_lr=1e-2)
 >>> for batch in loader:
 ...     loss = zo.step(batch, lambda b: criterion(model(b["x"]), b["y"]))
 """
@@ -38,18 +38,21 @@ class ZerothOrder:
                                   self.backprop_lr, self.lr)
 
 
-def zeroth_order(model: torch.nn.Module, *, lr: float = 1e-3, epsilon: float = 5e-3, directions: int = 1,
+def zeroth_order(model: torch.nn.Module, *, lr: float | None = None, epsilon: float = 5e-3, directions: int = 1,
                  backprop_layers: int = 0, backprop_lr: float = 1e-2, momentum: float = 0.9, weight_decay: float = 0.0,
                  pass_size: int = 0, seed: int = 1) -> ZerothOrder:
     """Trains a model by zeroth-order estimates (SPSA), in the memory of inference.
 
-    lr, epsilon, directions: learning rate, size of the moves, and random directions averaged in each step.
+    lr, epsilon, directions: learning rate (default: 6e-5, with ``backprop_layers`` 2e-5, as in the command line), size of
+    the moves, and random directions averaged in each step.
     backprop_layers: how many of the last layers learn by backpropagation (ElasticZO) with SGD, its ``backprop_lr``,
     ``momentum`` and ``weight_decay``.
     pass_size: samples of a forward pass; 0: the whole batch.
 
     Weights of zeroth-order layers are rounded to a grid once, so that moving them back is exact.
     """
+    if lr is None:
+        lr = 2e-5 if backprop_layers else 6e-5
     found = Layers(model)
     trained = [entry for entry in found.parameters if entry[1].requires_grad]
     if not trained:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/host_memory.h"
 #include "triaccel/device/memory_gauge.h"
 #include "triaccel/device/out_of_memory.h"
 

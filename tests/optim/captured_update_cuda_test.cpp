@@ -166,6 +166,34 @@ TEST_P(CapturedUpdate, MatchesTheCpu) {
     EXPECT_TRUE(at::allclose(device.ours[i].tensor.cpu(), host.ours[i].tensor, 1e-5, 1e-5));
 }
 
+TEST(StateInHostMemory, TakesNoneOfTheGpusAndIsSavedAndRestored) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+  const at::Device device(at::kCUDA, 0);
+  const at::Tensor weight = at::randn({3'000'000}).to(device).requires_grad_();
+  const std::vector<ParameterRef> parameters = {{"weight", weight, 0}};
+  const auto allocated = [] {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
+  };
+  const std::int64_t before = allocated();
+  const auto on_host = make_optimizer({.state = StateFormat::Host}, parameters);
+  EXPECT_EQ(allocated(), before);
+  EXPECT_EQ(on_host->state_bytes(), 0);
+  EXPECT_EQ(on_host->host_state_bytes(), 12'000'000);
+  GradientControl control({}, parameters, 1);
+  weight.mutable_grad() = at::ones_like(weight.detach());
+  control.measure();
+  on_host->update(control.update_inputs(at::full({1}, 0.1, weight.options())));
+  StateMap saved;
+  for (StateView& view : on_host->state()) saved.emplace(view.name, view);
+  const auto on_device = make_optimizer({}, parameters);
+  on_device->restore(saved);
+  const auto again = make_optimizer({.state = StateFormat::Host}, parameters);
+  again->restore(saved);
+  for (const auto& other : {&on_device, &again})
+    for (const StateView& view : (*other)->state())
+      EXPECT_TRUE(std::ranges::equal(view.bytes, saved.at(view.name).bytes)) << view.name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, CapturedUpdate, testing::ValuesIn(every_optimizer()),
                          [](const auto& which) { return optimizer_text(which.param); });
 

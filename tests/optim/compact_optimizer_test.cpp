@@ -204,10 +204,10 @@ TEST(CompactOptimizers, RefuseOptionsWithASentence) {
     return refusal([&] { make_optimizer(options, test.ours); });
   };
   EXPECT_EQ(made({.kind = OptimizerKind::AdaLomo, .state = StateFormat::Fp8}),
-            "[--optimizer-state] only sgd and adamw have a state in 8 bits; omit it for adalomo, "
+            "[--optimizer-state] only sgd and adamw have such a state; omit it for adalomo, "
             "whose state is small");
   EXPECT_EQ(made({.kind = OptimizerKind::ApolloMini, .state = StateFormat::Fp8}),
-            "[--optimizer-state] only sgd and adamw have a state in 8 bits; omit it for "
+            "[--optimizer-state] only sgd and adamw have such a state; omit it for "
             "apollo-mini, whose state is small");
   EXPECT_EQ(made({.kind = OptimizerKind::AdaLomo, .weight_decay = -1}),
             "[--optimizer] weight_decay must not be negative, got -1");

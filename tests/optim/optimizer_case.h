@@ -16,7 +16,7 @@ namespace triaccel {
 inline std::vector<OptimizerOptions> every_moment_optimizer() {
   std::vector<OptimizerOptions> all;
   for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW})
-    for (const StateFormat state : {StateFormat::Fp32, StateFormat::Fp8})
+    for (const StateFormat state : {StateFormat::Fp32, StateFormat::Fp8, StateFormat::Host})
       all.push_back({.kind = kind, .state = state});
   return all;
 }
@@ -32,7 +32,15 @@ inline std::vector<OptimizerOptions> every_optimizer() {
 inline std::string optimizer_text(const OptimizerOptions& options) {
   std::string name(optimizer_name(options.kind));
   std::ranges::replace(name, '-', '_');
-  return name + (options.state == StateFormat::Fp32 ? "_fp32" : "_fp8");
+  switch (options.state) {
+    case StateFormat::Fp32:
+      return name + "_fp32";
+    case StateFormat::Fp8:
+      return name + "_fp8";
+    case StateFormat::Host:
+      return name + "_host";
+  }
+  return name;
 }
 
 /// A few parameters in two layers, one of them channels-last, and a copy for a reference to train.

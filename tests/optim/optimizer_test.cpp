@@ -211,9 +211,10 @@ TEST_P(EveryMomentOptimizer, CountsItsStateBytes) {
   std::int64_t bytes = 0;
   for (const ParameterRef& parameter : test_.ours) {
     const std::int64_t count = parameter.tensor.numel();
-    bytes += GetParam().state == StateFormat::Fp32 ? 4 * count : (count + 127) / 128 * 129;
+    bytes += GetParam().state == StateFormat::Fp8 ? (count + 127) / 128 * 129 : 4 * count;
   }
   EXPECT_EQ(optimizer_->state_bytes(), bytes * (GetParam().kind == OptimizerKind::Sgd ? 1 : 2));
+  EXPECT_EQ(optimizer_->host_state_bytes(), 0) << "a CPU has no other memory";
 }
 
 TEST_P(EveryMomentOptimizer, HandsItsStateToOneWithTheOtherFormat) {

@@ -141,6 +141,37 @@ def test_eight_bit_states(kind):
     TORCH[kind](small.parameters(), **options).load_state_dict(saved)
 
 
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_states_in_host_memory(kind, device):
+    """The same weights to the last bit, none of a GPU's memory, and a state dictionary that torch loads."""
+    extra = dict(momentum=0.9) if kind == "sgd" else {}
+    models = [make_model(device), make_model(device)]
+    optimizers = [OURS[kind](m.parameters(), lr=1e-2, state_on_host=on_host, **extra) for m, on_host in zip(models, (False, True))]
+    for m, o in zip(models, optimizers):
+        train(m, o, range(5))
+    for a, b in zip(*(m.parameters() for m in models)):
+        assert torch.equal(a, b)
+    plain, moved = (o.engine() for o in optimizers)
+    assert plain.host_state_bytes() == 0
+    where = (moved.host_state_bytes(), moved.state_bytes())
+    assert where == ((plain.state_bytes(), 0) if device == "cuda" else (0, plain.state_bytes()))
+    saved = copy.deepcopy(optimizers[1].state_dict())
+    TORCH[kind](models[1].parameters(), lr=1e-2, **extra).load_state_dict(saved)
+    resumed = OURS[kind](models[1].parameters(), lr=0.5, state_on_host=True, **extra)
+    resumed.load_state_dict(saved)
+    for m, o in ((models[0], optimizers[0]), (models[1], resumed)):
+        train(m, o, range(5, 8))
+    for a, b in zip(*(m.parameters() for m in models)):
+        assert torch.equal(a, b)
+    assert resumed.param_groups[0]["state_on_host"]
+
+
+def test_states_in_host_memory_are_of_32_bits():
+    with pytest.raises(ValueError, match="omit it or state_bits=8"):
+        triaccel.optim.AdamW(make_model().parameters(), state_bits=8, state_on_host=True)
+
+
 def test_parameters_without_gradients_count_their_own_steps():
     """As torch: a parameter that joins later starts AdamW's bias correction from its own first step."""
     models = [make_model(), make_model()]

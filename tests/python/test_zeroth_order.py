@@ -50,6 +50,7 @@ def test_an_error_leaves_everything_as_it_was():
     torch.manual_seed(2)
     model = Small()
     zo = triaccel.zeroth_order(model, backprop_layers=1)
+    assert (zo.lr, triaccel.zeroth_order(Small()).lr) == (2e-5, 6e-5)
     zo.step(images(), closure_of(model))
     before = [t.clone() for t in model.state_dict().values()] + [torch.get_rng_state()]
     calls = []

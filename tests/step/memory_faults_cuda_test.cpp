@@ -46,6 +46,9 @@ std::vector<Means> every_means() {
     options = plain;
     options.optimizer.state = StateFormat::Fp8;
     all.push_back({how + "_state_in_8_bits", 64, options});
+    options = plain;
+    options.optimizer.state = StateFormat::Host;
+    all.push_back({how + "_state_in_host_memory", 64, options});
   }
   return all;
 }

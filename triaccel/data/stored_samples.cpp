@@ -2,24 +2,17 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "triaccel/core/step_report.h"
 #include "triaccel/device/cpu_memory.h"
-#include "triaccel/device/memory_gauge.h"
+#include "triaccel/device/host_memory.h"
 
 namespace triaccel {
 namespace {
 
 at::Tensor copy_in_host_memory(const at::Tensor& values, c10::Device reader) {
-  const at::TensorOptions type(values.scalar_type());
-  const c10::Device device = at::empty({0}, type.device(reader)).device();  // with its index
-  const auto bytes = static_cast<std::int64_t>(values.nbytes());
-  const MappedMemory memory = host_memory_for(device, std::max<std::int64_t>(1, bytes));
-  at::from_blob(memory.host.get(), values.sizes(), type).copy_(values);
-  return at::from_blob(
-      memory.on_device, values.sizes(), [kept = memory.host](void*) {}, type.device(device),
-      device);
+  const HostTensor copy = make_host_tensor(values.sizes(), values.scalar_type(), reader);
+  copy.on_host.copy_(values);
+  return copy.for_device;
 }
 
 }  // namespace

@@ -6,12 +6,6 @@
 
 namespace triaccel {
 
-MappedMemory host_memory_for(const c10::Device& reader, std::int64_t bytes) {
-  if (reader.is_cuda()) return map_host_memory(bytes);
-  const std::shared_ptr<void> plain = take_uncounted_memory(bytes);
-  return {.host = plain, .on_device = plain.get()};
-}
-
 MemoryGauge::MemoryGauge(c10::Device device) : on_cuda_(device.is_cuda()) {
   if (!on_cuda_) install_cpu_memory();
 }

@@ -10,9 +10,6 @@
 
 namespace triaccel {
 
-/// Host memory for work on `reader`, which no budget counts: pinned for a GPU. Throws OutOfMemory.
-MappedMemory host_memory_for(const c10::Device& reader, std::int64_t bytes);
-
 /// What a device's memory holds, at most held, and may hold. One gauge per run: peaks belong to the
 /// device, not to the gauge.
 class MemoryGauge {

@@ -16,7 +16,12 @@ class MomentOptimizer : public Optimizer {
  public:
   std::int64_t state_bytes() const override {
     std::int64_t bytes = 0;
-    for (const NamedStates& moment : moments_) bytes += moment.bytes();
+    for (const NamedStates& moment : moments_) bytes += moment.device_bytes();
+    return bytes;
+  }
+  std::int64_t host_state_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const NamedStates& moment : moments_) bytes += moment.host_bytes();
     return bytes;
   }
   std::vector<StateView> state() const override {
@@ -64,7 +69,7 @@ class MomentOptimizer : public Optimizer {
 float checked_weight_decay(const OptimizerOptions& options);
 kernels::AdamWStep adamw_step(const OptimizerOptions& options);
 
-/// UsageError for a state in 8 bits, by an optimizer that has none.
+/// UsageError for a state in 8 bits or in host memory, by an optimizer that has neither.
 void require_exact_state(const OptimizerOptions& options);
 
 /// The optimizers that are made of moments: SGD and AdamW. UsageError for others.

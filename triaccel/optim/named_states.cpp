@@ -22,7 +22,10 @@ NamedStates::NamedStates(std::string kind, TensorBundle& bundle, kernels::Moment
     : kind_(std::move(kind)), seed_(state_noise_seed(options)) {
   const int which = moment == kernels::Moment::First ? 1 : 2;
   if (options.state == StateFormat::Fp8) quantized_ = moment;
-  tensors_ = quantized_ ? bundle.add_quantized_state(which) : bundle.add_state(which);
+  // A CPU has no other memory.
+  in_host_memory_ = options.state == StateFormat::Host && !bundle.device().is_cpu();
+  tensors_ =
+      quantized_ ? bundle.add_quantized_state(which) : bundle.add_state(which, in_host_memory_);
 }
 
 void NamedStates::append_to(std::vector<StateView>& states,
@@ -50,7 +53,7 @@ void NamedStates::restore(const StateMap& saved, const std::vector<ParameterRef>
   }
 }
 
-std::int64_t NamedStates::bytes() const {
+std::int64_t NamedStates::all_bytes() const {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors_) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;

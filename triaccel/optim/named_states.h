@@ -29,15 +29,19 @@ class NamedStates {
   void check(const StateMap& saved, const std::vector<ParameterRef>& owners) const;
   void restore(const StateMap& saved, const std::vector<ParameterRef>& owners);
 
-  std::int64_t bytes() const;
+  std::int64_t device_bytes() const { return in_host_memory_ ? 0 : all_bytes(); }
+  std::int64_t host_bytes() const { return in_host_memory_ ? all_bytes() : 0; }
   std::vector<at::Tensor>& tensors() { return tensors_; }
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
 
  private:
+  std::int64_t all_bytes() const;
+
   std::string kind_;
   std::vector<at::Tensor> tensors_;           // index = parameter
   std::optional<kernels::Moment> quantized_;  // quantized moment; none: FP32
-  std::uint64_t seed_ = 0;                    // for stochastic rounding when restoring
+  bool in_host_memory_ = false;
+  std::uint64_t seed_ = 0;  // for stochastic rounding when restoring
 };
 
 /// Seed of the stochastic rounding of 8-bit states.

@@ -31,7 +31,7 @@ class Sgd final : public MomentOptimizer {
 
   void update(const UpdateInputs& inputs) override {
     bundle_.bind_gradients();
-    if (format_ == StateFormat::Fp32)
+    if (format_ != StateFormat::Fp8)
       update_tensors<kernels::cpu::sgd_update, kernels::cuda::sgd_update>("sgd_update", bundle_,
                                                                           inputs, step_);
     else
@@ -57,7 +57,7 @@ class AdamW final : public MomentOptimizer {
 
   void update(const UpdateInputs& inputs) override {
     bundle_.bind_gradients();
-    if (format_ == StateFormat::Fp32)
+    if (format_ != StateFormat::Fp8)
       update_tensors<kernels::cpu::adamw_update, kernels::cuda::adamw_update>(
           "adamw_update", bundle_, inputs, step_);
     else
@@ -89,7 +89,7 @@ kernels::AdamWStep adamw_step(const OptimizerOptions& options) {
 
 void require_exact_state(const OptimizerOptions& options) {
   require(options.state == StateFormat::Fp32, "--optimizer-state",
-          "only sgd and adamw have a state in 8 bits; omit it for ", optimizer_name(options.kind),
+          "only sgd and adamw have such a state; omit it for ", optimizer_name(options.kind),
           ", whose state is small");
 }
 

@@ -22,7 +22,8 @@ class Optimizer : public Stateful {
   /// enqueues work and does not allocate.
   virtual void update(const UpdateInputs& inputs) = 0;
 
-  virtual std::int64_t state_bytes() const = 0;
+  virtual std::int64_t state_bytes() const = 0;  // on the device
+  virtual std::int64_t host_state_bytes() const { return 0; }
 };
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
@@ -40,6 +41,7 @@ class ElasticOptimizer final : public Optimizer {
 
   void update(const UpdateInputs& inputs) override;
   std::int64_t state_bytes() const override { return inner_ ? inner_->state_bytes() : 0; }
+  std::int64_t host_state_bytes() const override { return inner_ ? inner_->host_state_bytes() : 0; }
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
 

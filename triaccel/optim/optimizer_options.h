@@ -24,11 +24,12 @@ constexpr bool has_moments(OptimizerKind kind) {
   return kind == OptimizerKind::Sgd || kind == OptimizerKind::AdamW;
 }
 
-/// Format of the optimizer state.
+/// Format and place of the optimizer state.
 enum class StateFormat {
   Fp32,
-  Fp8,  // a quarter of the memory: see Note [State in 8 bits] in
-        // kernels/update/state_codec.h
+  Fp8,   // a quarter of the memory: see Note [State in 8 bits] in
+         // kernels/update/state_codec.h
+  Host,  // FP32 in host memory, which a GPU reads and writes in place, over the bus
 };
 
 struct OptimizerOptions {

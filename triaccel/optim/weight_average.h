@@ -33,7 +33,7 @@ class WeightAverage : public Stateful {
   /// second call restores them. ScopedAverage does both.
   void swap();
 
-  std::int64_t state_bytes() const { return averages_.bytes(); }
+  std::int64_t state_bytes() const { return averages_.device_bytes(); }
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
 

@@ -6,6 +6,7 @@
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/host_memory.h"
 
 namespace triaccel {
 namespace {

@@ -7,8 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "triaccel/device/memory_gauge.h"
-
 namespace triaccel {
 
 /// Host memory for what forward passes save, which stays from pass to pass and never moves, so that

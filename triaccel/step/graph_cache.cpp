@@ -1,5 +1,8 @@
 #include "triaccel/step/graph_cache.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "triaccel/base/clock.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cuda_memory.h"
@@ -67,6 +70,7 @@ void GraphCache::clear() {
   entries_.clear();
   by_key_.clear();
   largest_ = 0;
+  has_remains_ = false;
   pool_.renew();
 }
 
@@ -77,7 +81,10 @@ void GraphCache::make_room_for(std::int64_t samples) {
 }
 
 void GraphCache::capture(Entry& entry, const Work& work) {
-  run_once([&] { work(Enqueued::Rehearsed); });
+  const bool captured_nothing =
+      std::ranges::none_of(entries_, [](const Entry& other) { return other.work.has_value(); });
+  if (std::exchange(has_remains_, false) && captured_nothing) pool_.renew();
+  run_in_pool([&] { work(Enqueued::Rehearsed); });
   entry.work.emplace(catching_out_of_memory(
       [&] { return CapturedWork(pool_, [&] { work(Enqueued::Captured); }); }));
   ++counts_.captures;
@@ -109,6 +116,11 @@ void GraphCache::replay(std::uint64_t key, const Work& work, const KernelArgumen
 }
 
 void GraphCache::run_once(const std::function<void()>& work) {
+  has_remains_ = true;
+  run_in_pool(work);
+}
+
+void GraphCache::run_in_pool(const std::function<void()>& work) {
   const WorkPool::Scope scope(pool_);
   catching_out_of_memory(work);
 }

@@ -78,6 +78,7 @@ class GraphCache {
 
   void make_room_for(std::int64_t samples);
   void capture(Entry& entry, const Work& work);
+  void run_in_pool(const std::function<void()>& work);
   void replay(std::uint64_t key, const Work& work, const KernelArguments& arguments);
   Entry& entry_of(std::uint64_t key);
 
@@ -86,6 +87,7 @@ class GraphCache {
   Entries entries_;
   std::unordered_map<std::uint64_t, Entries::iterator> by_key_;
   std::int64_t largest_ = 0;  // samples of the largest work the pool has seen
+  bool has_remains_ = false;  // pages of work that was not captured
   GraphCounts counts_;
   GraphCounts judged_;  // by thrashes()
 };

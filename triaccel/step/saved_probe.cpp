@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -81,22 +82,37 @@ class [[nodiscard]] DroppedGradients {
   const std::vector<ParameterRef>& parameters_;
 };
 
+/// Calls visit(first, rows) for parts of a tensor along its first dimension that are small, so that
+/// temporaries of them are.
+template <typename Visit>
+void in_parts(const at::Tensor& tensor, const Visit& visit) {
+  constexpr std::int64_t elements = 1 << 18;
+  const std::int64_t rows = tensor.size(0);
+  const std::int64_t at_once = std::max<std::int64_t>(1, elements * rows / tensor.numel());
+  for (std::int64_t first = 0; first < rows; first += at_once)
+    visit(first, std::min(at_once, rows - first));
+}
+
 /// |a * x - b * y|^2 of each of two lists of tensors, 0 where either is undefined; y may be in host
 /// memory.
 std::vector<double> squared_distances(const std::vector<at::Tensor>& x, double a,
                                       const std::vector<at::Tensor>& y, double b) {
   std::vector<at::Tensor> squares;
   std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (x[i].defined() && y[i].defined()) {
-      squares.push_back((x[i] * a - y[i].to(x[i].device()) * b).square_().sum(at::kDouble));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!x[i].defined() || !y[i].defined() || x[i].numel() == 0) continue;
+    const at::Tensor of_x = at::atleast_1d(x[i]), of_y = at::atleast_1d(y[i]);
+    in_parts(of_x, [&](std::int64_t first, std::int64_t rows) {
+      const at::Tensor there = of_y.narrow(0, first, rows).to(of_x.device());
+      squares.push_back((of_x.narrow(0, first, rows) * a - there * b).square_().sum(at::kDouble));
       places.push_back(i);
-    }
+    });
+  }
   std::vector<double> distances(x.size(), 0.0);
   if (squares.empty()) return distances;
   const at::Tensor on_host = at::stack(squares).cpu();
   for (std::size_t i = 0; i < places.size(); ++i)
-    distances[places[i]] = on_host.const_data_ptr<double>()[i];
+    distances[places[i]] += on_host.const_data_ptr<double>()[i];
   return distances;
 }
 

@@ -76,6 +76,7 @@ struct RunSummary {
   std::int64_t peak_reserved_bytes = 0;
   std::int64_t data_bytes = 0;             // of the peak: the resident data set
   std::int64_t host_data_bytes = 0;        // of the data set in host memory, next to the peak
+  std::int64_t host_state_bytes = 0;       // of optimizer state in host memory, likewise
   std::int64_t host_activation_bytes = 0;  // of host memory for saved activations, likewise
   // Peak (int8: without the data set), predicted before the run; 0: not predicted.
   std::int64_t predicted_bytes = 0;

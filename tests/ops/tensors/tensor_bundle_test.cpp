@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "triaccel/base/error.h"
+#include "triaccel/device/cpu_memory.h"
+#include "triaccel/device/out_of_memory.h"
 
 namespace triaccel {
 namespace {
@@ -47,6 +49,31 @@ TEST(TensorBundle, GivesStatesTheMemoryOrderOfTheirParameter) {
   const std::vector<at::Tensor> states = bundle.add_state(1);
   EXPECT_EQ(states[0].strides(), weight.strides());
   EXPECT_FALSE(states[0].requires_grad());
+}
+
+TEST(TensorBundle, KeepsStatesInHostMemoryThatNoBudgetCounts) {
+  install_cpu_memory();
+  const at::Tensor weight =
+      at::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  const at::Tensor large = parameter({100'000});
+  TensorBundle bundle("test", {{"w", weight, 0}, {"large", large, 0}});
+  const std::int64_t before = read_cpu_memory().used;
+  const std::vector<at::Tensor> states = bundle.add_state(2, /*in_host_memory=*/true);
+  EXPECT_LT(read_cpu_memory().used, before + 1000);
+  EXPECT_EQ(states[0].strides(), weight.strides());
+  EXPECT_EQ(bundle.all()[1].state2, states[1].const_data_ptr<float>());
+  EXPECT_EQ(states[1].abs().max().item<float>(), 0);
+  states[1].fill_(2);
+  EXPECT_EQ(states[0].abs().max().item<float>(), 0) << "they share no memory";
+}
+
+TEST(TensorBundle, SaysThatHostMemoryIsShort) {
+  install_cpu_memory();
+  TensorBundle bundle("test", {{"w", parameter({8}), 0}});
+  fail_cpu_allocation(0, /*persistently=*/true);
+  EXPECT_THROW(catching_out_of_memory([&] { (void)bundle.add_state(1, /*in_host_memory=*/true); }),
+               OutOfMemory);
+  fail_cpu_allocation(-1);
 }
 
 TEST(TensorBundle, RefusesAGradientInAnotherMemoryOrder) {

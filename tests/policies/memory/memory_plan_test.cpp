@@ -44,6 +44,7 @@ MemoryCosts costs() {
   return {.weights = 45 * kMiB,
           .state = 45 * kMiB,
           .state_in_8_bits = 12 * kMiB,
+          .state_seconds = 1.5e-3,
           .data = 150 * kMiB,
           .data_seconds = 1e-6,
           .passes = in_one_pass_or_several({raw(), recomputed(), compressed()})};
@@ -59,14 +60,16 @@ TEST(MemoryPlan, KeepsEverythingWhereThereIsRoom) {
   const auto plan = plan_memory(plans({.batch_norm = true}), 1000 * kMiB);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->pass_size, 64);
-  EXPECT_FALSE(plan->pass.recompute_norms || plan->state_in_8_bits || plan->data_on_host);
+  EXPECT_FALSE(plan->pass.recompute_norms || plan->data_on_host);
+  EXPECT_EQ(plan->state_storage, StateStorage::AsAsked);
   EXPECT_EQ(plan->bytes(), (45 + 45 + 60 + 256 + 150) * kMiB);
   EXPECT_EQ(plan->lossiness, Lossiness::None);
   EXPECT_DOUBLE_EQ(plan->samples_per_second, 64 / (1e-3 + 64e-4));
 }
 
 TEST(MemoryPlan, TakesExactMeansBeforeLossyOnes) {
-  // All of it takes 556 MiB, without the data 406, with norms computed again 342.
+  // All of it takes 556 MiB, without the data 406, with norms computed again 342, without
+  // optimizer state 297.
   const auto all = plans({.batch_norm = true});
   const auto moved = plan_memory(all, 410 * kMiB);
   ASSERT_TRUE(moved);
@@ -77,10 +80,14 @@ TEST(MemoryPlan, TakesExactMeansBeforeLossyOnes) {
   ASSERT_TRUE(again);
   EXPECT_TRUE(again->pass.recompute_norms);
   EXPECT_EQ(again->lossiness, Lossiness::None);
-  const auto slight = plan_memory(all, 340 * kMiB);
+  const auto no_state = plan_memory(all, 340 * kMiB);
+  ASSERT_TRUE(no_state);
+  EXPECT_EQ(no_state->state_storage, StateStorage::Host);
+  EXPECT_EQ(no_state->lossiness, Lossiness::None);
+  const auto slight = plan_memory(all, 290 * kMiB);
   ASSERT_TRUE(slight);
   EXPECT_EQ(slight->lossiness, Lossiness::Slight);
-  const auto marked = plan_memory(all, 160 * kMiB);
+  const auto marked = plan_memory(all, 120 * kMiB);
   ASSERT_TRUE(marked);
   EXPECT_EQ(marked->lossiness, Lossiness::Marked);
 }
@@ -109,10 +116,39 @@ TEST(MemoryPlan, NeverFitsBelowTheLeast) {
 }
 
 TEST(MemoryPlan, LeavesAloneWhatItIsTold) {
-  for (const MemoryPlan& plan :
-       plans({.lossy = false, .may_quantize_state = false, .may_move_data = false})) {
-    EXPECT_FALSE(plan.state_in_8_bits || plan.data_on_host);
+  for (const MemoryPlan& plan : plans({.lossy = false,
+                                .may_quantize_state = false,
+                                .may_move_state = false,
+                                .may_move_data = false})) {
+    EXPECT_EQ(plan.state_storage, StateStorage::AsAsked);
+    EXPECT_FALSE(plan.data_on_host);
     EXPECT_NE(plan.pass.activations, ActivationFormat::Compressed);
+  }
+}
+
+TEST(MemoryPlan, TakesEightBitStateOnlyWhereTheBusCostsMoreThanTheLossIsWorth) {
+  const auto state_at = [](double seconds) {
+    MemoryCosts one = costs();
+    one.passes = in_one_pass_or_several({raw()});
+    one.state_seconds = seconds;
+    // 30 MiB too little for all of it but the data.
+    const MemoryRequest one_pass{.batch = 64, .smallest_pass = 64};
+    const auto plan = plan_memory(memory_plans(one, one_pass), (556 - 150 - 30) * kMiB);
+    return plan ? plan->state_storage : StateStorage::AsAsked;
+  };
+  EXPECT_EQ(state_at(1e-3), StateStorage::Host);
+  EXPECT_EQ(state_at(20e-3), StateStorage::EightBits);
+}
+
+TEST(MemoryPlan, CountsTheBusOncePerStepForStateInHostMemory) {
+  MemoryCosts one = costs();
+  one.passes = in_one_pass_or_several({raw()});
+  for (const MemoryPlan& plan : memory_plans(one, {.batch = 64, .may_move_data = false})) {
+    if (plan.state_storage != StateStorage::Host) continue;
+    EXPECT_EQ(plan.state, 0);
+    const double passes = 64.0 / static_cast<double>(plan.pass_size);
+    if (plan.pass_size != 64 && plan.pass_size != 8) continue;
+    EXPECT_DOUBLE_EQ(plan.samples_per_second, 64 / (passes * 1e-3 + 64e-4 + 1.5e-3));
   }
 }
 

@@ -232,7 +232,7 @@ TEST(Resolved, RefusesAStateInEightBitsOfOptimizersWithoutOne) {
     FAIL() << "accepted";
   } catch (const UsageError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "[--optimizer-state] only sgd and adamw have a state in 8 bits; omit it for "
+              "[--optimizer-state] only sgd and adamw have such a state; omit it for "
               "apollo-mini, whose state is small");
   }
 }

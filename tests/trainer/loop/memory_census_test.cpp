@@ -54,7 +54,7 @@ TEST_P(MemoryCensusOf, PredictsThePeakOfRuns) {
     for (const bool quantized : {false, true}) {
       const auto plan = std::ranges::find_if(plans, [&](const MemoryPlan& one) {
         return one.pass.activations == ActivationFormat::Raw && one.pass_size == pass &&
-               one.state_in_8_bits == quantized;
+               one.state_storage == (quantized ? StateStorage::EightBits : StateStorage::AsAsked);
       });
       ASSERT_NE(plan, plans.end());
       const auto predicted = measured_plan(parts, *plan, /*profile=*/true);
@@ -87,7 +87,11 @@ TEST(MemoryCensus, TakesOptimizersWhoseStateIsSmallAnyway) {
   EXPECT_FALSE(census.request.may_quantize_state);
   EXPECT_LT(census.costs.state, census.costs.weights / 10);
   for (const MemoryPlan& plan : memory_plans(census.costs, census.request))
-    EXPECT_FALSE(plan.state_in_8_bits);
+    EXPECT_EQ(plan.state_storage, StateStorage::AsAsked);
+}
+
+TEST(MemoryCensus, HasNoOtherMemoryForStateOnACpu) {
+  EXPECT_FALSE(census_of(config_of("lenet5", "fp32")).request.may_move_state);
 }
 
 TEST(MemoryCensus, IsForBackpropagation) {

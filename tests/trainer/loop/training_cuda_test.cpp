@@ -87,8 +87,8 @@ TEST_P(ResumesOnCuda, WithTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, ResumesOnCuda,
                          testing::Values(ResumedOnCuda{"fp32", "fp32"},
-                                         ResumedOnCuda{"amp", "fp32"},
-                                         ResumedOnCuda{"fp32", "fp8"}),
+                                         ResumedOnCuda{"amp", "fp32"}, ResumedOnCuda{"fp32", "fp8"},
+                                         ResumedOnCuda{"triaccel", "host"}),
                          [](const auto& one) {
                            return one.param.method + "_state_" + one.param.optimizer_state;
                          });

@@ -7,6 +7,7 @@
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
+#include "triaccel/device/host_memory.h"
 #include "triaccel/kernels/update/state_codec.h"
 #include "triaccel/ops/tensors/tensor_check.h"
 
@@ -39,6 +40,24 @@ void check_disjoint(std::string_view who, const std::vector<ParameterRef>& param
   }
 }
 
+/// Tensors as `like`, one behind the other in what `allocate` gets for so many elements.
+template <typename Allocate>
+std::vector<at::Tensor> as_parts(const std::vector<at::Tensor>& like, const Allocate& allocate) {
+  constexpr std::int64_t unit = 32;  // elements; 128 bytes of FP32
+  if (like.empty()) return {};
+  std::int64_t total = 0;
+  std::vector<std::int64_t> offsets;
+  for (const at::Tensor& tensor : like) {
+    offsets.push_back(total);
+    total += round_up(tensor.numel(), unit);
+  }
+  const at::Tensor buffer = allocate(total);
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < like.size(); ++i)
+    tensors.push_back(buffer.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
+  return tensors;
+}
+
 }  // namespace
 
 TensorBundle::TensorBundle(std::string who, std::vector<ParameterRef> parameters)
@@ -61,15 +80,18 @@ TensorBundle::TensorBundle(std::string who, std::vector<ParameterRef> parameters
   check_disjoint(who_, parameters_);
 }
 
-std::vector<at::Tensor> TensorBundle::add_state(int which) {
+std::vector<at::Tensor> TensorBundle::add_state(int which, bool in_host_memory) {
   ensure(which == 1 || which == 2, "a parameter has at most two states");
   std::vector<at::Tensor> like;
   for (const ParameterRef& parameter : parameters_) like.push_back(parameter.tensor.detach());
-  std::vector<at::Tensor> states = in_flat_buffer(like);
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    states[i].zero_();
+  std::vector<at::Tensor> states = as_parts(like, [&](std::int64_t elements) {
+    if (!in_host_memory) return at::zeros({elements}, like.front().options());
+    const HostTensor buffer = make_host_tensor({elements}, at::kFloat, device_);
+    buffer.on_host.zero_();
+    return buffer.for_device;
+  });
+  for (std::size_t i = 0; i < states.size(); ++i)
     (which == 1 ? all_[i].state1 : all_[i].state2) = states[i].mutable_data_ptr<float>();
-  }
   return states;
 }
 
@@ -113,20 +135,10 @@ void TensorBundle::bind_gradients() {
 
 std::vector<at::Tensor> in_flat_buffer(const std::vector<at::Tensor>& like,
                                        std::optional<c10::Device> device) {
-  constexpr std::int64_t unit = 32;  // elements; 128 bytes of FP32
-  if (like.empty()) return {};
-  std::int64_t total = 0;
-  std::vector<std::int64_t> offsets;
-  for (const at::Tensor& tensor : like) {
-    offsets.push_back(total);
-    total += round_up(tensor.numel(), unit);
-  }
-  const at::Tensor buffer =
-      at::empty({total}, like.front().options().device(device.value_or(like.front().device())));
-  std::vector<at::Tensor> tensors;
-  for (std::size_t i = 0; i < like.size(); ++i)
-    tensors.push_back(buffer.as_strided(like[i].sizes(), like[i].strides(), offsets[i]));
-  return tensors;
+  return as_parts(like, [&](std::int64_t elements) {
+    const at::Tensor& first = like.front();
+    return at::empty({elements}, first.options().device(device.value_or(first.device())));
+  });
 }
 
 }  // namespace triaccel

@@ -27,8 +27,9 @@ class TensorBundle {
   /// call.
   TensorBundle(std::string who, std::vector<ParameterRef> parameters);
 
-  /// A zeroed tensor for every parameter, in its shape and memory order, bound as state 1 or 2.
-  std::vector<at::Tensor> add_state(int which);
+  /// A zeroed tensor for every parameter, in its shape and memory order, bound as state 1 or 2; in
+  /// the memory of the device, or of the host for the device to use in place.
+  std::vector<at::Tensor> add_state(int which, bool in_host_memory = false);
 
   /// The same in 8 bits: a U8 tensor of kernels::quantized_state_bytes() for every parameter.
   std::vector<at::Tensor> add_quantized_state(int which);

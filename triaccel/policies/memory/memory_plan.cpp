@@ -26,7 +26,8 @@ Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   if (plan.pass.activations == ActivationFormat::Compressed && !request.compressed)
     return Lossiness::Marked;
   if (splits_norms && plan.pass_size < kFewSamples) return Lossiness::Marked;
-  return splits_norms || plan.state_in_8_bits ? Lossiness::Slight : Lossiness::None;
+  const bool rounds_state = plan.state_storage == StateStorage::EightBits;
+  return splits_norms || rounds_state ? Lossiness::Slight : Lossiness::None;
 }
 
 std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
@@ -35,6 +36,26 @@ bool is_better(const MemoryPlan& a, const MemoryPlan& b) {
   if (worth_of(a) != worth_of(b)) return worth_of(a) > worth_of(b);
   if (a.lossiness != b.lossiness) return a.lossiness < b.lossiness;
   return a.bytes() < b.bytes();
+}
+
+std::int64_t state_bytes(const MemoryCosts& costs, StateStorage storage) {
+  switch (storage) {
+    case StateStorage::AsAsked:
+      return costs.state;
+    case StateStorage::EightBits:
+      return costs.state_in_8_bits;
+    case StateStorage::Host:
+      return 0;
+  }
+  return costs.state;
+}
+
+std::vector<StateStorage> state_choices(const MemoryCosts& costs, const MemoryRequest& request) {
+  std::vector<StateStorage> choices = {StateStorage::AsAsked};
+  if (request.may_quantize_state && costs.state_in_8_bits < costs.state)
+    choices.push_back(StateStorage::EightBits);
+  if (request.may_move_state && costs.state > 0) choices.push_back(StateStorage::Host);
+  return choices;
 }
 
 /// `all` with bytes and time of a pass that applies its means to a share of what it saves.
@@ -78,7 +99,7 @@ bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
   const auto means = [](const MemoryPlan& plan) {
     const PassCost& pass = plan.pass;
     return std::tuple(pass.activations, pass.recompute_norms, pass.recompute_segments > 0,
-                      pass.eager, pass.casts_by_layer, pass.whole, plan.state_in_8_bits,
+                      pass.eager, pass.casts_by_layer, pass.whole, plan.state_storage,
                       plan.data_on_host);
   };
   return means(a) == means(b);
@@ -110,6 +131,12 @@ PassCost line_through(const PassSample& small, const PassSample& large, double f
   cost.seconds =
       std::max(kLeastFixedShare * large.seconds, large.seconds - samples * cost.seconds_per_sample);
   return cost;
+}
+
+PassCost only_size(const PassSample& sample, double fixed_bytes) {
+  return {.largest = sample.samples,
+          .bytes = sample.bytes + sample.overhead - fixed_bytes,
+          .seconds_per_sample = sample.seconds / static_cast<double>(sample.samples)};
 }
 
 PassCost not_faster(PassCost cost, const std::vector<PassCost>& before) {
@@ -173,14 +200,15 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
   require(request.batch > 0, "memory plan", "the batch must be positive, got ", request.batch);
   const std::int64_t smallest = std::clamp<std::int64_t>(request.smallest_pass, 1, request.batch);
   std::vector<MemoryPlan> plans;
-  const auto add = [&](const PassCost& pass, std::int64_t size, bool quantized, bool on_host) {
+  const auto add = [&](const PassCost& pass, std::int64_t size, StateStorage storage,
+                       bool on_host) {
     const auto passes = static_cast<double>(divide_up(request.batch, size));
     MemoryPlan plan{.pass = pass,
                     .pass_size = size,
-                    .state_in_8_bits = quantized,
+                    .state_storage = storage,
                     .data_on_host = on_host,
                     .weights = costs.weights,
-                    .state = quantized ? costs.state_in_8_bits : costs.state,
+                    .state = state_bytes(costs, storage),
                     .data = on_host ? 0 : costs.data,
                     .step = rounded_up(pass.bytes),
                     .activations = rounded_up(pass.bytes_per_sample * static_cast<double>(size))};
@@ -188,12 +216,14 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
     // Workspaces that grow with the samples up to a bound make the line steeper than activations.
     if (plan.step < 0) plan.activations += std::exchange(plan.step, 0);
     const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
-    const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample;
+    if (storage == StateStorage::Host) plan.state_seconds = costs.state_seconds;
+    const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample +
+                           plan.state_seconds;
     plan.samples_per_second = seconds > 0 ? static_cast<double>(request.batch) / seconds : 0;
     plan.lossiness = lossiness_of(plan, request);
     if (request.lossy || plan.lossiness == Lossiness::None) plans.push_back(plan);
   };
-  const bool quantizes = request.may_quantize_state && costs.state_in_8_bits < costs.state;
+  const std::vector<StateStorage> storages = state_choices(costs, request);
   const bool moves = request.may_move_data && costs.data > 0;
   for (const PassCost& pass : costs.passes)
     for (std::int64_t parts = 1; parts <= request.batch; ++parts) {
@@ -201,9 +231,9 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
       if (size < smallest) break;
       if (parts > 1 && size == divide_up(request.batch, parts - 1)) continue;
       if (pass.whole != (parts == 1) || (pass.largest > 0 && size > pass.largest)) continue;
-      for (const bool quantized : {false, true})
+      for (const StateStorage storage : storages)
         for (const bool on_host : {false, true})
-          if ((!quantized || quantizes) && (!on_host || moves)) add(pass, size, quantized, on_host);
+          if (!on_host || moves) add(pass, size, storage, on_host);
     }
   return plans;
 }

@@ -40,13 +40,24 @@ struct PassSample {
 /// The costs on the line through two steps, where `fixed_bytes` are no part of a step.
 PassCost line_through(const PassSample& small, const PassSample& large, double fixed_bytes);
 
+/// The costs of passes of this size, where larger ones do not fit.
+PassCost only_size(const PassSample& sample, double fixed_bytes);
+
+/// How optimizer state is kept.
+enum class StateStorage {
+  AsAsked,
+  EightBits,
+  Host,  // in host memory, in FP32
+};
+
 /// What the memory of a run is made of.
 struct MemoryCosts {
   std::int64_t weights = 0;  // with buffers
-  std::int64_t state = 0;    // of the optimizer, in FP32
+  std::int64_t state = 0;    // of the optimizer, as asked for
   std::int64_t state_in_8_bits = 0;
-  std::int64_t data = 0;    // the data set on the device
-  double data_seconds = 0;  // for a sample of a data set in host memory
+  double state_seconds = 0;  // for an update of state in host memory
+  std::int64_t data = 0;     // the data set on the device
+  double data_seconds = 0;   // for a sample of a data set in host memory
   std::vector<PassCost> passes = {};
 };
 
@@ -74,6 +85,7 @@ struct MemoryRequest {
   bool batch_norm = false;         // statistics are those of a pass: smaller ones change the result
   bool lossy = true;               // what changes gradients or weights may be chosen
   bool may_quantize_state = true;
+  bool may_move_state = true;  // to host memory
   bool may_move_data = true;
 };
 
@@ -94,12 +106,13 @@ const char* name_of(Lossiness lossiness);
 struct MemoryPlan {
   PassCost pass = {};
   std::int64_t pass_size = 0;  // samples
-  bool state_in_8_bits = false;
+  StateStorage state_storage = StateStorage::AsAsked;
   bool data_on_host = false;
   // Bytes on the device.
   std::int64_t weights = 0, state = 0, data = 0, step = 0, activations = 0;
   // That curvature probes and profiles of activations take on top of them, where there is room.
   std::int64_t measurements = 0;
+  double state_seconds = 0;  // of a step, for state in host memory
   double samples_per_second = 0;
   Lossiness lossiness = Lossiness::None;
 

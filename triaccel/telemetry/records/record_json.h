@@ -41,6 +41,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("peak_reserved_bytes", summary.peak_reserved_bytes);
   field("data_bytes", summary.data_bytes);
   field("host_data_bytes", summary.host_data_bytes);
+  field("host_state_bytes", summary.host_state_bytes);
   field("host_activation_bytes", summary.host_activation_bytes);
   field("predicted_bytes", summary.predicted_bytes);
   field("budget_bytes", summary.budget_bytes);

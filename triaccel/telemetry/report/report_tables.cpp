@@ -166,6 +166,8 @@ std::string facts_table(const ReportedRun& run) {
   if (o.predicted_bytes > 0) rows.emplace_back("predicted peak", byte_text(o.predicted_bytes));
   if (o.host_data_bytes > 0)
     rows.emplace_back("data set in host memory", byte_text(o.host_data_bytes));
+  if (o.host_state_bytes > 0)
+    rows.emplace_back("optimizer state in host memory", byte_text(o.host_state_bytes));
   if (o.host_activation_bytes > 0)
     rows.emplace_back("host memory for activations", byte_text(o.host_activation_bytes));
   if (o.rollbacks > 0) rows.emplace_back("rollbacks", count(o.rollbacks));

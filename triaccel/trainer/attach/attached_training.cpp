@@ -10,12 +10,15 @@
 #include "triaccel/device/device_choice.h"
 #include "triaccel/layers/convolution/kernel_choice.h"
 #include "triaccel/trainer/loop/control_setup.h"
+#include "triaccel/trainer/loop/memory_census.h"
+#include "triaccel/trainer/loop/memory_meter.h"
 #include "triaccel/trainer/loop/run_parts.h"
 
 namespace triaccel {
 namespace {
 
 constexpr const char* kCounters = "attach.counters";
+constexpr std::int64_t kLeastPlannedPasses = 4;  // of the smallest size, in a batch that is planned
 
 /// The hardware's arithmetic where it has a format, otherwise FP32 on rounded values. Which
 /// algorithm computes a convolution is libtorch's choice.
@@ -66,6 +69,8 @@ ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
                        : wanted.budget_bytes > 0 ? BatchMode::Micro
                                                  : BatchMode::Off;
   options.batch.smallest = std::min(wanted.smallest_pass, samples);
+  options.batch.planned_pass = std::min(wanted.planned_pass, samples);
+  options.batch.planned_limit = wanted.budget_bytes;
   if (wanted.elastic)
     options.batch.bucket = samples;  // whole batches of the caller's loader
   else
@@ -139,6 +144,7 @@ bool AttachedTraining::decides() const {
 
 void AttachedTraining::start(std::int64_t samples) {
   plan_.batch_size = plan_.micro_batch_size = samples;
+  if (options_.planned_pass > 0) plan_.micro_batch_size = std::min(samples, options_.planned_pass);
   ControlSetup setup{.plan = plan_,
                      .kinds = kinds_,
                      .normalized = normalized_,
@@ -150,10 +156,11 @@ void AttachedTraining::start(std::int64_t samples) {
   plan_ = control_->first_plan();
 }
 
-void AttachedTraining::profile(bool first, std::int64_t samples,
-                               const ClosureBatch::Closure& closure) {
-  Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, first)};
-  if (!decision.profile || samples < kProfileSamples) return;
+void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure) {
+  Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, !knows_saved_)};
+  if (samples < kProfileSamples) decision.profile.reset();
+  if (!knows_saved_ && !decision.profile) plan_.saved.clear();  // of tensors that are not known
+  if (!decision.profile) return;
   const auto batch = [&](std::int64_t count) {
     return std::make_unique<ClosureBatch>(count, closure, device_);
   };
@@ -164,7 +171,9 @@ void AttachedTraining::profile(bool first, std::int64_t samples,
       decision = control_->after_profile(found, std::move(decision));
     }
     plan_ = std::move(decision.plan);
+    knows_saved_ = true;
   } catch (const OutOfMemory& error) {
+    if (!knows_saved_) plan_.saved.clear();
     notices_.push_back(
         text("could not profile activations, which stay as they are: ", error.what()));
   }
@@ -217,10 +226,9 @@ void AttachedTraining::run_in_memory(const std::vector<std::int64_t>& parts,
                                      const std::function<void(ClosureBatch&)>& run) {
   const std::int64_t samples = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
   require(samples > 0, "attach", "the batch has no samples");
-  const bool first = !control_;
-  if (first) start(parts.front());
-  if (profiler_ && (first || steps_ % options_.control_interval == 0))
-    profile(first, parts.front(), closure);
+  if (!control_) start(parts.front());
+  if (profiler_ && (!std::exchange(began_, true) || steps_ % options_.control_interval == 0))
+    profile_if_due(parts.front(), closure);
   if (probe_ && control_->probe_due(steps_)) probe(parts.front(), closure);
   for (;;) {
     ran_ = plan_for(samples);
@@ -304,7 +312,7 @@ void AttachedTraining::leave_activations() {
 
 void AttachedTraining::profile(std::int64_t samples, const ClosureBatch::Closure& closure) {
   if (!control_) start(samples);
-  if (profiler_) profile(/*first=*/plan_.saved.empty(), samples, closure);
+  if (profiler_) profile_if_due(samples, closure);
 }
 
 void AttachedTraining::finish_own_step(std::int64_t samples, const at::Tensor& mean_loss) {
@@ -337,26 +345,54 @@ PassSample AttachedTraining::measure_step(std::int64_t pass, std::int64_t passes
 std::vector<MemoryPlan> AttachedTraining::memory_plans(std::int64_t samples,
                                                        const ClosureBatch::Closure& closure) {
   require(!options_.optimizer, "memory_plan", "is for steps that are not captured");
-  const std::int64_t least = 4 * options_.smallest_pass;
+  const std::int64_t least = kLeastPlannedPasses * options_.smallest_pass;
   require(samples >= least, "memory_plan", "needs a batch of at least ", least, " samples, got ",
           samples);
   if (!control_) start(samples);
+  if (profiler_ && !knows_saved_) profile_if_due(samples, closure);
   gauge_.release_cache();
   MemoryCosts costs{.weights = gauge_.used()};
-  const std::int64_t large = samples / 2;
-  const std::int64_t small = std::max(options_.smallest_pass, large / 4);
   for (const bool whole : {true, false}) {
-    const std::int64_t passes = whole ? 1 : 2;
-    costs.passes.push_back(line_through(measure_step(small, passes, closure),
-                                        measure_step(large, passes, closure),
-                                        static_cast<double>(costs.weights)));
-    costs.passes.back().whole = whole;
+    const auto fixed = static_cast<double>(costs.weights);
+    std::optional<PassCost> cost = measure_passes(whole ? 1 : 2, samples / 2, fixed, closure);
+    if (!cost) continue;
+    cost->activations = format_of(options_.activations.keep);
+    cost->whole = whole;
+    costs.passes.push_back(*cost);
   }
   gauge_.release_cache();
   gauge_.reset_peak();
+  if (costs.passes.empty())
+    throw OutOfMemory(text("[memory_plan] not even passes of ", options_.smallest_pass, " fit"));
   return triaccel::memory_plans(costs, {.batch = samples,
                                         .smallest_pass = options_.smallest_pass,
                                         .batch_norm = options_.smallest_pass > 1});
+}
+
+std::optional<PassCost> AttachedTraining::measure_passes(std::int64_t passes, std::int64_t most,
+                                                         double fixed_bytes,
+                                                         const ClosureBatch::Closure& closure) {
+  for (std::int64_t size = most; size >= options_.smallest_pass; size /= 2) {
+    try {
+      const PassSample large = measure_step(size, passes, closure);
+      const std::int64_t less = std::max(options_.smallest_pass, size / 4);
+      return less < size ? line_through(measure_step(less, passes, closure), large, fixed_bytes)
+                         : only_size(large, fixed_bytes);
+    } catch (const OutOfMemory&) {
+      gauge_.release_cache();
+    }
+  }
+  return {};
+}
+
+std::optional<MemoryPlan> AttachedTraining::best_plan(std::int64_t samples,
+                                                      const ClosureBatch::Closure& closure) {
+  if (samples < kLeastPlannedPasses * options_.smallest_pass) return {};
+  try {
+    return plan_memory(memory_plans(samples, closure), planned_share(options_.budget_bytes));
+  } catch (const OutOfMemory&) {
+    return {};
+  }
 }
 
 StepReport AttachedTraining::report() {

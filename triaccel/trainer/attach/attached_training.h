@@ -32,6 +32,7 @@ struct AttachOptions {
   Choice<PolicySet> policy = PolicySet::Robust;
   std::int64_t control_interval = 10;       // steps between two decisions
   std::int64_t smallest_pass = 1;           // samples; batch norm needs two
+  std::int64_t planned_pass = 0;            // samples: measured to be best in the budget; 0: none
   RunConfig::Activations activations = {};  // how they are kept for backward; raw unless said
   Choice<CurvatureSource> curvature = CurvatureSource::Off;  // for learning rates of layers
   std::int64_t curvature_every = 200;                        // steps
@@ -85,6 +86,7 @@ class AttachedTraining {
   void hold_precision() { holds_precision_ = true; }
 
   const StepPlan& plan() const { return plan_; }
+  std::string activations() const { return options_.activations.keep.name(); }
   const std::vector<std::string>& layer_names() const { return names_; }
 
   /// Around forward passes of the caller's own, in training or evaluation: layers compute as
@@ -103,9 +105,12 @@ class AttachedTraining {
   void finish_own_step(std::int64_t samples, const at::Tensor& mean_loss);
 
   /// How much memory steps over such a batch take in one pass or in several, and how fast they are,
-  /// by the time and memory of a few smaller ones, which are undone: all ways to split it. What the
-  /// process holds now counts as weights.
+  /// by the time and memory of a few smaller ones that fit, which are undone: all ways to split it.
+  /// What the process holds now counts as weights. Throws OutOfMemory where none fits.
   std::vector<MemoryPlan> memory_plans(std::int64_t samples, const ClosureBatch::Closure& closure);
+
+  /// The best of them in the budget; nothing where none fits.
+  std::optional<MemoryPlan> best_plan(std::int64_t samples, const ClosureBatch::Closure& closure);
 
   /// What happened since the last report. Waits for the device.
   StepReport report();
@@ -130,12 +135,15 @@ class AttachedTraining {
   StepPlan plan_for(std::int64_t samples) const;
   bool shrink(const StepPlan& failed);
   void decide();
-  void profile(bool first, std::int64_t samples, const ClosureBatch::Closure& closure);
+  void profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure);
   void probe(std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
   /// Of a step of equal passes, which is undone.
   PassSample measure_step(std::int64_t pass, std::int64_t passes,
                           const ClosureBatch::Closure& closure);
+  /// Of passes of up to so many samples; nothing where not even the smallest fits.
+  std::optional<PassCost> measure_passes(std::int64_t passes, std::int64_t most, double fixed_bytes,
+                                         const ClosureBatch::Closure& closure);
 
   AttachOptions options_;
   c10::Device device_;
@@ -153,6 +161,8 @@ class AttachedTraining {
   std::unique_ptr<PlannedPass> own_pass_;         // between enter_precision() and leave_precision()
   std::unique_ptr<SavedTensorScope> own_saved_;   // enter_activations() and leave_activations()
   bool keeps_own_ = false;                        // between these two
+  bool began_ = false;                            // with a first batch, also after restore()
+  bool knows_saved_ = false;                      // what a pass saves has been measured
   std::vector<std::string> notices_, events_;
   std::optional<StepReport> decided_;
   at::Tensor loss_;  // of the last step(), F32

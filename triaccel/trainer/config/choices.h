@@ -110,7 +110,7 @@ inline constexpr std::array<std::string_view, 6> kChoiceNames<TrainMethod> = {
 template <>
 inline constexpr auto kChoiceNames<OptimizerKind> = kOptimizerNames;
 template <>
-inline constexpr Names2 kChoiceNames<StateFormat> = {"fp32", "fp8"};
+inline constexpr Names3 kChoiceNames<StateFormat> = {"fp32", "fp8", "host"};
 template <>
 inline constexpr Names2 kChoiceNames<PolicySet> = {"paper", "robust"};
 template <>

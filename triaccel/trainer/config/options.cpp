@@ -75,7 +75,7 @@ void add_train_options(std::vector<Option>& all) {
       .strictly_with(kFloats);
   t.add("--optimizer", "optimizer", &T::optimizer, kOptimizerHelp).everyday();
   t.add("--optimizer-state", "optimizer_state", &T::optimizer_state,
-        "format of sgd's and adamw's state: fp32, or fp8 in a quarter of the memory")
+        "sgd's and adamw's state: fp32, fp8 in a quarter of the memory, host: fp32 in host memory")
       .strictly_with(kFloats);
   t.add("--lr", "lr", &T::lr,
         "peak learning rate (0: 0.05 for sgd, 0.001 for adamw, 0.01 for others)")

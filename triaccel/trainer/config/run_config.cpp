@@ -72,7 +72,7 @@ void check_pairs(const RunConfig& config) {
   const bool has_moments = config.train.optimizer == OptimizerKind::Sgd ||
                            config.train.optimizer == OptimizerKind::AdamW;
   require(has_moments || config.train.optimizer_state == StateFormat::Fp32, "--optimizer-state",
-          "only sgd and adamw have a state in 8 bits; omit it for ", config.train.optimizer,
+          "only sgd and adamw have such a state; omit it for ", config.train.optimizer,
           ", whose state is small");
   require(precision.tau_low <= precision.tau_high, "--tau-high",
           "must not lie below --tau-low, got ", precision.tau_high, " and ", precision.tau_low);

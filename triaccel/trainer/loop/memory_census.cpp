@@ -10,13 +10,11 @@
 #include "triaccel/base/clock.h"
 #include "triaccel/base/divide_up.h"
 #include "triaccel/base/error.h"
-#include "triaccel/data/epoch_order.h"
 #include "triaccel/device/captured_work.h"
 #include "triaccel/device/device_choice.h"
+#include "triaccel/device/host_memory.h"
 #include "triaccel/device/out_of_memory.h"
-#include "triaccel/trainer/loop/activation_profiler.h"
-#include "triaccel/trainer/loop/control_setup.h"
-#include "triaccel/trainer/loop/curvature_meter.h"
+#include "triaccel/trainer/loop/memory_meter.h"
 
 namespace triaccel {
 namespace {
@@ -26,210 +24,18 @@ constexpr double kBusBytesPerSecond = 20e9;  // assumed: between host memory and
 constexpr double kLeastGain = 1.05;          // in worth, for other means to be measured
 constexpr std::int64_t kMuchMore = 4;        // no way to save memory lets passes grow more
 
-/// How activations may be kept, and whether steps are captured.
-struct Variant {
-  ActivationFormat activations = ActivationFormat::Raw;
-  double offload_share = 1;
-  bool recompute_norms = false;
-  double recompute_segments = 0;
-  bool eager = false;  // not captured though they could be
-  bool casts_by_layer = false;
-};
-
-ActivationFormat format_of(const ActivationMode& mode) {
-  if (mode == "raw") return ActivationFormat::Raw;
-  if (mode == "offloaded") return ActivationFormat::Offloaded;
-  return mode.saves_exactly() ? ActivationFormat::Lossless : ActivationFormat::Compressed;
-}
-
-std::vector<Variant> variants_of(const RunConfig& config, const RunParts& parts, bool capture) {
-  const bool on_gpu = parts.on.device.is_cuda();
-  std::vector<Variant> variants;
-  const RunConfig::Activations& asked = config.activations;
-  if (asked.keep != "raw" || asked.recompute_norms || asked.recompute_segments > 0) {
-    variants.push_back({.activations = format_of(asked.keep),
-                        .recompute_norms = asked.recompute_norms,
-                        .recompute_segments = asked.recompute_segments});
-  } else {
-    variants.push_back({});
-    if (parts.method.per_layer && on_gpu) variants.push_back({.recompute_norms = true});
-    variants.push_back({.activations = ActivationFormat::Lossless});
-    if (parts.method.per_layer) variants.push_back({.recompute_segments = 1});
-    // A CPU's host memory is that of the budget.
-    if (on_gpu) variants.push_back({.activations = ActivationFormat::Offloaded});
-    if (config.device.lossy == LossyMeans::Auto)
-      variants.push_back({.activations = ActivationFormat::Compressed});
-  }
-  const bool casts =
-      on_gpu && parts.method.per_layer && config.control.weight_casts == WeightCasts::Step;
-  std::vector<Variant> all;
-  for (Variant variant : variants) {
-    // Rounding weights layer by layer takes less time than recomputing, moving or compressing
-    // activations.
-    const bool costs_more = variant.recompute_segments > 0 ||
-                            variant.activations == ActivationFormat::Offloaded ||
-                            variant.activations == ActivationFormat::Compressed;
-    if (!casts || !costs_more || variants.size() == 1) all.push_back(variant);
-    variant.casts_by_layer = casts;
-    if (casts) all.push_back(variant);
-    variant.eager = capture;  // where memory is short both help
-    if (capture) all.push_back(variant);
-  }
-  return all;
-}
-
-Variant variant_of(const MemoryPlan& plan) {
-  return {.activations = plan.pass.activations,
-          .offload_share = plan.pass.offload_share,
-          .recompute_norms = plan.pass.recompute_norms,
-          .recompute_segments = plan.pass.recompute_segments,
-          .eager = plan.pass.eager,
-          .casts_by_layer = plan.pass.casts_by_layer};
-}
-
-RunConfig with_variant(RunConfig config, const Variant& variant) {
-  if (variant.casts_by_layer) config.control.weight_casts = WeightCasts::Layer;
-  if (variant.eager) config.device.graphs = GraphCapture::Off;
-  if (config.activations.keep != "raw") return config;  // not open
-  config.activations.keep = name_of(variant.activations);
-  config.activations.offload_share = variant.offload_share;
-  config.activations.recompute_norms |= variant.recompute_norms;
-  config.activations.recompute_segments = variant.recompute_segments;
-  return config;
-}
-
-/// Takes the steps of a census.
-class Meter {
- public:
-  Meter(const RunConfig& config, RunParts& parts)
-      : config_(config),
-        parts_(parts),
-        sampler_(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed)),
-        order_(parts.on.device, parts.data.train.get()),
-        plan_(parts.plan) {
-    parts.network.module->train();
-  }
-  ~Meter() { parts_.plan = plan_; }
-  Meter(const Meter&) = delete;
-  Meter& operator=(const Meter&) = delete;
-
-  /// For the steps that follow. Returns the most bytes in use meanwhile, 0 where nothing was
-  /// measured; nothing where it does not fit.
-  std::optional<double> use(const Variant& variant) {
-    const RunConfig config = with_variant(config_, variant);
-    parts_.plan = plan_;
-    return fitting([&] {
-      parts_.make_runner(config);
-      if (parts_.runner->saved() == nullptr) return 0.0;
-      parts_.on.gauge.release_cache();
-      parts_.on.gauge.reset_peak();
-      plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
-      return static_cast<double>(parts_.on.gauge.counted_peak());
-    });
-  }
-
-  /// A step of so many samples in passes, where it fits.
-  std::optional<PassSample> step(std::int64_t pass, std::int64_t samples) {
-    const StepPlan plan = plan_of(pass, samples);
-    return fitting([&] {
-      const at::Tensor ids = order_.upcoming(sampler_, plan.batch_size);
-      // The first one sets libraries up.
-      if (parts_.on.device.is_cuda() || !parts_.runner->knows_segments()) rehearse(plan, ids);
-      std::optional<double> replay;
-      if (parts_.runner->graphs() != nullptr)
-        replay = parts_.runner->replay_seconds(plan, *parts_.data.train, ids, gather());
-      release();
-      parts_.on.gauge.reset_peak();
-      const Stopwatch watch;
-      rehearse(plan, ids);
-      const double seconds =
-          replay.value_or(watch.seconds()) / static_cast<double>(divide_up(samples, pass));
-      const MemoryReport memory = parts_.on.gauge.read();
-      return PassSample{.samples = pass,
-                        .bytes = static_cast<double>(memory.peak),
-                        .overhead = static_cast<double>(memory.reserved - memory.peak),
-                        .seconds = seconds};
-    });
-  }
-
-  /// The bytes that a run takes besides its steps: for curvature probes and profiles of
-  /// activations, which take fewer samples where memory is short. After a step that fits; nothing
-  /// where it then does not.
-  std::optional<std::int64_t> measurements(const Variant& variant, std::int64_t pass,
-                                           std::int64_t samples) {
-    const RunConfig config = with_variant(config_, variant);
-    const bool probes = probes_curvature(config, parts_);
-    const bool profiles = parts_.runner->saved() != nullptr;
-    const bool profiles_again = profiles && !config.activations.keep.saves_exactly();
-    if (!probes && !profiles) return 0;
-    const std::int64_t limit = parts_.on.gauge.read().limit;  // they may fill the whole budget
-    const ScopedLimit whole(parts_.on.gauge, limit > 0 ? budget_for(limit) : 0);
-    return fitting([&] {
-      CurvatureOptions options = curvature_options(config);
-      options.most_iterations = 1;  // more take time, but no memory
-      CurvatureMeter curvature(config, parts_, options);
-      const auto ids = [&] { return order_.upcoming(sampler_, curvature.batch()); };
-      for (int probe = 0; probes && probe < 2; ++probe) curvature.probe(ids, /*step=*/0);
-      if (probes) curvature.take();
-      const auto profile = [&] {
-        plan_activations(config, parts_, order_.upcoming(sampler_, kProfileSamples));
-        return true;
-      };
-      if (profiles && parts_.runner->graphs() != nullptr) {
-        if (profiles_again) fitting(profile);  // while steps are captured a run can do without
-        release();
-      }
-      if (profiles) profile();                   // but not without the first one
-      if (parts_.runner->graphs() == nullptr) {  // captured steps keep their memory
-        release();
-        const StepPlan plan = plan_of(pass, samples);
-        rehearse(plan, order_.upcoming(sampler_, plan.batch_size));
-      }
-      return parts_.on.gauge.counted_peak();
-    });
-  }
-
- private:
-  StepPlan plan_of(std::int64_t pass, std::int64_t samples) const {
-    StepPlan plan = parts_.plan;
-    plan.batch_size = std::min(samples, std::ssize(parts_.data.training_ids));
-    plan.micro_batch_size = pass;
-    return plan;
-  }
-
-  template <typename Measure>
-  auto fitting(const Measure& measure) -> std::optional<decltype(measure())> {
-    try {
-      return catching_out_of_memory(measure);
-    } catch (const OutOfMemory&) {
-      release();
+/// Nothing: as asked for.
+std::optional<StateFormat> format_of(StateStorage storage) {
+  switch (storage) {
+    case StateStorage::AsAsked:
       return {};
-    }
+    case StateStorage::EightBits:
+      return StateFormat::Fp8;
+    case StateStorage::Host:
+      return StateFormat::Host;
   }
-
-  /// What steps before this one have left, in the memory of captured ones too.
-  void release() {
-    if (parts_.runner && parts_.runner->graphs() != nullptr) parts_.runner->graphs()->clear();
-    parts_.on.gauge.release_cache();
-  }
-
-  void rehearse(const StepPlan& plan, const at::Tensor& ids) {
-    parts_.runner->rehearse(plan, *parts_.data.train, ids, gather());
-    synchronize(parts_.on.device);
-  }
-
-  GatherOptions gather() const {
-    return {.augment = augments(config_),
-            .epoch = sampler_.epoch(),
-            .seed = static_cast<std::uint64_t>(config_.train.seed)};
-  }
-
-  const RunConfig& config_;
-  RunParts& parts_;
-  Sampler sampler_;
-  EpochOrder order_;
-  StepPlan plan_;  // the run's
-};
+  return {};
+}
 
 struct MeasuredCost {
   PassCost cost;
@@ -238,7 +44,7 @@ struct MeasuredCost {
 
 /// The line through the steps of two sizes, the larger one at most `most` and as large as fits;
 /// nothing where not even the smallest does.
-std::optional<MeasuredCost> two_sizes(Meter& meter, std::int64_t passes,
+std::optional<MeasuredCost> two_sizes(MemoryMeter& meter, std::int64_t passes,
                                       const MemoryRequest& request, std::int64_t most,
                                       double fixed_bytes) {
   const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
@@ -254,14 +60,11 @@ std::optional<MeasuredCost> two_sizes(Meter& meter, std::int64_t passes,
   const std::optional<PassSample> small =
       less < size ? meter.step(less, passes * less) : std::nullopt;
   if (small) return MeasuredCost{line_through(*small, *large, fixed_bytes), size};
-  return MeasuredCost{{.largest = size,
-                       .bytes = large->bytes + large->overhead - fixed_bytes,
-                       .seconds_per_sample = large->seconds / static_cast<double>(size)},
-                      size};
+  return MeasuredCost{only_size(*large, fixed_bytes), size};
 }
 
 /// The same for a batch in one pass, from one step: a sample takes as much as in several.
-std::optional<MeasuredCost> one_size(Meter& meter, const MeasuredCost& several,
+std::optional<MeasuredCost> one_size(MemoryMeter& meter, const MeasuredCost& several,
                                      const MemoryRequest& request, double fixed_bytes) {
   const std::int64_t smallest = std::min(request.smallest_pass, request.batch);
   std::int64_t size = several.size;
@@ -277,6 +80,12 @@ std::optional<MeasuredCost> one_size(Meter& meter, const MeasuredCost& several,
   cost.seconds = std::max(0.0, step->seconds - samples * cost.seconds_per_sample);
   return MeasuredCost{cost, size};
 }
+
+/// One way to keep the optimizer's state while steps are measured.
+struct KeptState {
+  StateFormat format;
+  std::int64_t device_bytes;
+};
 
 /// The samples of a few passes that have all sizes that those of a batch have.
 std::int64_t first_passes(std::int64_t batch, std::int64_t pass) {
@@ -299,7 +108,27 @@ std::int64_t state_bytes(RunConfig config, RunParts& parts, StateFormat format) 
   } catch (const OutOfMemory&) {
     return device_total_bytes(parts.on.device);
   }
-  return parts.runner->optimizer().state_bytes();
+  const Optimizer& optimizer = parts.runner->optimizer();
+  return optimizer.state_bytes() + optimizer.host_state_bytes();
+}
+
+/// What the device takes to read and write so many bytes of host memory in place. Steps that are
+/// undone do not show it: they update nothing.
+double host_update_seconds(c10::Device device, std::int64_t bytes) {
+  const std::int64_t tried = std::min<std::int64_t>(bytes, 16 << 20);
+  if (tried < static_cast<std::int64_t>(sizeof(float))) return 0;
+  const std::int64_t count = tried / static_cast<std::int64_t>(sizeof(float));
+  const HostTensor values = make_host_tensor({count}, at::kFloat, device);
+  values.on_host.zero_();
+  double seconds = 0;
+  for (int turn = 0; turn < 2; ++turn) {  // the first one sets libraries up
+    synchronize(device);
+    const Stopwatch watch;
+    at::Tensor(values.for_device).add_(1);
+    synchronize(device);
+    seconds = watch.seconds();
+  }
+  return seconds * static_cast<double>(bytes) / static_cast<double>(tried);
 }
 
 /// What moves over the bus, out and back, takes its time however little was measured: small passes
@@ -314,7 +143,8 @@ PassCost with_bus(PassCost cost, const std::vector<PassCost>& before) {
 
 /// Whether plans with steps of this kind, whatever they cost, may beat those that fit already: none
 /// takes less time per sample than the fastest that is known.
-bool may_be_better(const Variant& variant, const MemoryCensus& census, std::int64_t budget_bytes) {
+bool may_be_better(const MemoryVariant& variant, const MemoryCensus& census,
+                   std::int64_t budget_bytes) {
   const MemoryCosts& costs = census.costs;
   const auto best = plan_memory(memory_plans(costs, census.request), budget_bytes);
   if (!best) return true;
@@ -328,45 +158,45 @@ bool may_be_better(const Variant& variant, const MemoryCensus& census, std::int6
 }  // namespace
 
 MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t budget_bytes) {
-  RunConfig config = parts.config;
+  const RunConfig& config = parts.config;
   require(!parts.method.zeroth_order, "--method", "'", config.train.method,
           "' estimates gradients; plans are for methods with backpropagation");
+  const bool on_gpu = parts.on.device.is_cuda();
   const bool lossy = config.device.lossy == LossyMeans::Auto;
-  MemoryCensus census{
-      .request = {.batch = parts.plan.batch_size,
-                  .asked_pass = parts.plan.micro_batch_size,
-                  .compressed = !config.activations.keep.saves_exactly(),
-                  .smallest_pass = smallest_pass_of(parts.network),
-                  .batch_norm = smallest_pass_of(parts.network) > 1,
-                  .lossy = lossy,
-                  .may_quantize_state = lossy && has_moments(config.train.optimizer) &&
-                                        config.train.optimizer_state == StateFormat::Fp32,
-                  .may_move_data = false}};
+  const bool plain_state =
+      has_moments(config.train.optimizer) && config.train.optimizer_state == StateFormat::Fp32;
+  MemoryCensus census{.request = {.batch = parts.plan.batch_size,
+                                  .asked_pass = parts.plan.micro_batch_size,
+                                  .compressed = !config.activations.keep.saves_exactly(),
+                                  .smallest_pass = smallest_pass_of(parts.network),
+                                  .batch_norm = smallest_pass_of(parts.network) > 1,
+                                  .lossy = lossy,
+                                  .may_quantize_state = lossy && plain_state,
+                                  .may_move_state = on_gpu && plain_state,
+                                  .may_move_data = false}};
   MemoryCosts& costs = census.costs;
   costs.weights =
       bytes_of(parts.network.module->parameters()) + bytes_of(parts.network.module->buffers());
   costs.data = parts.data.train->bytes() + parts.data.test->bytes();
   costs.state = state_bytes(config, parts, config.train.optimizer_state);
+  if (census.request.may_move_state)
+    costs.state_seconds =
+        host_update_seconds(parts.on.device, state_bytes(config, parts, StateFormat::Host));
+  // Measured with the least state on the device, and where that does not fit, with none there.
+  std::vector<KeptState> states = {{config.train.optimizer_state, costs.state}};
   if (census.request.may_quantize_state) {
-    config.train.optimizer_state = StateFormat::Fp8;
     costs.state_in_8_bits = state_bytes(config, parts, StateFormat::Fp8);
+    states = {{StateFormat::Fp8, costs.state_in_8_bits}};
   }
-  // Measured with the least that can be kept.
-  const auto fixed = static_cast<double>(
-      costs.weights + costs.data +
-      (census.request.may_quantize_state ? costs.state_in_8_bits : costs.state));
-  Meter meter(config, parts);
-  const bool capture =
-      parts.on.device.is_cuda() && can_capture() && config.device.graphs != GraphCapture::Off;
+  if (census.request.may_move_state) states.push_back({StateFormat::Host, 0});
+  MemoryMeter meter(config, parts);
+  const bool capture = on_gpu && can_capture() && config.device.graphs != GraphCapture::Off;
   const bool limited = parts.on.budget_bytes > 0;
   std::int64_t most_now = most;
-  for (const Variant& variant : variants_of(config, parts, capture)) {
-    if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) {
-      census.complete = false;
-      continue;
-    }
-    const std::optional<double> profile = meter.use(variant);
-    if (!profile) continue;
+  const auto measure = [&](const MemoryVariant& variant, const KeptState& state) {
+    const auto fixed = static_cast<double>(costs.weights + costs.data + state.device_bytes);
+    const std::optional<double> profile = meter.use(variant, state.format);
+    if (!profile) return false;
     const auto add = [&](PassCost cost, bool whole) {
       cost.activations = variant.activations;
       cost.recompute_norms = variant.recompute_norms;
@@ -380,7 +210,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     };
     const auto several = two_sizes(meter, /*passes=*/2, census.request, most_now, fixed);
     const bool has_segments = parts.runner->recomputed_segments() > 0;
-    if (variant.recompute_segments > 0 && several && !has_segments) continue;
+    if (variant.recompute_segments > 0 && several && !has_segments) return true;
     // Within a budget the plans that look best are measured themselves.
     const auto whole = limited && several
                            ? one_size(meter, *several, census.request, fixed)
@@ -388,6 +218,14 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
     if (whole) add(whole->cost, true);
     if (several) add(several->cost, false);
     if (limited && several) most_now = std::min(most, kMuchMore * several->size);
+    return whole || several;
+  };
+  for (const MemoryVariant& variant : variants_of(config, parts, capture)) {
+    if (budget_bytes > 0 && !may_be_better(variant, census, budget_bytes)) {
+      census.complete = false;
+      continue;
+    }
+    std::ranges::any_of(states, [&](const KeptState& state) { return measure(variant, state); });
   }
   add_partial_offload(costs);
   add_partial_recomputation(costs);
@@ -412,9 +250,9 @@ MemoryCensus take_memory_census(RunParts& parts) {
 
 std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool profile) {
   const RunConfig config = with_memory_means(parts.config, plan);
-  Meter meter(config, parts);
+  MemoryMeter meter(config, parts);
   const std::int64_t batch = parts.plan.batch_size;
-  const std::optional<double> profiled = meter.use(variant_of(plan));
+  const std::optional<double> profiled = meter.use(variant_of(plan), config.train.optimizer_state);
   if (!profiled) return {};
   const std::int64_t samples = first_passes(batch, plan.pass_size);
   const std::optional<PassSample> step = meter.step(plan.pass_size, samples);
@@ -427,7 +265,8 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
     plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));
   }
   const auto passes = static_cast<double>(divide_up(batch, plan.pass_size));
-  plan.samples_per_second = static_cast<double>(batch) / (passes * step->seconds);
+  plan.samples_per_second =
+      static_cast<double>(batch) / (passes * step->seconds + plan.state_seconds);
   if (plan.data_on_host)
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
   plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();
@@ -436,7 +275,7 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
 
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
   config = with_variant(std::move(config), variant_of(plan));
-  if (plan.state_in_8_bits) config.train.optimizer_state = StateFormat::Fp8;
+  if (const auto format = format_of(plan.state_storage)) config.train.optimizer_state = *format;
   return config;
 }
 

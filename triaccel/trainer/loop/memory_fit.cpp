@@ -53,7 +53,8 @@ std::string means_text(const MemoryPlan& plan, const RunConfig& before) {
   };
   add(plan.pass.eager, "no CUDA graphs");
   add(plan.pass.casts_by_layer, "weights rounded to 16 bits layer by layer");
-  add(plan.state_in_8_bits, "optimizer state in 8 bits");
+  add(plan.state_storage == StateStorage::EightBits, "optimizer state in 8 bits");
+  add(plan.state_storage == StateStorage::Host, "optimizer state in host memory");
   add(before.activations.recompute_norms != after.activations.recompute_norms,
       "outputs of batch norms recomputed");
   if (before.activations.recompute_segments != after.activations.recompute_segments)

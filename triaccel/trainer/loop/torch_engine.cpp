@@ -108,6 +108,7 @@ void TorchEngine::complete(RunSummary& summary) const {
   const LoadedData& data = parts_.data;
   summary.data_bytes = data.train->bytes() + data.test->bytes();
   summary.host_data_bytes = data.train->host_bytes() + data.test->host_bytes();
+  summary.host_state_bytes = parts_.runner->optimizer().host_state_bytes();
   summary.predicted_bytes = parts_.predicted_bytes;
   if (const SavedStore* saved = parts_.runner->saved())
     summary.host_activation_bytes = saved->host_bytes();
