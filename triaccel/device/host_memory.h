@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 
@@ -12,7 +13,8 @@ namespace triaccel {
 MappedMemory host_memory_for(const c10::Device& reader, std::int64_t bytes);
 
 /// Such memory as two tensors. A GPU reads and writes it in place, over the bus: captured work
-/// finds it at its address.
+/// finds it at its address. Work that is enqueued later sees what the host has written; the host
+/// sees what work has written once it has waited for it (synchronize()).
 struct HostTensor {
   at::Tensor on_host;
   at::Tensor for_device;  // as if it lay there
