@@ -65,7 +65,7 @@ void add_curvature_options(std::vector<Option>& all) {
       .between(0, 1e9)
       .only_with(kRobustPolicy);
   r.add("--smallest-rate", "smallest_rate", &R::rate_floor,
-        "lowest rate of a layer, as a fraction of the schedule's (0: 1, paper: 0.1)")
+        "lowest learning rate of a layer, times the schedule's (0: 0.1 for policy paper, else 1)")
       .between(0, 1);
 }
 

@@ -62,12 +62,13 @@ void add_train_options(std::vector<Option>& all) {
   t.add("--steps", "steps", &T::steps, "optimizer steps, instead of --epochs (0: use --epochs)")
       .everyday()
       .at_least(0);
-  t.add("--batch", "batch", &T::batch, "samples per forward pass (0: 96, or 32 with zo methods)")
+  t.add("--batch", "batch", &T::batch,
+        "samples per step, or per part of it with --accumulate (0: 96, or 32 with zo methods)")
       .everyday()
       .alias("--batch-size")
       .between(0, 1 << 24)
       .filled_in();
-  t.add("--accumulate", "accumulate", &T::accumulate, "forward passes per optimizer step")
+  t.add("--accumulate", "accumulate", &T::accumulate, "parts of --batch samples per step")
       .between(1, 1 << 20);
   t.add("--pass-size", "pass_size", &T::pass_size,
         "samples per forward pass, to split a batch (0: all of it, or what --budget allows)")
@@ -199,7 +200,7 @@ void add_run_options(std::vector<Option>& all) {
       .everyday()
       .strictly_with(kFloats);
   v.add("--lossy", "lossy", &V::lossy,
-        "may a budget change results (8-bit optimizer state, compressed activations): auto, never");
+        "may a budget change results (8-bit state, compression, small batch norm): auto, never");
   v.topic(topics::kRun);
   v.add("--graphs", "graphs", &V::graphs, "CUDA graphs of whole training steps: auto or off");
 
