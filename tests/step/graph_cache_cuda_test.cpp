@@ -94,6 +94,19 @@ TEST_F(GraphCacheOnCuda, SaysWhenCapturesDoNotPay) {
   EXPECT_FALSE(cache.thrashes());
 }
 
+TEST_F(GraphCacheOnCuda, GivesBackWhatOtherWorkTookBeforeItFirstCaptures) {
+  GraphCache cache({}, *side_);
+  cache.run_once([&] { (void)at::empty({64 << 20}, sums_.options()); });
+  const std::int64_t before = read_cuda_memory().reserved;
+  run(cache, 0);
+  EXPECT_LT(read_cuda_memory().reserved, before - (200 << 20));
+  cache.run_once([&] { (void)at::empty({1024}, sums_.options()); });
+  run(cache, 1);
+  run(cache, 0);
+  EXPECT_EQ(cache.counts().captures, 2) << "captured work stays where it is";
+  EXPECT_EQ(sums(), (std::vector<float>{2, 1, 0}));
+}
+
 TEST_F(GraphCacheOnCuda, DropsAllItHasWhenMemoryRunsOutAndStartsAnew) {
   MemoryGauge gauge(device_);
   GraphCache cache({}, *side_);
