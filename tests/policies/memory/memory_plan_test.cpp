@@ -246,6 +246,16 @@ TEST(MemoryPlan, CountsNothingAsNegative) {
   EXPECT_EQ(plan.bytes(), 300);
 }
 
+TEST(MemoryPlan, HasNoNegativePartWhereItsStepsTakeLessThanThought) {
+  MemoryPlan plan{.weights = 10, .step = 20, .activations = 50};
+  set_bytes(plan, 90);
+  EXPECT_EQ(plan.step, 30);
+  set_bytes(plan, 45);
+  EXPECT_EQ(plan.step, 0);
+  EXPECT_EQ(plan.activations, 35);
+  EXPECT_EQ(plan.bytes(), 45);
+}
+
 TEST(MemoryPlan, LeavesRoomToMeasureActivations) {
   MemoryCosts one{.passes = {compressed()}};
   one.passes[0].whole = true;

@@ -95,6 +95,12 @@ const char* name_of(Lossiness lossiness) {
   return "";
 }
 
+void set_bytes(MemoryPlan& plan, std::int64_t bytes) {
+  plan.step += bytes - plan.bytes();
+  // Workspaces that grow with the samples up to a bound make the line steeper than activations.
+  if (plan.step < 0) plan.activations += std::exchange(plan.step, 0);
+}
+
 bool same_means(const MemoryPlan& a, const MemoryPlan& b) {
   const auto means = [](const MemoryPlan& plan) {
     const PassCost& pass = plan.pass;
@@ -213,8 +219,7 @@ std::vector<MemoryPlan> memory_plans(const MemoryCosts& costs, const MemoryReque
                     .step = rounded_up(pass.bytes),
                     .activations = rounded_up(pass.bytes_per_sample * static_cast<double>(size))};
     plan.step = std::max(plan.step, rounded_up(pass.profile_bytes) - plan.activations);
-    // Workspaces that grow with the samples up to a bound make the line steeper than activations.
-    if (plan.step < 0) plan.activations += std::exchange(plan.step, 0);
+    set_bytes(plan, plan.bytes());
     const double per_sample = pass.seconds_per_sample + (on_host ? costs.data_seconds : 0);
     if (storage == StateStorage::Host) plan.state_seconds = costs.state_seconds;
     const double seconds = passes * pass.seconds + static_cast<double>(request.batch) * per_sample +

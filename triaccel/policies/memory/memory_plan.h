@@ -119,6 +119,10 @@ struct MemoryPlan {
   std::int64_t bytes() const { return weights + state + data + step + activations; }
 };
 
+/// Makes a plan take so many bytes in all, as measured: what is not known to be anything else is
+/// its step's.
+void set_bytes(MemoryPlan& plan, std::int64_t bytes);
+
 /// Whether two plans differ at most in the size of passes and in how much of them is offloaded or
 /// recomputed.
 bool same_means(const MemoryPlan& a, const MemoryPlan& b);

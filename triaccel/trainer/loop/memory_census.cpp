@@ -269,7 +269,7 @@ std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool p
       static_cast<double>(batch) / (passes * step->seconds + plan.state_seconds);
   if (plan.data_on_host)
     bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
-  plan.step += static_cast<std::int64_t>(bytes) - plan.bytes();
+  set_bytes(plan, static_cast<std::int64_t>(bytes));
   return plan;
 }
 

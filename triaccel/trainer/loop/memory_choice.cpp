@@ -156,7 +156,7 @@ std::optional<MemoryPlan> least_plan(RunParts& parts, const MemoryCensus& census
     const auto found = least_limit_of(parts, plan, least ? least->bytes() : 0);
     if (!found) return;
     least = plan;
-    least->step += *found - plan.bytes();
+    set_bytes(*least, *found);
   };
   for (const MemoryPlan& plan : least_where_there_is_room(parts, plans)) look_at(plan);
   // Products of small matrices may need more workspace than those of larger ones.
