@@ -55,6 +55,24 @@ TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) 
   }
 }
 
+TEST(Int8Options, TrainAsManyLayersZerothOrderAsAsked) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  EXPECT_EQ(int8_options({.bp_layers = 2, .zo_layers = 1}, network, 1).at(0).zo_layers, 1);
+  EXPECT_EQ(int8_options({.bp_layers = 2}, network, 1).at(0).zo_layers, int8::kMostLayers);
+}
+
+TEST(Int8Options, MeasureSlopesInLargerUnitsWithLargerLogits) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  const Int8Options before = int8_options({.bp_layers = 2}, network, 1);
+  const Int8Options after = int8_options({.bp_layers = 2, .logit_gain = 5}, network, 1);
+  EXPECT_EQ(after.recipe.logit_gain, 5);
+  EXPECT_EQ(after.at(0).slope_exponent, before.at(0).slope_exponent + 5);
+  const Int8Options signs =
+      int8_options({.bp_layers = 2, .sign_only = true, .logit_gain = 5}, network, 1);
+  EXPECT_EQ(signs.recipe.logit_gain, 5);
+  EXPECT_EQ(signs.at(0).slope_exponent, int8::kSignOnly);
+}
+
 TEST(Int8Options, RejectWhatTheNetworkDoesNotHave) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   EXPECT_THROW(int8_options({.bp_layers = 6}, network, 1), UsageError);

@@ -44,6 +44,13 @@ Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only
   return recipe;
 }
 
+Recipe with_logit_gain(Recipe recipe, std::int32_t gain) {
+  if (recipe.slope_exponent != kSignOnly)
+    recipe.slope_exponent = std::max(0, recipe.slope_exponent + gain - recipe.logit_gain);
+  recipe.logit_gain = gain;
+  return recipe;
+}
+
 void scale_logits(State& initial, const Recipe& recipe) {
   initial.exponents.back() += recipe.logit_gain;
 }
