@@ -49,7 +49,7 @@ TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) 
   const int8::Network network =
       int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
   for (const std::int32_t bp_layers : {0, 1, 2, 8}) {
-    EXPECT_EQ(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
+    EXPECT_GE(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
     EXPECT_EQ(int8_options({.bp_layers = bp_layers, .paper = true}, network, 1).recipe.logit_gain,
               0);
   }
@@ -59,6 +59,19 @@ TEST(Int8Options, TrainAsManyLayersZerothOrderAsAsked) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   EXPECT_EQ(int8_options({.bp_layers = 2, .zo_layers = 1}, network, 1).at(0).zo_layers, 1);
   EXPECT_EQ(int8_options({.bp_layers = 2}, network, 1).at(0).zo_layers, int8::kMostLayers);
+}
+
+TEST(Int8Options, OfPointCloudsTrainTheNarrowLayersAndBackpropagateFromACleanPass) {
+  const int8::Network network =
+      int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
+  const Int8Options ours = int8_options({.bp_layers = 2}, network, 1);
+  EXPECT_EQ(ours.at(0).zo_layers, 4);
+  EXPECT_EQ(ours.at(0).backprop_pass, int8::BackpropPass::Clean);
+  const Int8Options paper = int8_options({.bp_layers = 2, .paper = true}, network, 1);
+  EXPECT_EQ(paper.at(0).zo_layers, int8::kMostLayers);
+  EXPECT_EQ(paper.at(0).backprop_pass, int8::BackpropPass::Minus);
+  const Int8Options all = int8_options({.bp_layers = 2, .zo_layers = 6}, network, 1);
+  EXPECT_EQ(all.at(0).zo_layers, 6);
 }
 
 TEST(Int8Options, MeasureSlopesInLargerUnitsWithLargerLogits) {

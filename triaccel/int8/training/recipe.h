@@ -29,13 +29,14 @@ struct Recipe {
   StepSchedule gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
   std::int32_t logit_gain = 0;  // log2 of the factor on the logits of initial weights
-  // For the options of all steps:
+  // Of all steps, for StepOptions:
   std::int32_t zo_layers = kMostLayers;
   bool clean_pass = false;
 };
 
-/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples; of point clouds only the logits of
-/// initial weights differ. `sign_only`: steps use only the sign of the slope.
+/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples; point clouds start from larger
+/// logits and, with a boundary, perturb only the narrow layers. `sign_only`: steps use only the
+/// sign of the slope.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
 
 /// The recipe with another factor on initial logits, at most 2^kMostLogitGain. Losses grow with the
