@@ -25,7 +25,9 @@ Int8Settings settings_for(const RunOptions& run, std::int32_t threads, std::int3
   return {.bp_layers = run.bp_layers,
           .clean_pass = run.clean_pass,
           .freeze = run.freeze,
+          .sign_only = run.sign,
           .paper = run.conventions == "paper",
+          .zo_layers = run.zo_layers,
           .micro_batch = micro_batch,
           .threads = {.count = threads}};
 }

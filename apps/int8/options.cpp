@@ -12,6 +12,7 @@
 #include "triaccel/base/nearest_name.h"
 #include "triaccel/base/utf8.h"
 #include "triaccel/int8/training/perturbation.h"
+#include "triaccel/int8/training/recipe.h"
 
 namespace triaccel::int8_program {
 namespace {
@@ -82,6 +83,11 @@ std::vector<Flag> run_flags(RunOptions& run) {
       {"--int8-bits", "bits of backpropagated updates: 3, or 4-1 to change them", &run.bits},
       {"--int8-reach", "largest perturbation in units of a weight (-1: recommended)", &run.reach,
        -1, int8::kMostReach},
+      {"--int8-zo-layers",
+       "first layers to train zeroth-order; the next keep their weights (-1: recommended)",
+       &run.zo_layers, -1, int8::kMostLayers},
+      {"--int8-logit-gain", "initial logits are multiplied by 2^N (-1: recommended)",
+       &run.logit_gain, -1, int8::kMostLogitGain},
       {"--int8-kernel", "auto, scalar or an instruction set (same results)", &run.kernel},
       {"--zo-sign", "use only the sign of the estimated slope", &run.sign},
       {"--clean-pass", "backpropagate from an extra pass with unperturbed weights",

@@ -32,6 +32,8 @@ struct RunOptions {
   std::string rate = "";
   std::string bits = "";
   std::int64_t reach = -1;
+  std::int64_t zo_layers = -1;
+  std::int64_t logit_gain = -1;
   bool sign = false;
   bool clean_pass = false;
   bool freeze = false;

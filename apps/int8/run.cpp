@@ -98,6 +98,8 @@ Run::Run(const RunOptions& options, bool training, RunHooks hooks)
                               .rate_exponent = run_.rate,
                               .gradient_bits = run_.bits,
                               .reach = run_.reach,
+                              .zo_layers = run_.zo_layers,
+                              .logit_gain = run_.logit_gain,
                               .micro_batch = need_.micro_batch,
                               .kernel = run_.kernel,
                               .threads = pool_.threads()};

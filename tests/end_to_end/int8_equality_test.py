@@ -13,7 +13,10 @@ NETWORKS = {
         ["--epochs", "2", "--val-split", "60", "--train-samples", "170", "--int8-conventions", "paper"],
         ["--epochs", "2", "--bp-layers", "1", "--clean-pass", "--zo-sign", "--int8-rate", "3-6"],
     ]),
-    "pointnet-plain": (int8_program.write_clouds, "modelnet40", [["--epochs", "2", "--batch", "8", "--width", "8"]]),
+    "pointnet-plain": (int8_program.write_clouds, "modelnet40", [
+        ["--epochs", "2", "--batch", "8", "--width", "8"],
+        ["--epochs", "2", "--batch", "8", "--width", "8", "--bp-layers", "1", "--int8-zo-layers", "3", "--int8-logit-gain", "3"],
+    ]),
 }
 
 

@@ -49,10 +49,41 @@ TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) 
   const int8::Network network =
       int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
   for (const std::int32_t bp_layers : {0, 1, 2, 8}) {
-    EXPECT_EQ(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
+    EXPECT_GE(int8_options({.bp_layers = bp_layers}, network, 1).recipe.logit_gain, 6);
     EXPECT_EQ(int8_options({.bp_layers = bp_layers, .paper = true}, network, 1).recipe.logit_gain,
               0);
   }
+}
+
+TEST(Int8Options, TrainAsManyLayersZerothOrderAsAsked) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  EXPECT_EQ(int8_options({.bp_layers = 2, .zo_layers = 1}, network, 1).at(0).zo_layers, 1);
+  EXPECT_EQ(int8_options({.bp_layers = 2}, network, 1).at(0).zo_layers, int8::kMostLayers);
+}
+
+TEST(Int8Options, OfPointCloudsTrainTheNarrowLayersAndBackpropagateFromACleanPass) {
+  const int8::Network network =
+      int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
+  const Int8Options ours = int8_options({.bp_layers = 2}, network, 1);
+  EXPECT_EQ(ours.at(0).zo_layers, 4);
+  EXPECT_EQ(ours.at(0).backprop_pass, int8::BackpropPass::Clean);
+  const Int8Options paper = int8_options({.bp_layers = 2, .paper = true}, network, 1);
+  EXPECT_EQ(paper.at(0).zo_layers, int8::kMostLayers);
+  EXPECT_EQ(paper.at(0).backprop_pass, int8::BackpropPass::Minus);
+  const Int8Options all = int8_options({.bp_layers = 2, .zo_layers = 6}, network, 1);
+  EXPECT_EQ(all.at(0).zo_layers, 6);
+}
+
+TEST(Int8Options, MeasureSlopesInLargerUnitsWithLargerLogits) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  const Int8Options before = int8_options({.bp_layers = 2}, network, 1);
+  const Int8Options after = int8_options({.bp_layers = 2, .logit_gain = 5}, network, 1);
+  EXPECT_EQ(after.recipe.logit_gain, 5);
+  EXPECT_EQ(after.at(0).slope_exponent, before.at(0).slope_exponent + 5);
+  const Int8Options signs =
+      int8_options({.bp_layers = 2, .sign_only = true, .logit_gain = 5}, network, 1);
+  EXPECT_EQ(signs.recipe.logit_gain, 5);
+  EXPECT_EQ(signs.at(0).slope_exponent, int8::kSignOnly);
 }
 
 TEST(Int8Options, RejectWhatTheNetworkDoesNotHave) {

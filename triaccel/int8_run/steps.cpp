@@ -41,19 +41,25 @@ Int8Options int8_options(const Int8Settings& settings, const int8::Network& netw
   Int8Options options;
   options.step.seed = settings.seed;
   options.step.bp_layers = static_cast<std::int32_t>(settings.bp_layers);
-  if (settings.clean_pass) options.step.backprop_pass = int8::BackpropPass::Clean;
+  const bool sign_only = settings.sign_only || settings.paper;
+  int8::Recipe& recipe = options.recipe;
+  recipe = int8::recipe_for(network, options.step.bp_layers, sign_only);
+  if (settings.clean_pass || recipe.clean_pass)
+    options.step.backprop_pass = int8::BackpropPass::Clean;
   if (settings.freeze) options.step.head = int8::Head::Frozen;
   if (settings.paper) options.step = int8::paper_conventions(options.step);
   options.step.micro_batch = static_cast<std::int32_t>(settings.micro_batch);
   options.step.kernel = int8_kernel_name(settings.kernel);
   options.step.threads = settings.threads;
-  int8::Recipe& recipe = options.recipe;
-  recipe = int8::recipe_for(network, options.step.bp_layers, settings.sign_only || settings.paper);
   recipe.rate_exponent =
       int8_schedule(settings.rate_exponent, recipe.rate_exponent, kRateRange, "--int8-rate");
   recipe.gradient_bits =
       int8_schedule(settings.gradient_bits, recipe.gradient_bits, kBitsRange, "--int8-bits");
   if (settings.reach >= 0) recipe.noise.reach = static_cast<std::int32_t>(settings.reach);
+  options.step.zo_layers =
+      settings.zo_layers >= 0 ? static_cast<std::int32_t>(settings.zo_layers) : recipe.zo_layers;
+  if (settings.logit_gain >= 0)
+    recipe = int8::with_logit_gain(recipe, static_cast<std::int32_t>(settings.logit_gain));
   options.total_steps = total_steps;
   return options;
 }

@@ -22,7 +22,9 @@ struct Int8Settings {
   bool paper = false;          // the paper's conventions
   std::string rate_exponent = "";
   std::string gradient_bits = "";
-  std::int64_t reach = -1;  // of the noise, in units of a weight; negative: recipe's
+  std::int64_t reach = -1;       // of the noise, in units of a weight; negative: recipe's
+  std::int64_t zo_layers = -1;   // first layers that train zeroth-order; negative: recipe's
+  std::int64_t logit_gain = -1;  // log2 of the factor on initial logits; negative: recipe's
   std::int64_t micro_batch = 32;
   std::string kernel = "auto";
   int8::Threads threads = {};

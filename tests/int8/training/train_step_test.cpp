@@ -264,6 +264,40 @@ TEST(TrainStep, WidensTheGridOfSaturatedBackpropagatedLayersOnly) {
     EXPECT_EQ(state.exponents[l], before[l] + (l >= 3 ? 1 : 0)) << "layer " << l;
 }
 
+TEST(TrainStep, LeavesLayersBetweenThePerturbedAndTheBackpropagatedOnesAsTheyAre) {
+  for (const Network& network : {small_lenet(), small_pointnet()}) {
+    const StepOptions options = {
+        .seed = 3, .bp_layers = 1, .zo_layers = 2, .slope_exponent = kSignOnly, .rate_exponent = 0};
+    const Samples data(network, 6, 2);
+    State state = initial_state(network, 6);
+    const State before = state;
+    Arena arena;
+    std::int32_t slope = 0;
+    while (slope == 0) slope = train_step(state, data.batch(), options, arena).slope;
+    EXPECT_EQ(arena.high_water(), step_memory(network, 6, options).arena());
+    const auto changed = [&](std::int32_t l) {
+      const auto from = network.offsets[static_cast<std::size_t>(l)];
+      const auto count = network.layers[static_cast<std::size_t>(l)].weight_count();
+      return !std::equal(state.weights.begin() + from, state.weights.begin() + from + count,
+                         before.weights.begin() + from);
+    };
+    for (std::int32_t l = 0; l < network.layer_count(); ++l)
+      EXPECT_EQ(changed(l), l < 2 || l == network.layer_count() - 1) << "layer " << l;
+  }
+}
+
+TEST(TrainStep, WithoutPerturbedLayersIsThatOfFrozenOnes) {
+  const Network network = small_pointnet();
+  StepOptions options = {.seed = 3, .bp_layers = 2, .zo_layers = 0};
+  State state = initial_state(network, 6), frozen = state;
+  const Samples data(network, 6, 2);
+  Arena arena;
+  train_step(state, data.batch(), options, arena);
+  options = {.seed = 3, .bp_layers = 2, .head = Head::Frozen};
+  train_step(frozen, data.batch(), options, arena);
+  EXPECT_EQ(state, frozen);
+}
+
 TEST(StepMemory, IsWhatTheStepUses) {
   std::int32_t three = 3;
   for (const Network& network : {small_lenet(), small_pointnet(), small_mlp()}) {

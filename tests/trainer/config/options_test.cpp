@@ -185,6 +185,9 @@ TEST(RequireEffect, KnowsWhichOptionsAMethodIgnores) {
                                          {"elasticzo-int8", "bp_layers=1", true},
                                          {"elasticzo-int8", "budget=1GiB", false},
                                          {"elasticzo-int8", "reach=3", true},
+                                         {"elasticzo-int8", "int8.zo_layers=4", true},
+                                         {"elasticzo-int8", "logit_gain=4", true},
+                                         {"elasticzo", "logit_gain=4", false},
                                          {"elasticzo-int8", "ema=0.9", false}}) {
     RunConfig config;
     config.train.method = c.method;

@@ -58,7 +58,8 @@ Divider make_divider(std::int32_t by) {
 }
 
 DeviceNetwork make_device_network(const Network& network, std::int32_t boundary,
-                                  std::int32_t streams, bool backpropagates) {
+                                  std::int32_t perturbed, std::int32_t streams,
+                                  bool backpropagates) {
   const std::int32_t features = network.feature_layers();
   require(!backpropagates || boundary >= features, "--bp-layers",
           "on a CUDA device only linear layers support backpropagation, from layer ", features,
@@ -74,7 +75,7 @@ DeviceNetwork make_device_network(const Network& network, std::int32_t boundary,
     to.kind = layer.kind;
     to.pooling = layer.pooling;
     to.relu = layer.relu;
-    to.perturbed = l < boundary && streams > 1;
+    to.perturbed = l < perturbed && streams > 1;
     to.in_channels = layer.in_channels;
     to.out_channels = layer.out_channels;
     to.depth = layer.depth();

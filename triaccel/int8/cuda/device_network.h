@@ -78,7 +78,7 @@ struct DeviceNetwork {
   DeviceLayer layers[kMostLayers] = {};
   std::int32_t count = 0;
   std::int32_t features = 0;  // convolutions or point layers
-  std::int32_t boundary = 0;  // layers below are perturbed, the others backpropagated
+  std::int32_t boundary = 0;  // layers from it on are backpropagated
   std::int32_t streams = 0;
   std::int64_t panel_bytes = 0;
   std::int64_t kept_bytes = 0;   // per sample
@@ -91,9 +91,11 @@ struct DeviceNetwork {
 inline constexpr std::int32_t kTileChannels = 16;
 inline constexpr std::int32_t kTileInputs = 64;
 
-/// `streams`: concurrent passes over the batch, each with its own panels where a layer is
-/// perturbed. Throws UsageError if backpropagation would reach a convolution or point layer.
+/// `perturbed`: number of first layers that are; `streams`: concurrent passes over the batch, each
+/// with its own panels of those. Throws UsageError if backpropagation would reach a convolution or
+/// point layer.
 DeviceNetwork make_device_network(const Network& network, std::int32_t boundary,
-                                  std::int32_t streams, bool backpropagates);
+                                  std::int32_t perturbed, std::int32_t streams,
+                                  bool backpropagates);
 
 }  // namespace triaccel::int8::cuda

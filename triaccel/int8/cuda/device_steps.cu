@@ -60,13 +60,13 @@ DeviceSteps::DeviceSteps(const Network& network, std::int32_t batch_size,
     : rate_exponent_(options.rate_exponent), gradient_bits_(options.gradient_bits) {
   check(network, batch_size, options);
   const Streams streams = streams_of(network, options);
-  step_.network = make_device_network(network, boundary_of(network, options), streams.count,
-                                      streams.backprop >= 0);
+  step_.network =
+      make_device_network(network, boundary_of(network, options), perturbed_of(network, options),
+                          streams.count, streams.backprop >= 0);
   step_.batch = batch_size;
   step_.input_exponent = input_exponent;
   step_.backprop = streams.backprop;
   step_.shared_shifts = options.shared_shifts;
-  step_.updates_head = options.head == Head::ZerothOrder;
   step_.rounding = options.rounding;
   step_.slope_exponent = options.slope_exponent;
   step_.saturated_share = std::min(options.saturated_share, 65536u);

@@ -32,7 +32,6 @@ struct StepArguments {
   std::int32_t input_exponent = 0;
   std::int32_t backprop = -1;  // the stream whose activations are saved
   bool shared_shifts = true;
-  bool updates_head = true;
   UpdateRounding rounding = UpdateRounding::Stochastic;
   std::int32_t slope_exponent = kSignOnly;
   std::uint32_t saturated_share = 65536;

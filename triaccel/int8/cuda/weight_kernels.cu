@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
   WeightBlock weights = load_block(step, i);
   if (weights.layer < 0) return;
   const bool below = weights.layer < step.network.boundary;
-  if (below && (slope == 0 || !step.updates_head)) return;
+  if (below && (slope == 0 || !step.network.layers[weights.layer].perturbed)) return;
   if (below) {
     move_by_noise(step, slope, weights);
   } else {

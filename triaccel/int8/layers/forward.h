@@ -46,7 +46,8 @@ struct Forward {
   const State* state = nullptr;
   Batch batch = {};
   Streams streams = {};
-  std::int32_t boundary = 0;  // layers below it are perturbed
+  std::int32_t boundary = 0;   // layers from it on are backpropagated
+  std::int32_t perturbed = 0;  // number of first layers that are
   std::uint64_t noise_key = 0;
   std::uint64_t error_key = 0;
   Noise noise = {};

@@ -23,7 +23,7 @@ std::int32_t micro_batch_of(const Forward& job) {
 }
 
 std::int32_t panel_count(const Forward& job, std::int32_t layer) {
-  return job.streams.perturbed() && layer < job.boundary ? job.streams.count : 1;
+  return job.streams.perturbed() && layer < job.perturbed ? job.streams.count : 1;
 }
 
 std::int64_t ForwardMemory::peak_bytes() const {

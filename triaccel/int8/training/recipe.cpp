@@ -34,13 +34,37 @@ Recipe recipe_for_images(const Network& network, std::int32_t bp_layers, bool si
 // of what Kaiming weights give, and a last layer alone cannot make up for that.
 constexpr std::int32_t kLogitGainOfPoints = 6;
 
+// Last layers over features that hardly change learn faster from still larger logits. Nearly all
+// weights are in the wide layers, where a direction through all of them tells little about each; in
+// the narrow ones, few weights at a time, steps can be large enough to be rounded with little
+// noise. Features that move fast cost the last layers more than they gain.
+Recipe recipe_for_last_layers_of_points(const Network& network, std::int32_t bp_layers) {
+  Recipe recipe = recipe_for_images(network, bp_layers, false);
+  recipe.noise = {.reach = 31, .zero_share = 57344};
+  recipe.slope_exponent = 10;
+  recipe.rate_exponent = {6, 9};
+  recipe.logit_gain = kLogitGainOfPoints;
+  recipe.zo_layers = network.feature_layers() - 1;
+  recipe.clean_pass = true;
+  return with_logit_gain(recipe, bp_layers == 1 ? 8 : 7);
+}
+
 }  // namespace
 
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only) {
-  Recipe recipe = recipe_for_images(network, bp_layers, sign_only);
   const bool points = std::ranges::any_of(
       network.layers, [](const Layer& layer) { return layer.kind == LayerKind::Points; });
+  if (points && !sign_only && bp_layers > 0 && bp_layers < network.layer_count())
+    return recipe_for_last_layers_of_points(network, bp_layers);
+  Recipe recipe = recipe_for_images(network, bp_layers, sign_only);
   if (points && !sign_only) recipe.logit_gain = kLogitGainOfPoints;
+  return recipe;
+}
+
+Recipe with_logit_gain(Recipe recipe, std::int32_t gain) {
+  if (recipe.slope_exponent != kSignOnly)
+    recipe.slope_exponent = std::max(0, recipe.slope_exponent + gain - recipe.logit_gain);
+  recipe.logit_gain = gain;
   return recipe;
 }
 

@@ -19,6 +19,8 @@ struct StepSchedule {
   }
 };
 
+inline constexpr std::int32_t kMostLogitGain = 12;
+
 /// Default hyperparameters for small networks.
 struct Recipe {
   NoiseShape noise = {};
@@ -27,11 +29,19 @@ struct Recipe {
   StepSchedule gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
   std::int32_t logit_gain = 0;  // log2 of the factor on the logits of initial weights
+  // Of all steps, for StepOptions:
+  std::int32_t zo_layers = kMostLayers;
+  bool clean_pass = false;
 };
 
-/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples; of point clouds only the logits of
-/// initial weights differ. `sign_only`: steps use only the sign of the slope.
+/// Tuned for LeNet-5 on MNIST at batch 32, on held-out samples; point clouds start from larger
+/// logits and, with a boundary, perturb only the narrow layers. `sign_only`: steps use only the
+/// sign of the slope.
 Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only = false);
+
+/// The recipe with another factor on initial logits, at most 2^kMostLogitGain. Losses grow with the
+/// logits, and the unit of the slope with them: otherwise most slopes would be the largest one.
+Recipe with_logit_gain(Recipe recipe, std::int32_t gain);
 
 /// Multiplies the logits of initial weights as the recipe says, by the exponent of the last layer.
 void scale_logits(State& initial, const Recipe& recipe);

@@ -77,10 +77,15 @@ std::int32_t boundary_of(const Network& network, const StepOptions& options) {
   return network.layer_count() - options.bp_layers;
 }
 
+std::int32_t perturbed_of(const Network& network, const StepOptions& options) {
+  if (options.head == Head::Frozen) return 0;
+  return std::min(options.zo_layers, boundary_of(network, options));
+}
+
 Streams streams_of(const Network& network, const StepOptions& options) {
   const bool tail = options.bp_layers > 0;
-  const bool head = boundary_of(network, options) > 0 && options.head == Head::ZerothOrder;
-  if (!head) return {.count = 1, .signs = {0, 0, 0}, .backprop = tail ? 0 : -1};
+  if (perturbed_of(network, options) == 0)
+    return {.count = 1, .signs = {0, 0, 0}, .backprop = tail ? 0 : -1};
   const bool clean = tail && options.backprop_pass == BackpropPass::Clean;
   return {.count = clean ? 3 : 2, .signs = {1, -1, 0}, .backprop = !tail ? -1 : clean ? 2 : 1};
 }
@@ -90,6 +95,7 @@ Forward forward_job(const Network& network, const Batch& batch, const StepOption
   return {.batch = batch,
           .streams = streams,
           .boundary = boundary_of(network, options),
+          .perturbed = perturbed_of(network, options),
           .noise = make_noise(options.noise),
           .shared_shifts = options.shared_shifts,
           .exponents = options.exponents,

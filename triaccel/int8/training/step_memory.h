@@ -27,6 +27,9 @@ StepMemory evaluation_memory(const Network& network, std::int32_t batch_size,
 /// First layer trained with backpropagation.
 std::int32_t boundary_of(const Network& network, const StepOptions& options);
 
+/// Number of first layers a step perturbs.
+std::int32_t perturbed_of(const Network& network, const StepOptions& options);
+
 /// The passes a step runs.
 Streams streams_of(const Network& network, const StepOptions& options);
 

@@ -25,6 +25,7 @@ void check_training(const char* who, const State& state, std::int32_t batch_size
   const Network& network = state.network;
   require(options.bp_layers >= 0 && options.bp_layers <= network.layer_count(), who,
           "bp_layers must be 0 to ", network.layer_count(), ", got ", options.bp_layers);
+  require(options.zo_layers >= 0, who, "zo_layers must be at least 0, got ", options.zo_layers);
   require(options.noise.reach >= 0 && options.noise.reach <= kMostReach, who,
           "noise.reach must be 0 to ", kMostReach, ", got ", options.noise.reach);
   require(options.noise.zero_share <= kMostZeroShare, who, "noise.zero_share must be at most ",
@@ -50,11 +51,10 @@ Product kernel_of(const char* who, const StepOptions& options) {
 }
 
 void update_head(State& state, std::int32_t slope, const StepOptions& options) {
-  const std::int32_t boundary = boundary_of(state.network, options);
   apply_slope_update(
       state,
       {.slope = slope,
-       .boundary = boundary,
+       .layers = perturbed_of(state.network, options),
        .rate_exponent = options.rate_exponent,
        .rounding = options.rounding,
        .noise = make_noise(options.noise),

@@ -26,6 +26,9 @@ enum class Head {
 struct StepOptions {
   std::uint64_t seed = 0;
   std::int32_t bp_layers = 0;  // last layers trained with backpropagation
+  /// First layers that are perturbed and trained by zeroth-order estimates, at most all below the
+  /// boundary; those between keep their weights.
+  std::int32_t zo_layers = kMostLayers;
   Head head = Head::ZerothOrder;
 
   NoiseShape noise = {};

@@ -68,7 +68,7 @@ TRIACCEL_WIDE_LOOP std::int64_t count_saturated(const std::int8_t* weights, std:
 
 void apply_slope_update(State& state, const SlopeUpdate& update, const Threads& threads) {
   if (update.slope == 0) return;
-  for (std::int32_t l = 0; l < update.boundary; ++l) {
+  for (std::int32_t l = 0; l < update.layers; ++l) {
     const std::int64_t offset = state.network.offsets[static_cast<std::size_t>(l)];
     const std::int64_t count = state.network.layers[static_cast<std::size_t>(l)].weight_count();
     const auto items = static_cast<std::int32_t>(divide_up(count, kWeightsAnItem));

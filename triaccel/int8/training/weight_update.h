@@ -37,11 +37,11 @@ TRIACCEL_HOST_DEVICE inline std::int32_t loss_slope(std::int64_t difference, std
   return difference < 0 ? -slope : slope;
 }
 
-/// The zeroth-order update of the layers below a boundary: w <- w - round(slope · z /
+/// The zeroth-order update of the first layers: w <- w - round(slope · z /
 /// 2^rate_exponent).
 struct SlopeUpdate {
   std::int32_t slope = 0;  // within kMostSlope; 0: no update
-  std::int32_t boundary = 0;
+  std::int32_t layers = 0;
   std::int32_t rate_exponent = 0;  // at most kMostRateExponent
   UpdateRounding rounding = UpdateRounding::Stochastic;
   Noise noise = {};

@@ -41,6 +41,8 @@ Int8Options int8_options(const RunConfig& config, const int8::Network& network,
       .rate_exponent = config.int8.rate_exponent,
       .gradient_bits = config.int8.gradient_bits,
       .reach = config.int8.reach,
+      .zo_layers = config.int8.zo_layers,
+      .logit_gain = config.int8.logit_gain,
       .micro_batch = config.int8.micro_batch,
       .kernel = config.int8.kernel,
       .threads = pool_threads()};

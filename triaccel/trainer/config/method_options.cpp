@@ -1,6 +1,7 @@
 // The options of zeroth-order and integer training, and of saved activations.
 #include "triaccel/core/codec_registry.h"
 #include "triaccel/int8/training/perturbation.h"
+#include "triaccel/int8/training/recipe.h"
 #include "triaccel/trainer/config/options.h"
 
 namespace triaccel {
@@ -113,6 +114,14 @@ void add_int8_options(std::vector<Option>& all) {
   i.add("--int8-reach", "reach", &I::reach,
         "largest perturbation, in units of a weight (-1: as recommended for the network)")
       .between(-1, int8::kMostReach);
+  i.add("--int8-zo-layers", "zo_layers", &I::zo_layers,
+        "first layers to train zeroth-order; those after them, up to --bp-layers, keep their "
+        "weights "
+        "(-1: as recommended for the network)")
+      .between(-1, int8::kMostLayers);
+  i.add("--int8-logit-gain", "logit_gain", &I::logit_gain,
+        "multiply the logits of initial weights by 2^N (-1: as recommended for the network)")
+      .between(-1, int8::kMostLogitGain);
   i.add("--int8-micro-batch", "int8_micro_batch", &I::micro_batch,
         "samples per forward pass (0: the whole batch)")
       .at_least(0);

@@ -85,6 +85,8 @@ struct RunConfig {
     std::string rate_exponent = "";  // zeroth-order layers move by z / 2^this
     std::string gradient_bits = "";  // bits of the updates of backpropagated layers
     std::int64_t reach = -1;         // of the noise, in units of a weight; negative: recipe's
+    std::int64_t zo_layers = -1;     // first layers that train zeroth-order; negative: recipe's
+    std::int64_t logit_gain = -1;    // log2 of the factor on initial logits; negative: recipe's
     std::int64_t micro_batch = 32;   // samples that run together; 0: all
     std::string kernel = "auto";
   } int8;
