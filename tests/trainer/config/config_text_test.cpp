@@ -126,6 +126,13 @@ TEST(ConfigHash, SeesWhatIsTrainedAndNotWhereItIsWritten) {
   RunConfig sooner = apollo;
   sooner.train.projection_interval = 50;
   EXPECT_NE(config_hash(sooner), config_hash(apollo));
+  RunConfig integers;
+  integers.train.method = "elasticzo-int8";
+  for (const char* set : {"int8.zo_layers=2", "int8.logit_gain=3"}) {
+    RunConfig changed = integers;
+    apply_override(changed, set);
+    EXPECT_NE(config_hash(changed), config_hash(integers)) << set;
+  }
 }
 
 TEST(Resolved, FillsInWhatDependsOnOthers) {

@@ -145,8 +145,11 @@ std::uint64_t config_hash(const RunConfig& config) {
            entry.key == "budget" || entry.key == "lossy" || entry.key == "new_head" ||
            entry.key == "weight_casts" || entry.key == "pass_size" ||
            entry.key == "offload_share" || entry.key == "recompute_segments" ||
-           (entry.key == "projection_interval" &&  // earlier versions have none
+           // Earlier versions have none of these:
+           (entry.key == "projection_interval" &&
             config.train.optimizer != OptimizerKind::ApolloMini) ||
+           (entry.key == "zo_layers" && config.int8.zo_layers < 0) ||
+           (entry.key == "logit_gain" && config.int8.logit_gain < 0) ||
            (entry.table == "data" && (entry.key == "memory" || entry.key == "placement"));
   });
   // A run keeps its own copy of the plans it replays, and may be moved; so may the user's own data.

@@ -115,9 +115,7 @@ void add_int8_options(std::vector<Option>& all) {
         "largest perturbation, in units of a weight (-1: as recommended for the network)")
       .between(-1, int8::kMostReach);
   i.add("--int8-zo-layers", "zo_layers", &I::zo_layers,
-        "first layers to train zeroth-order; those after them, up to --bp-layers, keep their "
-        "weights "
-        "(-1: as recommended for the network)")
+        "first layers to train zeroth-order, others below --bp-layers stay (-1: recommended)")
       .between(-1, int8::kMostLayers);
   i.add("--int8-logit-gain", "logit_gain", &I::logit_gain,
         "multiply the logits of initial weights by 2^N (-1: as recommended for the network)")
