@@ -30,5 +30,5 @@ class ActivationChoice:
             return {}
         if found != "raw":
             warnings.warn(f"a batch of {samples} does not fit whole: activations are kept {found!r}, with {best[0]} samples per"
-                          " pass", RuntimeWarning, stacklevel=7)
+                          " pass", RuntimeWarning, stacklevel=6)
         return {"activations": found, "planned_pass": best[0]}

@@ -76,8 +76,9 @@ def test_keeps_less_where_a_batch_with_batch_norm_does_not_fit(batch):
     other.load_state_dict(model.state_dict())
     its.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     random_state = torch.get_rng_state()
-    with pytest.warns(RuntimeWarning, match="a batch of 32 does not fit whole: activations are kept 'lossless', with 32"):
+    with pytest.warns(RuntimeWarning, match="a batch of 32 does not fit whole: activations are kept 'lossless', with 32") as said:
         losses = [train(ta, model, batch, 1, slow(model))]
+    assert said[0].filename == __file__
     assert ta.plan["activations"] == "lossless" and ta.plan["pass_size"] == 32
     with warnings.catch_warnings():
         warnings.simplefilter("error")
