@@ -47,7 +47,7 @@ struct Forward {
   Batch batch = {};
   Streams streams = {};
   std::int32_t boundary = 0;   // layers from it on are backpropagated
-  std::int32_t perturbed = 0;  // number of first layers that are
+  std::int32_t perturbed = 0;  // so many first layers get noise
   std::uint64_t noise_key = 0;
   std::uint64_t error_key = 0;
   Noise noise = {};

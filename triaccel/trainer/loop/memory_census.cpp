@@ -108,8 +108,12 @@ std::int64_t state_bytes(RunConfig config, RunParts& parts, StateFormat format) 
   } catch (const OutOfMemory&) {
     return device_total_bytes(parts.on.device);
   }
-  const Optimizer& optimizer = parts.runner->optimizer();
-  return optimizer.state_bytes() + optimizer.host_state_bytes();
+  return parts.runner->optimizer().state_bytes();
+}
+
+/// Of an optimizer with moments, in FP32; nothing is allocated to know it.
+std::int64_t moment_bytes(OptimizerKind kind, const std::vector<at::Tensor>& parameters) {
+  return (kind == OptimizerKind::AdamW ? 2 : 1) * bytes_of(parameters);
 }
 
 /// What the device takes to read and write so many bytes of host memory in place. Steps that are
@@ -180,8 +184,8 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
   costs.data = parts.data.train->bytes() + parts.data.test->bytes();
   costs.state = state_bytes(config, parts, config.train.optimizer_state);
   if (census.request.may_move_state)
-    costs.state_seconds =
-        host_update_seconds(parts.on.device, state_bytes(config, parts, StateFormat::Host));
+    costs.state_seconds = host_update_seconds(
+        parts.on.device, moment_bytes(config.train.optimizer, parts.network.module->parameters()));
   // Measured with the least state on the device, and where that does not fit, with none there.
   std::vector<KeptState> states = {{config.train.optimizer_state, costs.state}};
   if (census.request.may_quantize_state) {
