@@ -7,6 +7,9 @@ import pytest
 import torch
 import triaccel
 from test_attach import closure_of, images, same
+from triaccel import _build
+
+HAS_GPU = torch.cuda.is_available() and _build.CUDA_MAJOR is not None
 
 
 class Deep(torch.nn.Module):
@@ -168,4 +171,34 @@ def test_nothing_fits(batch):
             warnings.simplefilter("ignore")
             ta.step(batch, closure_of(model))
     assert same(before, [t.clone() for t in model.state_dict().values()])
+    ta.detach()
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="this machine has no GPU")
+def test_keeps_a_budget_on_a_gpu():
+    """Of which activations take most: in half of what they need, steps keep less of them or take smaller parts."""
+    big = {name: values.cuda() for name, values in images(256).items()}
+    big["x"] = torch.nn.functional.interpolate(big["x"], scale_factor=4.0)
+
+    def attached(**options):
+        model, _ = make_deep()
+        model.cuda()
+        optimizer = triaccel.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        torch.cuda.empty_cache()
+        return triaccel.attach(model, optimizer, precision="off", **options), model
+
+    ta, model = attached()
+    plain = train(ta, model, big, 3)
+    memory = ta.report()["memory"]
+    ta.detach()
+    del ta, model
+    budget = (memory["used"] + memory["peak"]) // 2
+    ta, model = attached(budget=budget)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        losses = train(ta, model, big, 25)
+    assert ta.plan["activations"] != "raw" or ta.plan["pass_size"] < 256
+    assert ta.report()["memory"]["reserved"] <= budget
+    assert torch.isfinite(losses).all() and losses[-1] < plain[0]
+    print(ta.plan["activations"], ta.plan["pass_size"])
     ta.detach()
