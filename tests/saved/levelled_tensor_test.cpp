@@ -84,5 +84,74 @@ TEST(LevelledTensors, AreDecodedWithTheNormBehindThem) {
   EXPECT_GT(cosine(exact, coded), 0.9999);
 }
 
+/// Tokens before a layer norm, one of which hardly varies, as a class token at the start of
+/// training.
+struct UnevenTokens {
+  explicit UnevenTokens(at::ScalarType type) {
+    torch::manual_seed(3);
+    tokens = torch::randn({kSamples, 17, kColumns});
+    tokens.select(1, 0).mul_(0.01);
+    tokens = tokens.to(type).requires_grad_();
+    weight = torch::randn({kColumns}).requires_grad_();
+    bias = torch::randn({kColumns}).requires_grad_();
+    product = torch::randn({8, kColumns}).to(type).requires_grad_();
+  }
+
+  at::Tensor forward() const {
+    const at::ScalarType type = tokens.scalar_type();
+    return torch::linear(
+        torch::layer_norm(tokens, {kColumns}, weight.to(type), bias.to(type), 1e-6), product);
+  }
+  std::vector<at::Tensor> constants() const { return {weight, bias, product}; }
+  /// Of the tokens, and of the matrix behind the norm.
+  std::vector<at::Tensor> gradients(const at::Tensor& output) {
+    for (at::Tensor each : {tokens, weight, bias, product}) each.mutable_grad().reset();
+    torch::manual_seed(4);
+    output.backward(torch::randn_like(output));
+    return {tokens.grad().to(at::kFloat), product.grad().to(at::kFloat)};
+  }
+
+  static constexpr std::int64_t kSamples = 12, kColumns = 96;
+  at::Tensor tokens, weight, bias, product;
+};
+
+TEST(LevelledTensors, KeepTheGradientsOfTokensThatHardlyVary) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    UnevenTokens uneven(type);
+    const auto forward = [&] { return uneven.forward(); };
+    const auto exact = uneven.gradients(forward());
+    const SavedCensus census = census_of(forward, uneven.constants(), UnevenTokens::kSamples);
+    const std::vector<SavedStatistics> tensors = tensors_of(census);
+    const auto worst_token = [&](SavedCodec codec) {
+      std::vector<SavedPlan> plans = lossless_plans(tensors);
+      int norms = 0, derived = 0;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        if (tensors[i].by_rows && ++norms > 0) plans[i] = {.codec = codec, .eighths = 32};
+        if (tensors[i].derivation == Derivation::Affine && ++derived > 0)
+          plans[i] = {.codec = SavedCodec::Derived};
+      }
+      EXPECT_EQ(norms, 1);
+      EXPECT_EQ(derived, 1);
+      SavedStore store({.seed = 5}, uneven.constants(), at::kCPU);
+      store.follow(census, plans_by_entry(census, tensors, plans));
+      const auto coded = uneven.gradients(kept(store, forward));
+      EXPECT_EQ(store.counts().mismatches, 0);
+      EXPECT_EQ(store.counts().derived, 1);
+      const SavedStatistics norm{
+          .kind = SavedClass::NormInput, .sizes = {1, 17, UnevenTokens::kColumns}, .by_rows = true};
+      EXPECT_EQ(store.counts().held_bytes[static_cast<std::size_t>(codec)],
+                HeldBytes(norm, UnevenTokens::kSamples).under({.codec = codec, .eighths = 32}));
+      if (codec == SavedCodec::LevelledRows) {
+        EXPECT_GT(cosine({exact[1]}, {coded[1]}), 0.99);
+      }
+      const auto by_token = [](const at::Tensor& map) { return map.square().sum(2).sqrt(); };
+      return (by_token(coded[0] - exact[0]) / by_token(exact[0])).amax().item<double>();
+    };
+    const double levelled = worst_token(SavedCodec::LevelledRows);
+    EXPECT_LT(levelled, 0.2) << type;
+    EXPECT_GT(worst_token(SavedCodec::Groups), 20 * levelled) << type;
+  }
+}
+
 }  // namespace
 }  // namespace triaccel

@@ -1,3 +1,4 @@
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -55,6 +56,22 @@ std::vector<Means> every_means() {
 
 class MemoryFaultsOnCuda : public GpuStepTest<Means> {};
 
+/// Allocations that have failed so far.
+std::int64_t failed_allocations() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(0).num_ooms;
+}
+
+/// Apart from rounding.
+bool nearly_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  constexpr double kRounding = 0.02;
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i) {
+    const at::Tensor x = a[i].to(at::kDouble), y = b[i].to(at::kDouble);
+    same = (x - y).norm().item<double>() <= kRounding * x.norm().item<double>();
+  }
+  return same;
+}
+
 // A limit that rises page by page, or in larger steps: each time another allocation is the first to
 // fail. A step that fails changes nothing, and the one that fits trains as if none had failed.
 TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
@@ -74,6 +91,7 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
   GpuStep bench = make();
   bench.run(256, means.pass);
   std::int64_t refused = 0;
+  bool survived = false;  // a convolution without memory for its workspace takes another algorithm
   for (int step = 0; step < 2; ++step) {
     const auto before = bench.state();
     if (GraphCache* graphs = bench.runner->graphs(); graphs != nullptr) graphs->clear();
@@ -83,8 +101,10 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
     const std::int64_t rise = std::max(kPage, (peak - least) / kLimits);
     for (std::int64_t limit = least;; limit += rise) {
       bench.gauge.set_limit(limit);
+      const std::int64_t failed = failed_allocations();
       try {
         bench.run(256, means.pass);
+        survived |= failed_allocations() > failed;
         break;
       } catch (const OutOfMemory&) {
         ++refused;
@@ -95,7 +115,8 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
     bench.gauge.set_limit(0);
   }
   EXPECT_GE(refused, kLeastFaults);
-  EXPECT_TRUE(same_bytes(wanted, bench.state()));
+  const auto found = bench.state();
+  EXPECT_TRUE(same_bytes(wanted, found) || (survived && nearly_same(wanted, found)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Means, MemoryFaultsOnCuda, testing::ValuesIn(every_means()),

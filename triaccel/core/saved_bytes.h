@@ -3,7 +3,6 @@
 // The bytes that stored tensors take: known from their element counts and plans alone, and exact.
 
 #include <cstdint>
-#include <span>
 
 #include "triaccel/base/divide_up.h"
 #include "triaccel/core/saved_plan.h"
@@ -57,9 +56,9 @@ constexpr std::int64_t group_bytes(std::int64_t elements, int eighths) {
   return group_tiles(elements) * (1 + eighths) * 16;
 }
 
-/// SavedCodec::Levelled of [N, C, H, W]: also the least value and the range of every channel.
-constexpr std::int64_t levelled_bytes(std::span<const std::int64_t> sizes, int eighths) {
-  return group_bytes(sizes[0] * sizes[1] * sizes[2] * sizes[3], eighths) + 8 * sizes[1];
+/// Levelled groups: also the least value and the range of every channel or row.
+constexpr std::int64_t levelled_bytes(std::int64_t elements, std::int64_t channels, int eighths) {
+  return group_bytes(elements, eighths) + 8 * channels;
 }
 
 }  // namespace triaccel

@@ -84,6 +84,7 @@ struct SavedEntry {
   Derivation derivation = Derivation::None;
   std::int64_t source = -1;     // number of the first entry of what it can be computed from
   PoolingWindows windows = {};  // kind Window
+  bool by_rows = false;  // NormInput of a layer norm, which goes by rows of the last dimension
   bool operator==(const SavedEntry&) const = default;
 };
 

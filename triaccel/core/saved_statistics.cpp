@@ -32,6 +32,11 @@ std::int64_t SavedStatistics::elements(std::int64_t samples) const {
   return count;
 }
 
+std::int64_t SavedStatistics::levels(std::int64_t samples) const {
+  if (by_rows) return elements(samples) / std::max<std::int64_t>(1, sizes.back());
+  return sizes.size() == 4 ? sizes[1] : 0;
+}
+
 std::int64_t SavedStatistics::fp32_bytes(std::int64_t samples) const {
   return elements(samples) * (is_floating(type) ? 4 : size_of(type));
 }
@@ -59,6 +64,7 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
                          .sizes = entry.sizes,
                          .per_sample = entry.per_sample,
                          .window_taps = entry.windows.taps(),
+                         .by_rows = entry.by_rows,
                          .derivation = entry.derivation,
                          .source = entry.source < 0 ? -1 : index_of(tensor_of, entry.source)});
       continue;
@@ -69,6 +75,7 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
     if (place_of(entry.kind) <= place_of(tensor.kind)) continue;
     tensor.kind = entry.kind;
     tensor.layer = entry.layer;
+    tensor.by_rows = entry.by_rows;
   }
   // A mask, or the whole tensor, tells the zeros anyway.
   for (SavedStatistics& tensor : tensors)

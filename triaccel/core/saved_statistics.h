@@ -40,14 +40,16 @@ struct SavedStatistics {
   std::vector<std::int64_t> sizes = {};  // the first is divided by the batch where per_sample
   bool per_sample = true;
   std::int64_t window_taps = 9;  // kind Window: of its pooling
+  bool by_rows = false;  // NormInput of a layer norm, which goes by rows of the last dimension
 
   Derivation derivation = Derivation::None;
   std::int64_t source = -1;  // index, in the same list, of what it can be computed from
 
   double nonzero_share = 1;
-  double variance = 0;  // of elements about their channel's mean; 0: their mean square counts
+  double variance = 0;  // of elements about the mean of their channel (by_rows: of their row); 0:
+                        // their mean square counts
   std::array<TransformStatistics, kTransformBlocks.size()> transforms = {};
-  // Of a batch norm's input, which weighs each channel's error by that channel's variance.
+  // Of a norm's input, which weighs each channel's (or row's) error by its variance.
   double unevenness = 1;              // mean variance of the channels times the mean of its inverse
   double levelled_squared_range = 0;  // mean over channels of range^2 / variance; 0: not measured
   double nonzero_squared_range = 0;  // as squared_range, of the ranges non-zeros have; 0: of groups
@@ -60,6 +62,8 @@ struct SavedStatistics {
   double error_gain = 0;              // what independent errors of variance 1 add to it
 
   std::int64_t elements(std::int64_t samples) const;
+  /// Channels, or rows, that can be levelled; 0: it has none.
+  std::int64_t levels(std::int64_t samples) const;
   std::int64_t raw_bytes(std::int64_t samples) const { return elements(samples) * size_of(type); }
   /// What an FP32 run saves.
   std::int64_t fp32_bytes(std::int64_t samples) const;

@@ -63,7 +63,7 @@ std::vector<SavedPlan> saved_from(const StateMap& map) {
   std::vector<SavedPlan> plans;
   for (std::size_t i = 0; i < numbers.size(); i += kPerSaved) {
     SavedPlan& saved = plans.emplace_back();
-    saved.codec = enumerator(numbers[i], SavedCodec::Host);
+    saved.codec = enumerator(numbers[i], SavedCodec::LevelledRows);
     saved.block = numbers[i + 1];
     saved.eighths = numbers[i + 2];
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i) + 3, kFrequencyBands,

@@ -1,4 +1,5 @@
 // Uses libtorch internals: the size of the pages that its allocator takes.
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -37,7 +38,11 @@ template struct PageSize<&Settings::large_segment_size_>;  // private; an instan
 
 std::int64_t cuda_limit = 0;
 
-c10::DeviceIndex current() { return c10::cuda::current_device(); }
+/// The allocator knows no device before CUDA was used.
+c10::DeviceIndex current() {
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  return c10::cuda::current_device();
+}
 
 /// What may be taken past the limit: requests below 10 MiB are checked as if they took one page.
 std::int64_t unchecked_bytes() {

@@ -109,11 +109,14 @@ struct NormConstants {
   }
 };
 
-/// The parameter that an operand of a node is; undefined: something else.
+/// The parameter that an operand of a node is, or a copy of in another type; undefined: something
+/// else.
 at::Tensor parameter_at(const torch::autograd::Node& node, std::size_t operand) {
   if (node.num_outputs() <= operand) return {};
-  const auto* leaf =
-      dynamic_cast<const torch::autograd::AccumulateGrad*>(node.next_edge(operand).function.get());
+  const Node* origin = node.next_edge(operand).function.get();
+  if (origin != nullptr && operation_name(*origin) == "ToCopy")
+    origin = origin->next_edge(0).function.get();
+  const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(origin);
   return leaf == nullptr ? at::Tensor() : leaf->variable;
 }
 

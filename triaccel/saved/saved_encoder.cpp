@@ -36,21 +36,24 @@ SavedRecord record_of(const at::Tensor& encoded, const at::Tensor& dense, const 
   return record;
 }
 
-SavedRecord levelled_record(const at::Tensor& dense, const kernels::GroupCoding& coding,
-                            const at::Tensor& step, const at::Tensor& not_finite,
-                            const EncodeBuffer& room) {
-  const LevelledMap levelled = level_channels(dense, room);
+SavedRecord levelled_record(const at::Tensor& dense, bool by_rows,
+                            const kernels::GroupCoding& coding, const at::Tensor& step,
+                            const at::Tensor& not_finite, const EncodeBuffer& room) {
+  const LevelledMap levelled = by_rows ? level_rows(dense, room) : level_channels(dense, room);
   const at::Tensor encoded = encode_groups(levelled.values, coding, not_finite, room);
-  const auto mapped = [encoded, lowest = levelled.lowest, range = levelled.range,
+  const auto mapped = [encoded, lowest = levelled.lowest, range = levelled.range, by_rows,
                        layout = TensorLayout(dense), coding,
                        step](CodecMap map, at::ScalarType type) {
     map.lowest = lowest;
     map.range = range;
+    map.by_rows = by_rows;
     return decode_groups(encoded, layout.sizes, layout.strides, type, coding, map);
   };
-  return {.bytes = static_cast<std::int64_t>(encoded.nbytes() + 2 * levelled.lowest.nbytes()),
-          .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); },
-          .decode_mapped = mapped};
+  SavedRecord record{
+      .bytes = static_cast<std::int64_t>(encoded.nbytes() + 2 * levelled.lowest.nbytes()),
+      .decode = [mapped, type = dense.scalar_type()] { return mapped({}, type); }};
+  (by_rows ? record.decode_rows : record.decode_mapped) = mapped;
+  return record;
 }
 
 SavedRecord registered_record(const at::Tensor& dense, const ActivationCodec& codec,
@@ -132,11 +135,15 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
       const at::Tensor encoded = encode_groups(dense, coding, not_finite, room);
       return record_of(encoded, dense, coding, offsets.step, &decode_groups);
     }
-    case SavedCodec::Levelled: {
-      if (!channel_order(dense.sizes(), dense.strides())) return {};
+    case SavedCodec::Levelled:
+    case SavedCodec::LevelledRows: {
+      const bool by_rows = plan.codec == SavedCodec::LevelledRows;
+      const auto order = by_rows ? row_order(dense.sizes(), dense.strides())
+                                 : channel_order(dense.sizes(), dense.strides());
+      if (!order) return {};
       const kernels::GroupCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      return levelled_record(dense, coding, offsets.step, not_finite, room);
+      return levelled_record(dense, by_rows, coding, offsets.step, not_finite, room);
     }
     case SavedCodec::NonZeros: {
       const kernels::NonZeroCoding coding{

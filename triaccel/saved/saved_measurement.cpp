@@ -14,15 +14,22 @@ namespace {
 
 constexpr std::size_t kGroup = 256;  // non-zeros that share a range
 
-/// Where the channels of a tensor lie: the second dimension of maps, the last one elsewhere.
+/// Where the channels of a tensor lie: the second dimension of maps, the last one elsewhere; its
+/// rows, where a norm goes by them.
 struct Channels {
   std::size_t count = 1;
   std::size_t inner = 1;  // elements between neighbours
 };
 
-Channels channels_of(const std::vector<std::int64_t>& sizes) {
+Channels channels_of(const std::vector<std::int64_t>& sizes, bool by_rows) {
   Channels channels;
   if (sizes.size() < 2) return channels;
+  if (by_rows) {
+    channels.inner = static_cast<std::size_t>(sizes.back());
+    for (std::size_t d = 0; d + 1 < sizes.size(); ++d)
+      channels.count *= static_cast<std::size_t>(sizes[d]);
+    return channels;
+  }
   const std::size_t at = sizes.size() == 4 ? 1 : sizes.size() - 1;
   channels.count = static_cast<std::size_t>(sizes[at]);
   for (std::size_t d = at + 1; d < sizes.size(); ++d)
@@ -37,8 +44,8 @@ struct ChannelMeasure {
   float highest = -std::numeric_limits<float>::infinity();
 };
 
-std::vector<ChannelMeasure> measure_channels(const SavedSample& sample) {
-  const Channels channels = channels_of(sample.sizes);
+std::vector<ChannelMeasure> measure_channels(const SavedSample& sample, bool by_rows) {
+  const Channels channels = channels_of(sample.sizes, by_rows);
   std::vector<ChannelMeasure> measures(channels.count);
   std::vector<double> sums(channels.count), squares(channels.count);
   for (std::size_t i = 0; i < sample.values.size(); ++i) {
@@ -63,7 +70,8 @@ double mean_variance(const std::vector<ChannelMeasure>& channels) {
   return sum / static_cast<double>(channels.size());
 }
 
-/// What a norm that divides each channel by its deviation makes of compressed values that do not.
+/// What a norm that divides each channel or row by its deviation makes of compressed values that do
+/// not.
 void measure_unevenness(SavedStatistics& tensor, const std::vector<ChannelMeasure>& channels) {
   constexpr double norm_epsilon = 1e-5;  // what norms add to a variance
   double inverses = 0, squared_ranges = 0;
@@ -101,9 +109,9 @@ double nonzero_squared_range(const std::vector<float>& values) {
 
 void measure(SavedStatistics& tensor, const SavedSample& sample) {
   if (!std::ranges::all_of(sample.values, [](float v) { return std::isfinite(v); })) return;
-  const std::vector<ChannelMeasure> channels = measure_channels(sample);
+  const std::vector<ChannelMeasure> channels = measure_channels(sample, tensor.by_rows);
   tensor.variance = mean_variance(channels);
-  if (tensor.kind == SavedClass::NormInput && tensor.sizes.size() == 4)
+  if (tensor.kind == SavedClass::NormInput && tensor.levels(/*samples=*/1) > 0)
     measure_unevenness(tensor, channels);
   tensor.nonzero_squared_range = nonzero_squared_range(sample.values);
   const auto zeros = std::ranges::count(sample.values, 0.0f);

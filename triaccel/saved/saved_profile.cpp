@@ -20,8 +20,9 @@ using Name = std::string_view;
 
 bool among(Name name, std::span<const Name> names) { return std::ranges::count(names, name) > 0; }
 
-constexpr Name kNorms[] = {"NativeBatchNorm", "CudnnBatchNorm", "NativeLayerNorm",
-                           "NativeGroupNorm", "triaccel::NormFusion"};
+constexpr Name kLayerNorm = "NativeLayerNorm";
+constexpr Name kNorms[] = {"NativeBatchNorm", "CudnnBatchNorm", kLayerNorm, "NativeGroupNorm",
+                           "triaccel::NormFusion"};
 constexpr Name kRectifiers[] = {"Relu", "Threshold"};
 constexpr Name kPoolsOfSizes[] = {"MaxPool2DWithIndices", "AvgPool2D", "AdaptiveAvgPool2D"};
 constexpr Name kProducts[] = {"Convolution", "Addmm",
@@ -241,6 +242,8 @@ SavedCensus SavedProfile::census(const at::Tensor& result, std::int64_t samples)
                               .sizes = entry.sizes,
                               .per_sample = entry.per_sample});
     if (!saved.constant) siblings.push_back(census.entries.size());
+    entry.by_rows = entry.kind == SavedClass::NormInput && entry.consumer == kLayerNorm &&
+                    entry.sizes.size() > 1;
     if (entry.kind == SavedClass::Window) entry.windows = pooling_windows(*consumer->second);
     if (!saved.constant)
       find_source(entry, derivation_chain(saved.producer.get()), census.entries, saved_by);

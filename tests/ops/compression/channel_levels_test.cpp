@@ -52,6 +52,47 @@ TEST(ChannelLevels, BringEveryChannelToZeroToOneAndBack) {
       }
 }
 
+/// Rows of very different size and offset, the first of them constant.
+at::Tensor uneven_rows(const Sizes& sizes, at::ScalarType type) {
+  const std::int64_t rows = c10::multiply_integers(sizes) / sizes.back();
+  const at::Tensor scales = at::pow(10.0, at::linspace(-6, 3, rows)).view({-1, 1});
+  at::Tensor values = at::randn({rows, sizes.back()}) * scales + 3 * scales;
+  values[0].fill_(2.5);
+  return values.to(type).view(sizes);
+}
+
+TEST(ChannelLevels, BringEveryRowToZeroToOneAndBack) {
+  at::manual_seed(3);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const Sizes& sizes :
+         {Sizes{4, 17, 384}, Sizes{130, 33}, Sizes{2, 7, 7, 96}, Sizes{2, 5}}) {
+      const at::Tensor rows = uneven_rows(sizes, type);
+      const LevelledMap made = level_rows(rows);
+      const at::Tensor wide = rows.to(at::kFloat).view({-1, sizes.back()});
+      EXPECT_TRUE(at::equal(made.lowest, wide.amin(1)));
+      EXPECT_TRUE(at::equal(made.range, wide.amax(1) - wide.amin(1)));
+      const kernels::GroupCoding coding{.eighths = 64};
+      const at::Tensor codes = encode_groups(made.values, coding);
+      CodecMap map{.lowest = made.lowest, .range = made.range, .by_rows = true};
+      const auto decoded = [&] {
+        return decode_groups(codes, sizes, rows.strides(), at::kFloat, coding, map).view_as(wide);
+      };
+      const at::Tensor error = (decoded() - wide).abs() / (made.range.view({-1, 1}) + 1e-30);
+      EXPECT_LE(error.slice(0, 1).max().item<double>(), 1.0 / 128) << at::IntArrayRef(sizes);
+      EXPECT_EQ(error[0].max().item<double>(), 0.0);
+      // With the layer norm behind it.
+      const at::Tensor back = decoded();
+      map.mean = at::randn({wide.size(0)});
+      map.inverse_deviation = at::rand({wide.size(0)}) + 0.5;
+      map.weight = at::randn({sizes.back()});
+      map.bias = at::randn({sizes.back()});
+      const at::Tensor wanted =
+          (back - map.mean.view({-1, 1})) * map.inverse_deviation.view({-1, 1}) * map.weight +
+          map.bias;
+      EXPECT_TRUE(at::allclose(decoded(), wanted, 1e-4, 1e-4)) << at::IntArrayRef(sizes);
+    }
+}
+
 TEST(ChannelLevels, SayWhereAChannelIsNotFinite) {
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
@@ -94,6 +135,8 @@ TEST(ChannelLevels, AreUndoneWhileGroupsAreDecodedBeforeANorm) {
 
 TEST(ChannelLevels, TakeMapsOnly) {
   EXPECT_THROW(level_channels(at::ones({4, 8})), UsageError);
+  EXPECT_THROW(level_rows(at::ones({8})), UsageError);
+  EXPECT_THROW(level_rows(at::ones({4, 8}).t()), UsageError);
   EXPECT_THROW(level_channels(at::ones({4, 8, 2, 4}).slice(3, 0, 2)), UsageError);
 }
 

@@ -178,6 +178,38 @@ TEST(ActivationPolicy, ProfilesNoMoreSamplesThanAPassHasRoomFor) {
     EXPECT_EQ(activation_policy(mode).start_profile(plan, /*restored=*/false).samples, samples);
 }
 
+TEST(ActivationPolicy, ProfilesOftenWhileARunIsYoung) {
+  const auto steps = [](std::int64_t every) {
+    std::vector<std::int64_t> found;
+    for (std::int64_t step = 0; step <= 1000; ++step)
+      if (is_profiled_after(step, every)) found.push_back(step);
+    return found;
+  };
+  EXPECT_EQ(steps(500), (std::vector<std::int64_t>{31, 62, 125, 250, 500, 1000}));
+  EXPECT_EQ(steps(400), (std::vector<std::int64_t>{25, 50, 100, 200, 400, 800}));
+  EXPECT_EQ(steps(1000), (std::vector<std::int64_t>{31, 62, 125, 250, 500, 1000}));
+  EXPECT_EQ(steps(20).size(), 50u) << "no more often than that";
+}
+
+TEST(ActivationPolicy, SaysOnceThatTensorsDiffer) {
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
+  StepPlan plan = profiled_plan();
+  const auto notices = [&](std::int64_t mismatches) {
+    PolicyEvents events;
+    StepReport report{.step = 25};
+    report.saved = SavedCounts{.mismatches = mismatches};
+    policy.apply(report, plan, events);
+    return std::ranges::count_if(events, [](const std::string& event) {
+      return event.find("differ from the profiled ones") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(notices(24), 1);
+  EXPECT_EQ(notices(24), 0);
+  EXPECT_EQ(notices(3), 1);
+  EXPECT_EQ(notices(0), 0);
+  EXPECT_EQ(notices(3), 1);
+}
+
 TEST(ActivationPolicy, ReportsTheNoiseOfAProfileOnce) {
   ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
   SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return one_noisy_layer(0.05); }};

@@ -130,18 +130,30 @@ SavedStatistics small_norm_input(std::int64_t channels, std::int64_t side) {
   return {.kind = SavedClass::NormInput, .sizes = {1, channels, side, side}};
 }
 
-TEST(LevelsChannels, OfSmallMapsBeforeANormWithEnoughSamples) {
-  EXPECT_TRUE(levels_channels(small_norm_input(64, 1), 32));
-  EXPECT_FALSE(levels_channels(small_norm_input(64, 1), 31));
-  EXPECT_TRUE(levels_channels(small_norm_input(64, 2), 8));
-  EXPECT_FALSE(levels_channels(small_norm_input(64, 4), 64))
+TEST(GroupCodec, LevelsSmallMapsBeforeANormWithEnoughSamples) {
+  EXPECT_EQ(group_codec_of(small_norm_input(64, 1), 32), SavedCodec::Levelled);
+  EXPECT_EQ(group_codec_of(small_norm_input(64, 1), 31), SavedCodec::Groups);
+  EXPECT_EQ(group_codec_of(small_norm_input(64, 2), 8), SavedCodec::Levelled);
+  EXPECT_EQ(group_codec_of(small_norm_input(64, 4), 64), SavedCodec::Groups)
       << "a transform quantizes channels separately";
   SavedStatistics other = small_norm_input(64, 1);
   other.kind = SavedClass::Factor;
-  EXPECT_FALSE(levels_channels(other, 64));
+  EXPECT_EQ(group_codec_of(other, 64), SavedCodec::Groups);
   other = small_norm_input(64, 1);
   other.sizes = {1, 197, 64};
-  EXPECT_FALSE(levels_channels(other, 64));
+  EXPECT_EQ(group_codec_of(other, 64), SavedCodec::Groups);
+}
+
+SavedStatistics layer_norm_input(std::int64_t tokens, std::int64_t columns) {
+  return {.kind = SavedClass::NormInput, .sizes = {1, tokens, columns}, .by_rows = true};
+}
+
+TEST(GroupCodec, LevelsTheRowsBeforeALayerNorm) {
+  EXPECT_EQ(group_codec_of(layer_norm_input(197, 32), 1), SavedCodec::LevelledRows);
+  EXPECT_EQ(group_codec_of(layer_norm_input(197, 31), 64), SavedCodec::Groups) << "of few elements";
+  SavedStatistics maps = layer_norm_input(7, 64);
+  maps.sizes = {1, 7, 7, 64};
+  EXPECT_EQ(group_codec_of(maps, 2), SavedCodec::LevelledRows);
 }
 
 TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
@@ -166,6 +178,29 @@ TEST(RateCurve, LevelsTheChannelsOfSmallMapsBeforeANorm) {
   tensor.unevenness = 50;
   EXPECT_DOUBLE_EQ(predicted_errors(std::vector{tensor}, groups, 16)[0],
                    50 * 32 * quantization_error(3));
+}
+
+TEST(RateCurve, LevelsRowsThatDifferBeforeALayerNorm) {
+  SavedStatistics tensor = layer_norm_input(197, 384);
+  EXPECT_EQ(bytes_of(tensor, {.codec = SavedCodec::LevelledRows, .eighths = 24}),
+            group_bytes(197 * 384 * kCodedSamples, 24) + 8 * 197 * kCodedSamples);
+  const auto codec_of_three_bits = [&] {
+    const RateCurve curve(tensor, kCodedSamples, {}, {});
+    for (const RatePoint& point : curve.points())
+      if (point.plan.eighths == 24) return point.plan.codec;
+    return SavedCodec::Raw;
+  };
+  tensor.unevenness = 100;  // one row hardly varies
+  EXPECT_EQ(codec_of_three_bits(), SavedCodec::LevelledRows);
+  // Blocks span rows, too.
+  const std::vector<SavedPlan> blocks = {
+      {.codec = SavedCodec::Frequency, .block = 8, .band_eighths = {32, 32, 32, 32, 32}}};
+  tensor.transforms[1] = falling_bands(8, 0.5);
+  const double uneven = predicted_errors(std::vector{tensor}, blocks, 16)[0];
+  tensor.unevenness = 1;
+  EXPECT_DOUBLE_EQ(uneven, 100 * predicted_errors(std::vector{tensor}, blocks, 16)[0]);
+  tensor.transforms[1] = {};
+  EXPECT_EQ(codec_of_three_bits(), SavedCodec::Groups) << "levels are not worth their bytes";
 }
 
 TEST(HeldBytes, CountTheMaskThatAReluNeedsToo) {

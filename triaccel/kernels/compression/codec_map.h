@@ -17,8 +17,8 @@ enum class Gelu : std::uint8_t { None, Erf, Tanh };
 /// All pointers null and no activation: x itself. Layer norms, GELU and levels are for the group
 /// codec.
 struct CodecMap {
-  // What channels were levelled by (Note [Levelled channels]), F32 [channels], both or none, not
-  // with a layer norm or GELU: x is lowest + range * what was coded.
+  // What channels were levelled by (Note [Levelled channels]), F32 [channels], or rows, F32
+  // [image], where it goes by rows; both or none: x is lowest + range * what was coded.
   const float* lowest = nullptr;
   const float* range = nullptr;
 

@@ -45,9 +45,12 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
       !map.is_of_rows() || (map.activation == kernels::Activation::None && !map.scales.defined()),
       who, "layer norm and GELU cannot be combined with another activation or scales");
   if (map.lowest.defined()) {
-    require(!map.is_of_rows(), who, "levels cannot be combined with layer norm or GELU");
-    check_contiguous(who, "lowest", map.lowest, device, at::kFloat, {sizes[1]});
-    check_contiguous(who, "range", map.range, device, at::kFloat, {sizes[1]});
+    require(map.by_rows || map.gelu == kernels::Gelu::None, who,
+            "levels of channels cannot be combined with GELU");
+    const std::int64_t levels =
+        map.by_rows ? c10::multiply_integers(sizes) / sizes.back() : sizes[1];
+    check_contiguous(who, "lowest", map.lowest, device, at::kFloat, {levels});
+    check_contiguous(who, "range", map.range, device, at::kFloat, {levels});
     found.lowest = map.lowest.const_data_ptr<float>();
     found.range = map.range.const_data_ptr<float>();
   }
@@ -76,16 +79,15 @@ kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntA
   return found;
 }
 
-LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer) {
-  constexpr std::string_view who = "level_channels";
-  const auto order = channel_order(map.sizes(), map.strides());
-  require(order.has_value(), who, "takes [N, C, H, W], dense in that order or with channels last, ",
-          "got sizes ", map.sizes(), " and strides ", map.strides());
+namespace {
+
+LevelledMap levelled(std::string_view who, const at::Tensor& map,
+                     const kernels::ChannelOrder& order, const EncodeBuffer& buffer) {
   const at::NoGradGuard no_gradient;
   const kernels::MapsToLevel maps{
-      .type = float_type_of(who, "map", map.scalar_type()), .count = map.numel(), .order = *order};
-  const at::Tensor levels = allocate_encoded(map, 2 * order->channels, at::kFloat, buffer);
-  const auto halves = levels.view({2, order->channels}).unbind();
+      .type = float_type_of(who, "map", map.scalar_type()), .count = map.numel(), .order = order};
+  const at::Tensor levels = allocate_encoded(map, 2 * order.channels, at::kFloat, buffer);
+  const auto halves = levels.view({2, order.channels}).unbind();
   LevelledMap made{.values = at::empty_strided(map.sizes(), map.strides(), map.options()),
                    .lowest = halves[0],
                    .range = halves[1]};
@@ -96,6 +98,26 @@ LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer) {
   dispatch<kernels::cpu::level_channels, kernels::cuda::level_channels>(who, map.device(), maps,
                                                                         from, to, lowest, range);
   return made;
+}
+
+}  // namespace
+
+LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer) {
+  constexpr std::string_view who = "level_channels";
+  const auto order = channel_order(map.sizes(), map.strides());
+  require(order.has_value(), who, "takes [N, C, H, W], dense in that order or with channels last, ",
+          "got sizes ", map.sizes(), " and strides ", map.strides());
+  return levelled(who, map, *order, buffer);
+}
+
+LevelledMap level_rows(const at::Tensor& rows, const EncodeBuffer& buffer) {
+  constexpr std::string_view who = "level_rows";
+  const auto order = row_order(rows.sizes(), rows.strides());
+  require(order.has_value(), who, "takes contiguous rows, got sizes ", rows.sizes(),
+          " and strides ", rows.strides());
+  // As the channels of one map, whose positions follow each other.
+  const std::int64_t columns = order->channels, count = rows.numel();
+  return levelled(who, rows, {count / columns, columns, count}, buffer);
 }
 
 }  // namespace triaccel

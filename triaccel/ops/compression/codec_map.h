@@ -20,8 +20,8 @@ struct CodecMap {
   at::Tensor lowest = {},
              range = {};  // F32 [C], both or none: of level_channels, for decode_groups
 
-  // For decode_groups of rows, see row_order: a layer norm, whose mean and inverse deviation are
-  // F32 [rows], and GELU.
+  // For decode_groups of rows, see row_order: levels and the mean and inverse deviation of a layer
+  // norm, which are then F32 [rows], and GELU.
   bool by_rows = false;
   kernels::Gelu gelu = kernels::Gelu::None;
 
@@ -40,15 +40,18 @@ std::optional<kernels::ChannelOrder> row_order(at::IntArrayRef sizes, at::IntArr
 kernels::CodecMap kernel_map(std::string_view who, const CodecMap& map, at::IntArrayRef sizes,
                              const at::Device& device);
 
-/// A map whose channels all go from 0 to 1, see Note [Levelled channels] in
+/// A map whose channels, or rows, all go from 0 to 1, see Note [Levelled channels] in
 /// kernels/compression/channel_levels.h, and what brings them back: lowest + range * value.
 struct LevelledMap {
   at::Tensor values = {};
-  at::Tensor lowest = {}, range = {};  // F32 [C]
+  at::Tensor lowest = {}, range = {};  // F32 [C] or [rows]
 };
 
 /// `map` is F32, BF16 or F16 [N, C, H, W] with a channel_order; its values keep their layout, and
 /// `buffer` holds the rest. No autograd; one kernel on CUDA.
 LevelledMap level_channels(const at::Tensor& map, const EncodeBuffer& buffer = {});
+
+/// The same of the rows of a tensor with a row_order.
+LevelledMap level_rows(const at::Tensor& rows, const EncodeBuffer& buffer = {});
 
 }  // namespace triaccel

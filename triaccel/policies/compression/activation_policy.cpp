@@ -55,12 +55,19 @@ std::int64_t profile_samples(std::int64_t pass, double ratio) {
   return fitting == kProfileSizes.end() ? kProfileSizes.back() : *fitting;
 }
 
+bool is_profiled_after(std::int64_t step, std::int64_t every) {
+  constexpr std::int64_t first = 16;
+  if (step > 0 && step % every == 0) return true;
+  for (std::int64_t early = every / 2; early >= first; early /= 2)
+    if (step == early) return true;
+  return false;
+}
+
 ActivationPolicy::ActivationPolicy(const ActivationOptions& options)
     : options_(options), policy_(options.compression) {}
 
 bool ActivationPolicy::profile_due(std::int64_t step) const {
-  return policy_.lossy() &&
-         (policy_.outdated() || (step > 0 && step % options_.profile_every == 0));
+  return policy_.lossy() && (policy_.outdated() || is_profiled_after(step, options_.profile_every));
 }
 
 ProfileRequest ActivationPolicy::start_profile(const StepPlan& plan, bool restored) {
@@ -197,9 +204,11 @@ void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
 }
 
 void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {
-  if (report.saved && report.saved->mismatches > 0)
-    events.push_back(text(report.saved->mismatches,
-                          " saved tensors differ from the profiled ones and are not compressed"));
+  const std::int64_t mismatches = report.saved ? report.saved->mismatches : 0;
+  if (mismatches > 0 && mismatches != mismatches_told_)
+    events.push_back(
+        text(mismatches, " saved tensors differ from the profiled ones and are not compressed"));
+  if (report.saved) mismatches_told_ = mismatches;
   if (!policy_.lossy()) return;
   const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
   policy_.tick({.step = report.step,

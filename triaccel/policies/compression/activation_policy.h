@@ -38,6 +38,11 @@ struct ProfileRequest {
 /// memory.
 std::int64_t profile_samples(std::int64_t pass, double ratio);
 
+/// Whether activations are profiled again after so many steps: every `every` of them, and early in
+/// a run, when gradients change fast (a last layer that begins with zeros lets none through), after
+/// half of that, a quarter and so on, down to a few steps.
+bool is_profiled_after(std::int64_t step, std::int64_t every);
+
 /// What was measured.
 struct ActivationProfile {
   ProfileKind kind = ProfileKind::Values;
@@ -123,6 +128,7 @@ class ActivationPolicy final : public Stateful {
   CompressionNoise noise_;         // of the last profile that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report
+  std::int64_t mismatches_told_ = 0;
   SavedCensus census_;
   std::vector<SavedStatistics> tensors_;
   std::vector<SavedPlan> plans_;  // by tensor

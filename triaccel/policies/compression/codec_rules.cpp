@@ -24,14 +24,17 @@ bool can_compress(const SavedStatistics& tensor, std::int64_t samples) {
   return floating && keeps_values(tensor.kind) && tensor.raw_bytes(samples) >= kSmallBytes;
 }
 
-bool levels_channels(const SavedStatistics& tensor, std::int64_t samples) {
+SavedCodec group_codec_of(const SavedStatistics& tensor, std::int64_t samples) {
   constexpr std::int64_t most_positions =
       15;  // from 4 x 4 on, a transform quantizes channels separately
-  constexpr std::int64_t fewest_of_channel = 32;
-  if (tensor.kind != SavedClass::NormInput || tensor.sizes.size() != 4) return false;
-  const std::int64_t positions = tensor.sizes[2] * tensor.sizes[3];
-  return positions <= most_positions &&
-         tensor.elements(samples) >= fewest_of_channel * tensor.sizes[1];
+  constexpr std::int64_t fewest_elements = 32;
+  const std::int64_t levels = tensor.levels(samples);
+  if (tensor.kind != SavedClass::NormInput || levels == 0 ||
+      tensor.elements(samples) < fewest_elements * levels)
+    return SavedCodec::Groups;
+  if (tensor.by_rows) return SavedCodec::LevelledRows;
+  return tensor.sizes[2] * tensor.sizes[3] <= most_positions ? SavedCodec::Levelled
+                                                             : SavedCodec::Groups;
 }
 
 SavedPlan lossless_plan(const SavedStatistics& tensor) {
@@ -98,6 +101,7 @@ double mean_bits(const SavedStatistics& tensor, const SavedPlan& plan) {
       return 32;
     case SavedCodec::Groups:
     case SavedCodec::Levelled:
+    case SavedCodec::LevelledRows:
       return plan.eighths / 8.0;
     case SavedCodec::NonZeros:
       return std::min(8.0, plan.eighths / 8.0 / std::max(tensor.nonzero_share, 1.0 / 64));

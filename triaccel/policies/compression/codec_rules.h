@@ -13,9 +13,9 @@ namespace triaccel {
 /// Whether a tensor may be quantized; small ones are not worth it.
 bool can_compress(const SavedStatistics& tensor, std::int64_t samples);
 
-/// Whether a tensor may use SavedCodec::Levelled: small maps before a norm, with enough elements
-/// per channel to amortize its range.
-bool levels_channels(const SavedStatistics& tensor, std::int64_t samples);
+/// How a tensor is quantized in groups: Levelled for small maps before a batch norm, LevelledRows
+/// before a layer norm, where a channel or row has enough elements to amortize its range.
+SavedCodec group_codec_of(const SavedStatistics& tensor, std::int64_t samples);
 
 /// The lossless plan of a tensor: gradients stay bit-identical.
 SavedPlan lossless_plan(const SavedStatistics& tensor);

@@ -54,6 +54,7 @@ ErrorModel::ErrorModel(const SavedStatistics& tensor)
     : transforms_(tensor.transforms),
       variance_(tensor.variance),
       unevenness_(tensor.unevenness),
+      transform_unevenness_(tensor.by_rows ? tensor.unevenness : 1),
       levelled_squared_range_(std::max(tensor.levelled_squared_range, kNormal.squared_range)),
       nonzero_share_(tensor.nonzero_share),
       nonzero_squared_range_(tensor.nonzero_squared_range) {
@@ -91,7 +92,8 @@ double ErrorModel::of_band(std::uint8_t block, int band, int eighths, double dro
   const int size = kBandSizes[t][b];
   const double rest = static_cast<double>(longer_coefficients(size, eighths)) / size;
   const double error = band_error(statistics, eighths / 8 + rest, drop_price);
-  return size * statistics.weight * error / (coefficients_of(block) * variance_);
+  return transform_unevenness_ * size * statistics.weight * error /
+         (coefficients_of(block) * variance_);
 }
 
 double ErrorModel::nonzeros(int eighths) const {
@@ -113,6 +115,7 @@ double ErrorModel::of(const SavedPlan& plan, double drop_price) const {
     case SavedCodec::Groups:
       return unevenness_ * of_band(0, 0, plan.eighths, drop_price);
     case SavedCodec::Levelled:
+    case SavedCodec::LevelledRows:
       return levelled_squared_range_ * quantization_error(plan.eighths / 8.0);
     case SavedCodec::NonZeros:
       return nonzeros(plan.eighths);

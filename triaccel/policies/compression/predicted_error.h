@@ -41,7 +41,8 @@ class ErrorModel {
 
   std::array<TransformStatistics, kTransformBlocks.size()> transforms_;
   double variance_ = 1;
-  double unevenness_ = 1;
+  double unevenness_ = 1;            // of groups
+  double transform_unevenness_ = 1;  // of blocks, which span rows but no channels
   double levelled_squared_range_ = 0;
   double nonzero_share_ = 1;
   double nonzero_squared_range_ = 0;

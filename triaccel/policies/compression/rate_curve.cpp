@@ -76,7 +76,7 @@ class Ways {
   Ways(const SavedStatistics& tensor, std::int64_t samples, const HeldBytes& held,
        const RateQuestion& question, const CodecOptions& options, std::vector<RatePoint>& points)
       : tensor_(tensor),
-        groups_(levels_channels(tensor, samples) ? SavedCodec::Levelled : SavedCodec::Groups),
+        groups_(group_codec_of(tensor, samples)),
         held_(held),
         model_(tensor),
         question_(question),
@@ -84,8 +84,9 @@ class Ways {
         points_(points) {}
 
   void add_groups() {
-    for (int bits = question_.least_bits; bits <= kMostWidth; ++bits)
-      add({.codec = groups_, .eighths = static_cast<std::uint8_t>(8 * bits)});
+    add_groups(groups_);
+    // Levels of rows take bytes that rows which are all alike do not need.
+    if (groups_ == SavedCodec::LevelledRows) add_groups(SavedCodec::Groups);
   }
 
   void add_nonzeros() {
@@ -130,11 +131,15 @@ class Ways {
   }
 
  private:
+  void add_groups(SavedCodec codec) {
+    for (int bits = question_.least_bits; bits <= kMostWidth; ++bits)
+      add({.codec = codec, .eighths = static_cast<std::uint8_t>(8 * bits)});
+  }
+
   bool in_use(const SavedPlan& plan) const {
     const SavedPlan& before = question_.previous;
-    const bool was_quantized =
-        before.codec == SavedCodec::Groups || before.codec == SavedCodec::Levelled ||
-        before.codec == SavedCodec::NonZeros || before.codec == SavedCodec::Frequency;
+    const bool was_quantized = is_of_groups(before.codec) || before.codec == SavedCodec::NonZeros ||
+                               before.codec == SavedCodec::Frequency;
     if (was_quantized) return plan.codec == before.codec && plan.block == before.block;
     const bool nonzeros = tensor_.kind == SavedClass::Positive && options_.nonzeros;
     return plan.codec == (nonzeros ? SavedCodec::NonZeros : groups_);
@@ -149,7 +154,7 @@ class Ways {
   }
 
   const SavedStatistics& tensor_;
-  SavedCodec groups_;  // Groups or Levelled
+  SavedCodec groups_;  // the way in groups that suits it
   const HeldBytes& held_;
   ErrorModel model_;
   const RateQuestion& question_;

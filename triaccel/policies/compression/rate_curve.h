@@ -28,9 +28,9 @@ struct RateQuestion {
 /// step gains less per byte than the one before. Never empty.
 ///
 /// Codecs by kind: non-zeros or groups for ReLU outputs; groups or a measured transform of 8, 7 or
-/// 4 for others; small maps before a norm use levelled groups. The error of a codec not in use is
-/// divided by 1 - hysteresis; without a previous plan the plain codec (non-zeros, groups) counts as
-/// in use.
+/// 4 for others; small maps and rows before a norm use levelled groups. The error of a codec not in
+/// use is divided by 1 - hysteresis; without a previous plan the plain codec (non-zeros, groups)
+/// counts as in use.
 class RateCurve {
  public:
   RateCurve(const SavedStatistics& tensor, std::int64_t samples, const RateQuestion& question,

@@ -11,6 +11,7 @@ HeldBytes::HeldBytes(const SavedStatistics& tensor, std::int64_t samples)
     : kind_(tensor.kind),
       sizes_(tensor.sizes_for(samples)),
       elements_(tensor.elements(samples)),
+      levels_(tensor.levels(samples)),
       raw_bytes_(tensor.raw_bytes(samples)),
       window_taps_(tensor.window_taps),
       mask_bytes_(tensor.mask_elsewhere ? 0 : mask_bytes(elements_)),
@@ -42,9 +43,10 @@ std::int64_t HeldBytes::under(const SavedPlan& plan) const {
     case SavedCodec::Groups:
       return mask + group_bytes(elements_, plan.eighths);
     case SavedCodec::Levelled:
-      require(sizes_.size() == 4, "held_bytes", "a tensor of ", sizes_.size(),
-              " dimensions has no channels for the levelled codec");
-      return mask + levelled_bytes(sizes_, plan.eighths);
+    case SavedCodec::LevelledRows:
+      require(levels_ > 0, "held_bytes", "a tensor of ", sizes_.size(),
+              " dimensions has no channels or rows for the levelled codec");
+      return mask + levelled_bytes(elements_, levels_, plan.eighths);
     case SavedCodec::NonZeros:
       return mask_bytes_ + nonzero_bytes(elements_, plan.eighths);
     case SavedCodec::Frequency:

@@ -30,7 +30,7 @@ class HeldBytes {
   std::vector<std::int64_t> sizes_;
   std::array<Frequency, kTransformBlocks.size()> frequency_ = {};
   bool has_maps_ = false;
-  std::int64_t elements_, raw_bytes_, window_taps_;
+  std::int64_t elements_, levels_, raw_bytes_, window_taps_;
   std::int64_t mask_bytes_;  // 0: shares another tensor's mask
   bool mask_too_, derived_by_mask_;
 };

@@ -47,8 +47,7 @@ std::optional<std::uint8_t> eighths_from(std::string_view word) {
 constexpr std::string_view kPredicted = "predicted";
 
 bool has_one_width(SavedCodec codec) {
-  return codec == SavedCodec::Groups || codec == SavedCodec::Levelled ||
-         codec == SavedCodec::NonZeros;
+  return is_of_groups(codec) || codec == SavedCodec::NonZeros;
 }
 
 constexpr std::int64_t kMaxPlansBytes = std::int64_t{1} << 30;

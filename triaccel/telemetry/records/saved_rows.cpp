@@ -20,9 +20,7 @@ std::string shape_text(const SavedStatistics& tensor) {
 
 std::vector<double> bits_of(const SavedPlan& plan) {
   if (plan.codec == SavedCodec::Registered) return {registered_codec(plan.registered).bits()};
-  if (plan.codec == SavedCodec::Groups || plan.codec == SavedCodec::Levelled ||
-      plan.codec == SavedCodec::NonZeros)
-    return {plan.eighths / 8.0};
+  if (is_of_groups(plan.codec) || plan.codec == SavedCodec::NonZeros) return {plan.eighths / 8.0};
   std::vector<double> bits;
   if (plan.codec == SavedCodec::Frequency)
     for (const std::uint8_t eighths : plan.band_eighths) bits.push_back(eighths / 8.0);

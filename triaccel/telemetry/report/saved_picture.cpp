@@ -36,7 +36,7 @@ constexpr std::array<CodecColor, 6> kCodecColors = {{{"frequency", "frequency", 
 
 int color_of(std::string_view codec) {
   if (codec == "shape" || codec == "window" || codec == "host") codec = "mask";
-  if (codec == "levelled") codec = "groups";
+  if (codec.starts_with("levelled")) codec = "groups";
   for (const CodecColor& known : kCodecColors)
     if (codec.starts_with(known.codec)) return known.color;
   return 1;  // codecs registered by other programs

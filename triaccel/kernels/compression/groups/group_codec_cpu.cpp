@@ -207,6 +207,15 @@ void norm_row(const CodecMap& map, std::int64_t row, std::int64_t channel, std::
     values[i] = normalised(values[i], mean, weight[i] * inverse_deviation, bias[i]);
 }
 
+/// Elements of one row as they were before it was levelled.
+TRIACCEL_WIDE_VECTORS
+void unlevel_row(const CodecMap& map, std::int64_t row, std::int64_t count,
+                 float* __restrict values) {
+  const float lowest = map.lowest[row], range = map.range[row];
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) values[i] = unlevelled(values[i], lowest, range);
+}
+
 template <Gelu form>
 TRIACCEL_WIDE_VECTORS void gelu_run(std::int64_t count, float* __restrict values) {
 #pragma omp simd
@@ -214,11 +223,11 @@ TRIACCEL_WIDE_VECTORS void gelu_run(std::int64_t count, float* __restrict values
 }
 
 /// What `map` makes of elements whose channels follow each other from `channel` on, or are all
-/// that one; `scales` are its image's. The gate, layer norms and GELU are not applied.
+/// that one; `scales` are its image's. The gate, what goes by rows and GELU are not applied.
 template <bool follow>
 TRIACCEL_WIDE_VECTORS void map_run(const CodecMap& map, std::int64_t channel, const float* scales,
                                    std::int64_t count, float* __restrict values) {
-  if (map.lowest != nullptr) {
+  if (map.lowest != nullptr && !map.by_rows) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t c = follow ? channel + i : channel;
@@ -251,8 +260,11 @@ void map_values(const CodecMap& map, const ChannelOrder& order, std::int64_t beg
     const std::int64_t channel = first / order.channel_stride % order.channels;
     const float* scales =
         map.scales == nullptr ? nullptr : map.scales + first / order.image_stride * order.channels;
-    if (map.by_rows)
-      norm_row(map, first / order.image_stride, channel, last - first, values + (first - begin));
+    const std::int64_t row = first / order.image_stride;
+    if (map.by_rows && map.lowest != nullptr)
+      unlevel_row(map, row, last - first, values + (first - begin));
+    if (map.by_rows && map.mean != nullptr)
+      norm_row(map, row, channel, last - first, values + (first - begin));
     if (follow)
       map_run<true>(map, channel, scales, last - first, values + (first - begin));
     else

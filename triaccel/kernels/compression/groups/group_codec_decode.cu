@@ -178,7 +178,13 @@ auto whole_kernel(const QuadMap& quads) {
   };
   using Kernel = decltype(absent);
   if (!map.changes()) return absent;
-  if (map.lowest != nullptr) return Kernel{nullptr};  // small maps
+  if (map.lowest != nullptr) {
+    if (!map.by_rows || map.gelu != Gelu::None || !quads.by_quads || quads.channel_count < 32)
+      return Kernel{nullptr};  // small maps
+    return map.mean == nullptr
+               ? decode_whole_kernel<Stored, NormSource::RowLevels, Function::Copy>
+               : decode_whole_kernel<Stored, NormSource::LevelledRows, Function::Copy>;
+  }
   if (map.mean == nullptr && map.gelu == Gelu::Erf)
     return decode_whole_kernel<Stored, NormSource::Absent, Function::Gelu>;
   if (map.mean == nullptr && map.gelu == Gelu::Tanh)

@@ -61,6 +61,13 @@ struct QuadMap {
     norms[3] = {mean, weight.w * deviation, bias.w};
   }
 
+  /// Of four elements of a row.
+  __device__ void undo_levels_of(std::int32_t row, float (&quad)[4]) const {
+    const float lowest = __ldg(map.lowest + row), range = __ldg(map.range + row);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) quad[j] = unlevelled(quad[j], lowest, range);
+  }
+
  private:
   __device__ void undo_levels(std::int32_t channel, float (&quad)[4]) const {
     const float4 lowest = read_four(map.lowest + channel), range = read_four(map.range + channel);
@@ -72,15 +79,18 @@ struct QuadMap {
 
   __device__ void apply_rows(std::int32_t element, std::int64_t count, float (&quad)[4]) const {
     FourNorms norms;
-    if (map.mean != nullptr && by_quads) {
+    if (by_quads && (map.mean != nullptr || map.lowest != nullptr)) {
       const FastDivide::Result row = channels(element);  // remainder: the channel
-      read_norms(row.quotient, row.remainder, norms);
+      if (map.lowest != nullptr) undo_levels_of(row.quotient, quad);
+      if (map.mean != nullptr) read_norms(row.quotient, row.remainder, norms);
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       if (element + j >= count) break;
-      if (map.mean != nullptr && !by_quads) {
+      if (!by_quads && (map.mean != nullptr || map.lowest != nullptr)) {
         const FastDivide::Result row = channels(element + j);
+        if (map.lowest != nullptr)
+          quad[j] = unlevelled(quad[j], map.lowest[row.quotient], map.range[row.quotient]);
         norms[j] = codec_row_norm(map, row.quotient, row.remainder);
       }
       const float value = codec_mapped(quad[j], norms[j], Activation::None);
@@ -134,23 +144,24 @@ inline QuadMap quad_map(const CodecMap& map, const ChannelOrder& order, std::int
   constexpr std::int64_t most = std::int64_t{1} << 31;
   ensure(!map.changes() || count < most, "the elements of a mapped tensor fit 31 bits");
   const bool rows_aligned =  // else one by one
-      map.by_rows || aligned_for_vectors(map.mean, map.inverse_deviation);
+      map.by_rows || aligned_for_vectors(map.mean, map.inverse_deviation, map.lowest, map.range);
   return {.map = map,
           .channel_stride = FastDivide(order.channel_stride),
           .channels = FastDivide(order.channels),
           .image_stride = FastDivide(order.image_stride),
           .channel_count = static_cast<std::int32_t>(order.channels),
           .by_quads = order.channel_stride == 1 && order.channels % 4 == 0 && count % 4 == 0 &&
-                      rows_aligned &&
-                      aligned_for_vectors(map.lowest, map.range, map.weight, map.bias, map.scales)};
+                      rows_aligned && aligned_for_vectors(map.weight, map.bias, map.scales)};
 }
 
 /// Where the norms of a lane's elements come from. All but the first need QuadMap::by_quads.
 enum class NormSource : std::uint8_t {
   Absent,
-  Repeated,  // channels repeat after two rows of a lane: a number that divides 64
-  Channels,  // 32 or more, read for each row of the lane
-  Rows,      // likewise, of a layer norm
+  Repeated,      // channels repeat after two rows of a lane: a number that divides 64
+  Channels,      // 32 or more, read for each row of the lane
+  Rows,          // likewise, of a layer norm
+  RowLevels,     // levels of rows, and no norm
+  LevelledRows,  // both
 };
 
 enum class Function : std::uint8_t { Copy, Relu, Silu, Gelu, GeluTanh };
@@ -181,9 +192,13 @@ class LaneMap {
     if constexpr (source == NormSource::Repeated) {
       normalise(kept_[k % 2], quad);
     } else if constexpr (source != NormSource::Absent) {
-      OfChannel norms[4];
-      read(norms);
-      normalise(norms, quad);
+      if constexpr (source == NormSource::RowLevels || source == NormSource::LevelledRows)
+        quads_.undo_levels_of(row_, quad);
+      if constexpr (source != NormSource::RowLevels) {
+        OfChannel norms[4];
+        read(norms);
+        normalise(norms, quad);
+      }
       channel_ += 32;
       if (channel_ >= quads_.channel_count) channel_ -= quads_.channel_count, ++row_;
     }
@@ -205,7 +220,7 @@ class LaneMap {
 
   __device__ void read(OfChannel (&norms)[4]) const {
     FourNorms plain;
-    if constexpr (source == NormSource::Rows)
+    if constexpr (source == NormSource::Rows || source == NormSource::LevelledRows)
       quads_.read_norms(row_, channel_, plain);
     else
       quads_.read_norms(channel_, plain);
