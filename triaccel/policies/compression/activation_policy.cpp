@@ -56,11 +56,12 @@ std::int64_t profile_samples(std::int64_t pass, double ratio) {
 }
 
 bool is_profiled_after(std::int64_t step, std::int64_t every) {
+  constexpr std::array<std::int64_t, 4> parts = {20, 10, 5, 2};
   constexpr std::int64_t first = 16;
   if (step > 0 && step % every == 0) return true;
-  for (std::int64_t early = every / 2; early >= first; early /= 2)
-    if (step == early) return true;
-  return false;
+  return std::ranges::any_of(parts, [&](std::int64_t part) {
+    return every % part == 0 && step == every / part && step >= first;
+  });
 }
 
 ActivationPolicy::ActivationPolicy(const ActivationOptions& options)

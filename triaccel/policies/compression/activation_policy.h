@@ -40,7 +40,7 @@ std::int64_t profile_samples(std::int64_t pass, double ratio);
 
 /// Whether activations are profiled again after so many steps: every `every` of them, and early in
 /// a run, when gradients change fast (a last layer that begins with zeros lets none through), after
-/// half of that, a quarter and so on, down to a few steps.
+/// a twentieth, a tenth, a fifth and half of that, which are control intervals as a rule.
 bool is_profiled_after(std::int64_t step, std::int64_t every);
 
 /// What was measured.
