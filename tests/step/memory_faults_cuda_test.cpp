@@ -63,7 +63,7 @@ std::int64_t failed_allocations() {
 
 /// Apart from rounding.
 bool nearly_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  constexpr double kRounding = 0.02;
+  constexpr double kRounding = 0.05;
   bool same = a.size() == b.size();
   for (std::size_t i = 0; same && i < a.size(); ++i) {
     const at::Tensor x = a[i].to(at::kDouble), y = b[i].to(at::kDouble);
@@ -91,7 +91,10 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
   GpuStep bench = make();
   bench.run(256, means.pass);
   std::int64_t refused = 0;
-  bool survived = false;  // a convolution without memory for its workspace takes another algorithm
+  // A convolution that finds no memory for its workspace takes another algorithm, and later ones of
+  // its shape do, too. Else an attempt ends with its first failed allocation, or its second try's.
+  bool survived = false;
+  const std::int64_t tries = means.options.graphs ? 2 : 1;
   for (int step = 0; step < 2; ++step) {
     const auto before = bench.state();
     if (GraphCache* graphs = bench.runner->graphs(); graphs != nullptr) graphs->clear();
@@ -108,6 +111,7 @@ TEST_P(MemoryFaultsOnCuda, LeaveNothingBehind) {
         break;
       } catch (const OutOfMemory&) {
         ++refused;
+        survived |= failed_allocations() > failed + tries;
         bench.gauge.set_limit(0);
         ASSERT_TRUE(same_bytes(before, bench.state())) << "in " << (limit >> 20) << " MiB";
       }

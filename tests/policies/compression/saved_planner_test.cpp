@@ -113,6 +113,22 @@ TEST(PlanSaved, LowersLeastBitsBeforeItBreaksTheBudgetAndSaysSo) {
   EXPECT_TRUE(tells(decision.events, "lowered by 3"));
 }
 
+TEST(PlanSaved, LowersLeastBitsWhereOthersWouldHaveHardlyAny) {
+  std::vector<SavedStatistics> tensors(4, saved_tensor(SavedClass::Attention, 16, 32));
+  tensors.resize(16, saved_tensor(SavedClass::Factor, 16, 32));
+  const SavedDecision decision =
+      plan_at(tensors, 10);  // of which eight bits of attention leave 1.3
+  EXPECT_TRUE(decision.fits);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    EXPECT_GE(mean_bits(tensors[i], decision.plans[i]), 2) << i;
+  EXPECT_LT(mean_bits(tensors[0], decision.plans[0]), 6);
+  EXPECT_TRUE(tells(decision.events, "lowered by"));
+  // Where they have enough it stays as it is.
+  const SavedDecision ample = plan_at(tensors, 4);
+  EXPECT_GE(mean_bits(tensors[0], ample.plans[0]), 8);
+  EXPECT_FALSE(tells(ample.events, "lowered by"));
+}
+
 TEST(PlanSaved, GivesTheFewestBitsWhereNothingFits) {
   const std::vector<SavedStatistics> tensors = saved_resnet(3);
   const SavedDecision decision = plan_at(tensors, 500);

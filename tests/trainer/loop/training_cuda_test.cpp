@@ -57,7 +57,10 @@ TEST_F(TrainingOnCuda, KeepsInsideTheBudgetBySmallerPasses) {
   EXPECT_EQ(summary.samples, 2 * 4096);
   const auto& by_purpose = losses.memory.back().peak_by_purpose;
   EXPECT_GE(by_purpose[static_cast<std::size_t>(MemoryPurpose::Weights)], 44'000'000);
-  EXPECT_GE(by_purpose[static_cast<std::size_t>(MemoryPurpose::Optimizer)], 11'000'000);
+  // In 8 bits, or where plans keep it in host memory.
+  EXPECT_GE(
+      by_purpose[static_cast<std::size_t>(MemoryPurpose::Optimizer)] + summary.host_state_bytes,
+      11'000'000);
   EXPECT_GE(by_purpose[static_cast<std::size_t>(MemoryPurpose::Gradients)], 44'000'000);
   EXPECT_GT(by_purpose[static_cast<std::size_t>(MemoryPurpose::Activations)], 10'000'000);
 }

@@ -32,7 +32,17 @@ NextStep step_at(const RateCurve& curve, double weight, std::size_t index, std::
           from};
 }
 
+double error_of(const BitAllocation& allocation, std::span<const double> weights) {
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) sum += weights[i] * allocation.points[i].error;
+  return sum;
+}
+
 constexpr int kMostPasses = 8;
+
+/// How much more error minimum bit widths may cost, as bits that others then lack, before they are
+/// lowered.
+constexpr double kPriceOfLeastBits = 1.5;
 
 }  // namespace
 
@@ -132,17 +142,24 @@ std::vector<const RateCurve*> PlanAttempts::curves_of(
 BitAllocation PlanAttempts::within_budget(const std::vector<std::size_t>& quantized,
                                           const std::vector<SavedPlan>& plans, std::int64_t fixed) {
   const std::int64_t budget = request_.budget_bytes - fixed;
-  std::vector<const RateCurve*> curves = curves_of(quantized);
-  while (least_bytes(curves) > budget && lowered_ < most_lowered_) {
-    draw_curves(lowered_ + 1);
-    curves = curves_of(quantized);
-  }
   std::vector<double> weight(tensors_.size(), 0.0);
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     weight[root_of(tensors_, plans, i)] += sensitivity_of(tensors_[i]);
   std::vector<double> weights;
   for (const std::size_t tensor : quantized) weights.push_back(weight[tensor]);
-  return allocate_bits(curves, weights, budget);
+  const auto under = [&](int lowered) {
+    draw_curves(lowered);
+    return allocate_bits(curves_of(quantized), weights, budget);
+  };
+  const int first = lowered_;
+  if (first == most_lowered_) return under(first);
+  const double least = error_of(under(most_lowered_), weights);
+  for (int lowered = first;; ++lowered) {
+    BitAllocation allocation = under(lowered);
+    if (lowered == most_lowered_ ||
+        (allocation.fits && error_of(allocation, weights) <= kPriceOfLeastBits * least))
+      return allocation;
+  }
 }
 
 BitAllocation PlanAttempts::within_errors(const std::vector<std::size_t>& quantized,

@@ -159,6 +159,31 @@ bool may_be_better(const MemoryVariant& variant, const MemoryCensus& census,
          kLeastGain * worth_of(*best);
 }
 
+std::optional<MemoryPlan> measured_here(RunParts& parts, MemoryPlan plan, bool profile) {
+  const RunConfig config = with_memory_means(parts.config, plan);
+  MemoryMeter meter(config, parts);
+  const std::int64_t batch = parts.plan.batch_size;
+  const std::optional<double> profiled = meter.use(variant_of(plan), config.train.optimizer_state);
+  if (!profiled) return {};
+  const std::int64_t samples = first_passes(batch, plan.pass_size);
+  const std::optional<PassSample> step = meter.step(plan.pass_size, samples);
+  if (!step) return {};
+  double bytes = step->bytes + step->overhead;
+  if (profile) bytes = std::max(bytes, *profiled);
+  if (parts.on.gauge.read().limit > 0) {
+    const auto more = meter.measurements(variant_of(plan), plan.pass_size, samples);
+    if (!more) return {};
+    plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));
+  }
+  const auto passes = static_cast<double>(divide_up(batch, plan.pass_size));
+  plan.samples_per_second =
+      static_cast<double>(batch) / (passes * step->seconds + plan.state_seconds);
+  if (plan.data_on_host)
+    bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
+  set_bytes(plan, static_cast<std::int64_t>(bytes));
+  return plan;
+}
+
 }  // namespace
 
 MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t budget_bytes) {
@@ -253,28 +278,11 @@ MemoryCensus take_memory_census(RunParts& parts) {
 }
 
 std::optional<MemoryPlan> measured_plan(RunParts& parts, MemoryPlan plan, bool profile) {
-  const RunConfig config = with_memory_means(parts.config, plan);
-  MemoryMeter meter(config, parts);
-  const std::int64_t batch = parts.plan.batch_size;
-  const std::optional<double> profiled = meter.use(variant_of(plan), config.train.optimizer_state);
-  if (!profiled) return {};
-  const std::int64_t samples = first_passes(batch, plan.pass_size);
-  const std::optional<PassSample> step = meter.step(plan.pass_size, samples);
-  if (!step) return {};
-  double bytes = step->bytes + step->overhead;
-  if (profile) bytes = std::max(bytes, *profiled);
-  if (parts.on.gauge.read().limit > 0) {
-    const auto more = meter.measurements(variant_of(plan), plan.pass_size, samples);
-    if (!more) return {};
-    plan.measurements = std::max<std::int64_t>(0, *more - static_cast<std::int64_t>(bytes));
-  }
-  const auto passes = static_cast<double>(divide_up(batch, plan.pass_size));
-  plan.samples_per_second =
-      static_cast<double>(batch) / (passes * step->seconds + plan.state_seconds);
-  if (plan.data_on_host)
-    bytes -= static_cast<double>(parts.data.train->bytes() + parts.data.test->bytes());
-  set_bytes(plan, static_cast<std::int64_t>(bytes));
-  return plan;
+  // Profiles take as many samples as suit the pass.
+  const std::int64_t asked = std::exchange(parts.plan.micro_batch_size, plan.pass_size);
+  std::optional<MemoryPlan> measured = measured_here(parts, std::move(plan), profile);
+  parts.plan.micro_batch_size = asked;
+  return measured;
 }
 
 RunConfig with_memory_means(RunConfig config, const MemoryPlan& plan) {
