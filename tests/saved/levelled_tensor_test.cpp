@@ -153,5 +153,27 @@ TEST(LevelledTensors, KeepTheGradientsOfTokensThatHardlyVary) {
   }
 }
 
+// As maps that a network permutes before each layer norm.
+TEST(LevelledTensors, KeepRowsThatDoNotLieOneAfterAnotherInGroups) {
+  torch::manual_seed(5);
+  const at::Tensor maps = torch::randn({6, 32, 5, 5}).requires_grad_();
+  const at::Tensor weight = torch::randn({32}).requires_grad_(),
+                   bias = torch::randn({32}).requires_grad_();
+  const auto forward = [&] {
+    return torch::layer_norm(maps.permute({0, 2, 3, 1}), {32}, weight, bias);
+  };
+  const auto gradient = [&](const at::Tensor& output) {
+    at::Tensor(maps).mutable_grad().reset();
+    output.square().sum().backward();
+    return maps.grad().clone();
+  };
+  const at::Tensor exact = gradient(forward());
+  const SavedPlan rows{.codec = SavedCodec::LevelledRows, .eighths = 48};
+  const auto store = store_for(forward, {weight, bias}, rows, 6);
+  const at::Tensor coded = gradient(kept(*store, forward));
+  EXPECT_EQ(store->counts().mismatches, 0);
+  EXPECT_GT(cosine({exact}, {coded}), 0.999);
+}
+
 }  // namespace
 }  // namespace triaccel

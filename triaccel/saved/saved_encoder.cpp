@@ -129,21 +129,19 @@ SavedRecord encode_saved_values(const at::Tensor& dense, const SavedPlan& plan,
                                .tensor = offsets.tensor,
                                .step = offsets.step.const_data_ptr<std::int64_t>()};
   switch (plan.codec) {
-    case SavedCodec::Groups: {
-      const kernels::GroupCoding coding{
-          .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      const at::Tensor encoded = encode_groups(dense, coding, not_finite, room);
-      return record_of(encoded, dense, coding, offsets.step, &decode_groups);
-    }
+    case SavedCodec::Groups:
     case SavedCodec::Levelled:
     case SavedCodec::LevelledRows: {
-      const bool by_rows = plan.codec == SavedCodec::LevelledRows;
-      const auto order = by_rows ? row_order(dense.sizes(), dense.strides())
-                                 : channel_order(dense.sizes(), dense.strides());
-      if (!order) return {};
       const kernels::GroupCoding coding{
           .eighths = plan.eighths, .rounding = offsets.rounding, .key = key};
-      return levelled_record(dense, by_rows, coding, offsets.step, not_finite, room);
+      const bool by_channels = plan.codec == SavedCodec::Levelled;
+      const bool by_rows = plan.codec == SavedCodec::LevelledRows &&
+                           row_order(dense.sizes(), dense.strides());  // else as they lie
+      if (by_channels && !channel_order(dense.sizes(), dense.strides())) return {};
+      if (by_channels || by_rows)
+        return levelled_record(dense, by_rows, coding, offsets.step, not_finite, room);
+      const at::Tensor encoded = encode_groups(dense, coding, not_finite, room);
+      return record_of(encoded, dense, coding, offsets.step, &decode_groups);
     }
     case SavedCodec::NonZeros: {
       const kernels::NonZeroCoding coding{

@@ -90,6 +90,23 @@ TEST(MemoryCensus, TakesOptimizersWhoseStateIsSmallAnyway) {
     EXPECT_EQ(plan.state_storage, StateStorage::AsAsked);
 }
 
+// Of small passes, whatever was asked for: a profile takes more samples the larger the passes are.
+TEST(MemoryCensus, MeasuresProfilesWithTheSamplesThatPassesHave) {
+  RunConfig config = config_of("resnet18", "triaccel");
+  config.data.image_size = 64;
+  RunParts parts(without_budget(config));
+  const MemoryPlan plan{.pass = {.activations = ActivationFormat::Compressed}, .pass_size = 2};
+  const auto bytes_from = [&](std::int64_t asked) {
+    parts.plan.micro_batch_size = asked;
+    const auto measured = measured_plan(parts, plan, /*profile=*/true);
+    EXPECT_EQ(parts.plan.micro_batch_size, asked);
+    return measured ? measured->bytes() : 0;
+  };
+  const std::int64_t small = bytes_from(2), large = bytes_from(48);
+  EXPECT_GT(small, 0);
+  EXPECT_EQ(large, small);
+}
+
 TEST(MemoryCensus, HasNoOtherMemoryForStateOnACpu) {
   EXPECT_FALSE(census_of(config_of("lenet5", "fp32")).request.may_move_state);
 }
