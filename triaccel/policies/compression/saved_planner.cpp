@@ -152,7 +152,7 @@ SavedDecision plan_saved(std::span<const SavedStatistics> tensors, const PlanReq
                           " bytes, more than the budget of ", request.budget_bytes));
   if (lowered > 0)
     events.push_back(text("minimum bit widths of nonlinear inputs and attention lowered by ",
-                          lowered, " to fit the budget"));
+                          lowered, ": other tensors need the bits"));
   if (request.previous.empty() || !std::ranges::equal(decision.plans, request.previous))
     events.push_back(summary_of(tensors, decision, request));
   decision.events = std::move(events);
