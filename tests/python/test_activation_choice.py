@@ -200,5 +200,4 @@ def test_keeps_a_budget_on_a_gpu():
     assert ta.plan["activations"] != "raw" or ta.plan["pass_size"] < 256
     assert ta.report()["memory"]["reserved"] <= budget
     assert torch.isfinite(losses).all() and losses[-1] < plain[0]
-    print(ta.plan["activations"], ta.plan["pass_size"])
     ta.detach()
