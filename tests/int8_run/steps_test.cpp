@@ -55,6 +55,21 @@ TEST(Int8Options, OfPointCloudsStartFromLargerLogitsButForThePapersConventions) 
   }
 }
 
+TEST(Int8Options, OfPointCloudsTakeSmallerStepsInLongerRuns) {
+  const int8::Network network =
+      int8_network("pointnet-plain", 8, {.channels = 3, .points = 64, .classes = 4});
+  const auto rates = [&](std::int64_t total_steps, std::string rate = "") {
+    return int8_options({.bp_layers = 2, .rate_exponent = rate}, network, total_steps)
+        .recipe.rate_exponent;
+  };
+  const int8::StepSchedule tuned = rates(2980);
+  EXPECT_EQ(rates(100).first, tuned.first);
+  EXPECT_EQ(rates(11920).first, tuned.first + 2);
+  EXPECT_EQ(rates(11920).last, tuned.last + 2);
+  EXPECT_EQ(rates(std::int64_t{1} << 60).last, int8::kMostRateExponent);
+  EXPECT_EQ(rates(11920, "6-9").first, 6);
+}
+
 TEST(Int8Options, TrainAsManyLayersZerothOrderAsAsked) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   EXPECT_EQ(int8_options({.bp_layers = 2, .zo_layers = 1}, network, 1).at(0).zo_layers, 1);

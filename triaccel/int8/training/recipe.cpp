@@ -43,6 +43,7 @@ Recipe recipe_for_last_layers_of_points(const Network& network, std::int32_t bp_
   recipe.noise = {.reach = 31, .zero_share = 57344};
   recipe.slope_exponent = 10;
   recipe.rate_exponent = {6, 9};
+  recipe.tuned_steps = 3000;
   recipe.logit_gain = kLogitGainOfPoints;
   recipe.zo_layers = network.feature_layers() - 1;
   recipe.clean_pass = true;
@@ -65,6 +66,17 @@ Recipe with_logit_gain(Recipe recipe, std::int32_t gain) {
   if (recipe.slope_exponent != kSignOnly)
     recipe.slope_exponent = std::max(0, recipe.slope_exponent + gain - recipe.logit_gain);
   recipe.logit_gain = gain;
+  return recipe;
+}
+
+Recipe with_length(Recipe recipe, std::int64_t total_steps) {
+  if (recipe.tuned_steps == 0) return recipe;
+  std::int32_t halvings = 0;
+  for (std::int64_t steps = recipe.tuned_steps + recipe.tuned_steps / 2; steps < total_steps;
+       steps *= 2)
+    ++halvings;
+  for (std::int32_t* exponent : {&recipe.rate_exponent.first, &recipe.rate_exponent.last})
+    *exponent = std::min(*exponent + halvings, kMostRateExponent);
   return recipe;
 }
 

@@ -26,6 +26,7 @@ struct Recipe {
   NoiseShape noise = {};
   std::int32_t slope_exponent = kSignOnly;
   StepSchedule rate_exponent = {};
+  std::int64_t tuned_steps = 0;  // length of the runs that rate_exponent suits; 0: of any
   StepSchedule gradient_bits = {3, 3};
   std::uint32_t saturated_share = 65536;
   std::int32_t logit_gain = 0;  // log2 of the factor on the logits of initial weights
@@ -42,6 +43,10 @@ Recipe recipe_for(const Network& network, std::int32_t bp_layers, bool sign_only
 /// The recipe with another factor on initial logits, at most 2^kMostLogitGain. Losses grow with the
 /// logits, and the unit of the slope with them: otherwise most slopes would be the largest one.
 Recipe with_logit_gain(Recipe recipe, std::int32_t gain);
+
+/// The recipe for a run of so many steps. A longer run takes more zeroth-order steps, each of which
+/// is mostly noise: their size falls with the number of steps.
+Recipe with_length(Recipe recipe, std::int64_t total_steps);
 
 /// Multiplies the logits of initial weights as the recipe says, by the exponent of the last layer.
 void scale_logits(State& initial, const Recipe& recipe);
