@@ -45,8 +45,10 @@ def trained(arguments, network, method, seed, more=()):
     else:
         summary = json.loads(done.stdout.splitlines()[-1])
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        row |= {key: summary[key] for key in ("accuracy", "best_accuracy", "seconds_per_epoch", "batch_final", "steps", "peak_reserved_bytes",
-                                              "predicted_bytes", "data_bytes", "memory_retries", "commit")}
+        row |= {key: summary[key] for key in ("accuracy", "best_accuracy", "seconds_per_epoch", "control_seconds",
+                                              "graph_captures", "graph_capture_seconds", "batch_final", "steps",
+                                              "peak_reserved_bytes", "predicted_bytes", "data_bytes", "memory_retries",
+                                              "commit")}
         saved = [line["saved"] for line in lines if line["kind"] == "interval" and line.get("saved")]
         if saved:
             row["held_ratio"] = round(sum(one["fp32_bytes"] for one in saved) / sum(one["held_bytes"] for one in saved), 2)

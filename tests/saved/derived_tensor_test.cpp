@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/saved/saved_pass.h"
+#include "triaccel/core/saved_bytes.h"
 #include "triaccel/layers/execution/layer_execution.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
@@ -114,10 +115,11 @@ TEST(DerivedTensor, LeavesLayerNormsAndGeluToWhoDecodesTheirSource) {
 
 /// Two convolutions and norms as our own kernels compute them, norms joined with what follows.
 struct FusedRun {
-  FusedRun() {
+  explicit FusedRun(at::ScalarType type = at::kFloat) {
     torch::manual_seed(1);
+    input = torch::randn({4, 3, 18, 18}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
     for (const at::Tensor& weight : {first->weight, second->weight})
-      weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
+      weight.set_data(weight.to(type).contiguous(at::MemoryFormat::ChannelsLast));
     for (const auto& module : std::vector<std::shared_ptr<torch::nn::Module>>{
              first.ptr(), norm.ptr(), second.ptr(), last.ptr()})
       for (const at::Tensor& tensor : constants_of(*module)) constants.push_back(tensor);
@@ -153,7 +155,7 @@ struct FusedRun {
   torch::nn::Conv2d first{torch::nn::Conv2dOptions(3, 8, 3).bias(false)};
   torch::nn::Conv2d second{torch::nn::Conv2dOptions(8, 8, 3).padding(1).bias(false)};
   torch::nn::BatchNorm2d norm{8}, last{8};
-  at::Tensor input = torch::randn({4, 3, 18, 18}).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor input;
   std::vector<at::Tensor> constants;
   bool silu = false;
   bool keep_relu_masks = false;
@@ -197,7 +199,7 @@ TEST(DerivedTensor, KeepsTheReluMaskOfAJoinedNormWhoseInputIsCompressed) {
   int gates = 0, coded = 0;
   for (const SavedEntry& entry : census.entries)
     if (entry.consumer == "triaccel::NormFusion" && entry.type == ElementType::U8) {
-      EXPECT_EQ(entry.kind, SavedClass::Other);
+      EXPECT_EQ(entry.kind, SavedClass::ReluMask);
       ++gates;
     }
   EXPECT_EQ(gates, 2);
@@ -213,6 +215,48 @@ TEST(DerivedTensor, KeepsTheReluMaskOfAJoinedNormWhoseInputIsCompressed) {
   EXPECT_EQ(store.counts().mismatches, 0);
   EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, 4));
   EXPECT_TRUE(at::equal(run.gradient_of(result, run.norm->bias), wanted));
+}
+
+/// A joined norm keeps the bits of its ReLU. What the convolution behind it reads, rebuilt or as
+/// non-zeros, needs the same bits and has none of its own.
+TEST(DerivedTensor, SharesTheReluMaskOfAJoinedNorm) {
+  constexpr SavedPlan eight_bits{.codec = SavedCodec::Groups, .eighths = 64};
+  FusedRun run(at::kBFloat16);
+  run.keep_relu_masks = true;
+  const std::vector<at::Tensor> wanted = run.gradients(run.forward());
+  const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
+  const std::vector<SavedStatistics> tensors = tensors_of(census);
+  for (const SavedCodec codec : {SavedCodec::Derived, SavedCodec::NonZeros}) {
+    std::vector<SavedPlan> plans = lossless_plans(tensors);
+    int shared = 0;
+    std::int64_t elements = 0, masks = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].kind == SavedClass::NormInput) plans[i] = eight_bits;
+      if (tensors[i].kind == SavedClass::ReluMask) masks += tensors[i].raw_bytes(4);
+      if (tensors[i].kind != SavedClass::Positive) continue;
+      EXPECT_TRUE(tensors[i].mask_elsewhere);
+      plans[i] = {.codec = codec, .eighths = 64};
+      elements += tensors[i].elements(4);
+      ++shared;
+    }
+    ASSERT_EQ(shared, 1);
+    EXPECT_EQ(masks, 2 * mask_bytes(elements)) << "of two ReLUs";
+    SavedStore store({}, run.constants, at::kCPU);
+    store.follow(census, plans_by_entry(census, tensors, plans));
+    const at::Tensor result = kept(store, [&] { return run.forward(); });
+    EXPECT_EQ(store.counts().mismatches, 0);
+    EXPECT_EQ(store.counts().all_held_bytes(), held_bytes(tensors, plans, 4));
+    EXPECT_EQ(store.counts().held_bytes[static_cast<std::size_t>(SavedCodec::Mask)], 0);
+    EXPECT_GT(cosine(run.gradients(result), wanted), 0.99);
+  }
+}
+
+/// In FP32 its bits lie four to a byte, which codecs do not read.
+TEST(DerivedTensor, HasAReluMaskOfItsOwnWhereTheNormsLiesOtherwise) {
+  FusedRun run;
+  run.keep_relu_masks = true;
+  const SavedCensus census = census_of([&] { return run.forward(); }, run.constants, 4);
+  for (const SavedStatistics& tensor : tensors_of(census)) EXPECT_FALSE(tensor.mask_elsewhere);
 }
 
 }  // namespace

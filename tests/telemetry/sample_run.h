@@ -125,6 +125,7 @@ inline RunSummary sample_summary(std::int64_t steps) {
           .curvature_probes = 5,
           .graph_replays = 2000,
           .graph_captures = 5,
+          .graph_capture_seconds = 0.75,
           .compression_noise = 0.02,
           .compression_noise_by_layer = {0.25, 0.5},
           .control_seconds = 0.6,

@@ -12,6 +12,11 @@ namespace triaccel {
 /// One bit per element, in whole words.
 constexpr std::int64_t mask_bytes(std::int64_t elements) { return (elements + 31) / 32 * 4; }
 
+/// Whether so many bytes can be the mask of so many elements as they are.
+constexpr bool is_mask_of(std::int64_t bytes, std::int64_t elements) {
+  return elements % 32 == 0 && bytes == mask_bytes(elements);
+}
+
 /// Bits of the index of a tap in a pooling window; at most 256 taps.
 constexpr int window_bits(std::int64_t taps) { return taps <= 4 ? 2 : taps <= 16 ? 4 : 8; }
 

@@ -23,13 +23,14 @@ enum class SavedClass : std::uint8_t {
   Attention,   // queries, keys, values and weights of an attention
   Statistics,  // of a norm or an attention, which made them itself
   Vector,      // one vector a sample: logits, what a loss keeps
+  ReluMask,    // bits of a ReLU that is fused with a norm, which made them itself
   Other,       // whole numbers; what an operator reads that we do not know
 };
 
 constexpr std::string_view name_of(SavedClass kind) {
-  constexpr std::string_view kNames[] = {"constant",  "sizes",      "sign",   "window",
-                                         "positive",  "norm-input", "factor", "nonlinear",
-                                         "attention", "statistics", "vector", "other"};
+  constexpr std::string_view kNames[] = {
+      "constant",  "sizes",     "sign",       "window", "positive",  "norm-input", "factor",
+      "nonlinear", "attention", "statistics", "vector", "relu-mask", "other"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -48,6 +49,7 @@ constexpr bool keeps_values(SavedClass kind) {
     case SavedClass::Window:
     case SavedClass::Statistics:
     case SavedClass::Vector:
+    case SavedClass::ReluMask:
     case SavedClass::Other:
       return false;
   }
@@ -82,7 +84,8 @@ struct SavedEntry {
   std::int64_t parameter = -1;           // number of the constant that the consumer saved, too
   std::int64_t layer = -1;               // LayerId of the consumer; -1: of none
   Derivation derivation = Derivation::None;
-  std::int64_t source = -1;     // number of the first entry of what it can be computed from
+  std::int64_t source = -1;  // number of the first entry of what it can be computed from
+  std::int64_t mask = -1;    // number of the ReluMask that says which elements are zero; -1: none
   PoolingWindows windows = {};  // kind Window
   bool by_rows = false;  // NormInput of a layer norm, which goes by rows of the last dimension
   bool operator==(const SavedEntry&) const = default;

@@ -11,8 +11,9 @@ namespace {
 /// How much of a tensor a reader needs: the class with the higher place decides.
 std::ptrdiff_t place_of(SavedClass kind) {
   using enum SavedClass;
-  constexpr std::array kPlaces = {Sizes,     Sign,      Window, NormInput,  Factor, Positive,
-                                  Nonlinear, Attention, Vector, Statistics, Other,  Constant};
+  constexpr std::array kPlaces = {Sizes,    Sign,      Window,    NormInput, Factor,
+                                  Positive, Nonlinear, Attention, Vector,    Statistics,
+                                  ReluMask, Other,     Constant};
   return std::ranges::find(kPlaces, kind) - kPlaces.begin();
 }
 
@@ -38,6 +39,7 @@ std::int64_t SavedStatistics::levels(std::int64_t samples) const {
 }
 
 std::int64_t SavedStatistics::fp32_bytes(std::int64_t samples) const {
+  if (kind == SavedClass::ReluMask) return 0;
   return elements(samples) * (is_floating(type) ? 4 : size_of(type));
 }
 
@@ -60,6 +62,7 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
       tensors.push_back({.entry = entry.same_as,
                          .layer = entry.layer,
                          .kind = entry.kind,
+                         .mask_elsewhere = entry.mask >= 0,
                          .type = entry.type,
                          .sizes = entry.sizes,
                          .per_sample = entry.per_sample,

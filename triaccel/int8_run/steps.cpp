@@ -43,8 +43,8 @@ Int8Options int8_options(const Int8Settings& settings, const int8::Network& netw
   options.step.bp_layers = static_cast<std::int32_t>(settings.bp_layers);
   const bool sign_only = settings.sign_only || settings.paper;
   int8::Recipe& recipe = options.recipe;
-  recipe = int8::with_length(int8::recipe_for(network, options.step.bp_layers, sign_only),
-                             total_steps);
+  recipe =
+      int8::with_length(int8::recipe_for(network, options.step.bp_layers, sign_only), total_steps);
   if (settings.clean_pass || recipe.clean_pass)
     options.step.backprop_pass = int8::BackpropPass::Clean;
   if (settings.freeze) options.step.head = int8::Head::Frozen;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "triaccel/core/saved_bytes.h"
 #include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/graph_walk.h"
@@ -21,8 +22,9 @@ using Name = std::string_view;
 bool among(Name name, std::span<const Name> names) { return std::ranges::count(names, name) > 0; }
 
 constexpr Name kLayerNorm = "NativeLayerNorm";
+constexpr Name kFusedNorm = "triaccel::NormFusion";
 constexpr Name kNorms[] = {"NativeBatchNorm", "CudnnBatchNorm", kLayerNorm, "NativeGroupNorm",
-                           "triaccel::NormFusion"};
+                           kFusedNorm};
 constexpr Name kRectifiers[] = {"Relu", "Threshold"};
 constexpr Name kPoolsOfSizes[] = {"MaxPool2DWithIndices", "AvgPool2D", "AdaptiveAvgPool2D"};
 constexpr Name kProducts[] = {"Convolution", "Addmm",
@@ -122,6 +124,23 @@ bool grows_with_batch(const SavedEntry& entry, std::int64_t samples) {
 /// Numbers of the entries that each node saved, without constants.
 using NodeEntries = std::unordered_map<std::uint64_t, std::vector<std::size_t>>;
 
+/// The ReLU mask that the node of a tensor made of it, where it is one for whoever reads the
+/// tensor, whatever the batch. -1: none.
+std::int64_t mask_by(const torch::autograd::Node* producer, const SavedEntry& tensor,
+                     const std::vector<SavedEntry>& entries, const NodeEntries& saved_by) {
+  if (producer == nullptr || !is_float(tensor.type)) return -1;
+  const auto saved = saved_by.find(producer->sequence_nr());
+  if (saved == saved_by.end()) return -1;
+  const auto elements = [](const SavedEntry& entry) { return c10::multiply_integers(entry.sizes); };
+  for (const std::size_t number : saved->second) {
+    const SavedEntry& mask = entries[number];
+    if (mask.kind == SavedClass::ReluMask && mask.per_sample == tensor.per_sample &&
+        is_mask_of(elements(mask), elements(tensor)))
+      return static_cast<std::int64_t>(number);
+  }
+  return -1;
+}
+
 /// What the tensor of `entry` can be computed from, if its history saved it.
 void find_source(SavedEntry& entry, const DerivationChain& chain,
                  const std::vector<SavedEntry>& entries, const NodeEntries& saved_by) {
@@ -156,6 +175,7 @@ bool is_rectified(std::string_view producer) {
 SavedClass saved_class(const SavedFacts& facts) {
   if (facts.constant) return SavedClass::Constant;
   if (facts.type == ElementType::Bool) return SavedClass::Sign;
+  if (facts.type == ElementType::U8 && facts.consumer == kFusedNorm) return SavedClass::ReluMask;
   const bool is_norm = among(facts.consumer, kNorms);
   // Ours save inputs, another norm's too that is added in the same kernel, and ReLU masks.
   const bool is_own = facts.consumer.starts_with("triaccel::");
@@ -241,12 +261,14 @@ SavedCensus SavedProfile::census(const at::Tensor& result, std::int64_t samples)
                               .type = entry.type,
                               .sizes = entry.sizes,
                               .per_sample = entry.per_sample});
-    if (!saved.constant) siblings.push_back(census.entries.size());
     entry.by_rows = entry.kind == SavedClass::NormInput && entry.consumer == kLayerNorm &&
                     entry.sizes.size() > 1;
     if (entry.kind == SavedClass::Window) entry.windows = pooling_windows(*consumer->second);
-    if (!saved.constant)
+    if (!saved.constant) {
       find_source(entry, derivation_chain(saved.producer.get()), census.entries, saved_by);
+      entry.mask = mask_by(saved.producer.get(), entry, census.entries, saved_by);
+      siblings.push_back(census.entries.size());
+    }
     census.entries.push_back(std::move(entry));
   }
   return census;

@@ -112,6 +112,7 @@ void SavedStore::forget_pass() {
   next_ = 0;
   node_before_ = 0;
   held_.clear();
+  relu_masks_.clear();
   sources_.clear();
   decoded_->forget();
   pass_.reset();
@@ -145,11 +146,14 @@ std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
     ++counts_.mismatches;
     needs_profile_ = true;
   }
-  Held& held = held_for(tensor);
-  if (derives_ && planned && census_.entries[number].kind == SavedClass::Statistics)
+  const SavedClass kind = planned ? census_.entries[number].kind : SavedClass::Other;
+  Held& held = held_for(tensor, kind);
+  if (derives_ && kind == SavedClass::Statistics)
     sources_.add_statistic(node_under_construction(), tensor);
   GiveBack give_back;
-  if (planned && plans_[number].codec != SavedCodec::Raw) {
+  if (kind == SavedClass::ReluMask && plans_[number].codec == SavedCodec::Raw)
+    give_back = keep_relu_mask(tensor);
+  else if (planned && plans_[number].codec != SavedCodec::Raw) {
     Held apart;
     give_back = keep_coded(tensor, number, options_.share ? held : apart);
     // On other devices nobody checks whether a mask of floats has but two values. What host memory
@@ -170,15 +174,16 @@ bool SavedStore::is_planned(std::size_t number, const at::Tensor& tensor) const 
          made_by(tensor, census_.entries[number].producer);
 }
 
-SavedStore::Held& SavedStore::held_for(const at::Tensor& tensor) {
+SavedStore::Held& SavedStore::held_for(const at::Tensor& tensor, SavedClass kind) {
   const std::int64_t bytes = bytes_of(tensor);
   ++counts_.saved;
   counts_.passed_bytes += bytes;
   Held* known = held_.find(tensor);
   if (known == nullptr) {
-    known = &held_.insert(tensor, {});
+    known = &held_.insert(tensor, {.mask = relu_mask_of(tensor)});
     counts_.unique_bytes += bytes;
-    counts_.fp32_bytes += tensor.is_floating_point() ? tensor.numel() * 4 : bytes;
+    if (kind != SavedClass::ReluMask)
+      counts_.fp32_bytes += tensor.is_floating_point() ? tensor.numel() * 4 : bytes;
   }
   return *known;
 }
@@ -190,6 +195,26 @@ SavedStore::GiveBack SavedStore::keep_raw(const at::Tensor& tensor, Held& held) 
       SavedRecord{.bytes = 0, .decode = [raw = RawTensor(tensor)] { return raw.value(); }});
   note_source(record, tensor);
   return [record] { return record->decode(); };
+}
+
+/// What else must know which elements are zero reads the same bits.
+SavedStore::GiveBack SavedStore::keep_relu_mask(const at::Tensor& bits) {
+  count(SavedCodec::Raw, bytes_of(bits));
+  const auto kept = [raw = RawTensor(bits)] { return raw.value(); };
+  if (!options_.share || !bits.is_contiguous() || bits.numel() % 4 != 0) return kept;
+  const auto mask = std::make_shared<const SavedMask>(
+      SavedMask{.words = bits.tensor_data().view({-1}).view(at::kInt)});
+  relu_masks_[node_under_construction()] = mask;
+  return [kept, mask] { return kept(); };
+}
+
+/// The one that the node of a tensor made of it, if it lies as masks of codecs do; null: none.
+SharedMask SavedStore::relu_mask_of(const at::Tensor& tensor) const {
+  const auto node = tensor.grad_fn();
+  if (!node || !tensor.is_non_overlapping_and_dense()) return nullptr;
+  const auto found = relu_masks_.find(node->sequence_nr());
+  SharedMask mask = found == relu_masks_.end() ? nullptr : found->second.lock();
+  return mask && is_mask_of(bytes_of(mask->words), tensor.numel()) ? mask : nullptr;
 }
 
 void SavedStore::note_source(const SharedRecord& record, const at::Tensor& decoded_like) {

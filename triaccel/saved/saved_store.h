@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "triaccel/core/saved_census.h"
@@ -85,8 +86,9 @@ class SavedStore final : public SavedTensorKeeper {
   using GiveBack = std::function<at::Tensor()>;
 
   bool is_planned(std::size_t number, const at::Tensor& tensor) const;
-  Held& held_for(const at::Tensor& tensor);
+  Held& held_for(const at::Tensor& tensor, SavedClass kind);
   GiveBack keep_raw(const at::Tensor& tensor, Held& held);
+  GiveBack keep_relu_mask(const at::Tensor& bits);
   GiveBack keep_on_host(const at::Tensor& tensor, Held& held);
   GiveBack keep_coded(const at::Tensor& tensor, std::size_t number, Held& held);
   GiveBack keep_windows(const at::Tensor& tensor, const SavedEntry& entry);
@@ -94,6 +96,7 @@ class SavedStore final : public SavedTensorKeeper {
   GiveBack keep_values(const at::Tensor& tensor, const SavedPlan& plan, Held& held);
   SavedRecord encoded(const at::Tensor& dense, const SavedPlan& plan, Held& held, SharedMask& mask);
   SavedRecord derived(const at::Tensor& tensor, Held& held);
+  SharedMask relu_mask_of(const at::Tensor& tensor) const;
   SharedMask mask_of(const at::Tensor& dense, bool two_valued, Held& held);
   void note_mask(const SharedMask& mask, Held& held);
   void forget_pass();
@@ -113,6 +116,7 @@ class SavedStore final : public SavedTensorKeeper {
   at::Tensor pass_;  // a copy of passes_: its records may outlast it
   std::size_t next_ = 0;
   TensorMap<Held> held_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<const SavedMask>> relu_masks_;  // by node
   std::vector<std::int64_t> sizes_before_;  // of the tensor saved last …
   std::uint64_t node_before_ = 0;           // … and the node that saved it
   SavedCounts counts_;

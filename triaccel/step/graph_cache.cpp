@@ -81,6 +81,7 @@ void GraphCache::make_room_for(std::int64_t samples) {
 }
 
 void GraphCache::capture(Entry& entry, const Work& work) {
+  const Stopwatch watch;
   const bool captured_nothing =
       std::ranges::none_of(entries_, [](const Entry& other) { return other.work.has_value(); });
   if (std::exchange(has_remains_, false) && captured_nothing) pool_.renew();
@@ -88,6 +89,7 @@ void GraphCache::capture(Entry& entry, const Work& work) {
   entry.work.emplace(catching_out_of_memory(
       [&] { return CapturedWork(pool_, [&] { work(Enqueued::Captured); }); }));
   ++counts_.captures;
+  counts_.capture_seconds += watch.seconds();
 }
 
 void GraphCache::run(std::uint64_t key, std::int64_t samples, const Work& work,

@@ -21,6 +21,7 @@ struct GraphCacheOptions {
 struct GraphCounts {
   std::int64_t replays = 0;
   std::int64_t captures = 0;
+  double capture_seconds = 0;  // of those, with the rehearsals before them
 };
 
 /// How work gets to the device.

@@ -91,13 +91,14 @@ struct RunSummary {
   // CUDA graphs of steps and evaluation passes, this session only; a capture is a cache miss.
   std::int64_t graph_replays = 0;
   std::int64_t graph_captures = 0;
+  double graph_capture_seconds = 0;
   // Noise added by compressed activations, as last measured; 0 and empty: not measured.
   double compression_noise =
       0;  // gradient variance due to compression over that due to the mini-batch
   std::vector<double> compression_noise_by_layer = {};  // per layer, over the squared gradient
   // Part of `seconds`: reading measurements once per control interval (not counting the
-  // synchronization with pending steps), curvature probes, and policy decisions. Statistics
-  // gathered on the device count as part of the step.
+  // synchronization with pending steps), curvature probes, profiles of activations, and policy
+  // decisions. Statistics gathered on the device count as part of the step.
   double control_seconds = 0;
   std::int64_t layers_fp32 = 0;  // in the last plan
   std::int64_t layers_bf16 = 0;

@@ -68,9 +68,11 @@ TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
     EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(noise)), {}), first) << noise;
   EXPECT_EQ(orders_of(ticked(first_state({}), tick_with_noise(0.001)), {}), first)
       << "the target is the floor";
-  const LoopOptions below{.start_ratio = 8};
-  EXPECT_DOUBLE_EQ(ratio_of(ticked(first_state(below), tick_with_noise(0.001), below), below),
-                   8 / 0.97);
+  const LoopOptions below{.start_ratio = 6};
+  CompressionState state = ticked(first_state(below), tick_with_noise(0.001), below);
+  EXPECT_DOUBLE_EQ(ratio_of(state, below), 6 / 0.75) << "no further at once";
+  state = ticked(state, tick_with_noise(0.001), below);
+  EXPECT_DOUBLE_EQ(ratio_of(state, below), 10.2);
 }
 
 TEST(CompressionLoop, GoesWhereTheNoiseIsHalfItsTargetWhenTheRatioIsFree) {

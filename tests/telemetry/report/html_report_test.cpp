@@ -142,7 +142,7 @@ TEST(HtmlReport, TellsHowMuchHostMemoryActivationsTake) {
 
 TEST(HtmlReport, TellsHowMuchWorkWasReplayed) {
   RunRecord run = sample_record(5);
-  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures, 99.75 % cache hits"),
+  EXPECT_NE(report_of(run).find("2,000 replays, 5 captures in 0.8 s, 99.75 % cache hits"),
             std::string::npos);
   run.summary->graph_replays = run.summary->graph_captures = 0;
   EXPECT_EQ(report_of(run).find("captures"), std::string::npos);

@@ -14,7 +14,7 @@ constexpr double kKeptMean = 0.9;         // of the averages, a tick
 constexpr std::int64_t kFirstLosses = 8;  // before the averages mean anything
 constexpr double kLeastDeviation = 0.02;  // of the mean loss: less is no spike, however calm
 constexpr double kQuietNoise = 0.25;      // of the target: far below it
-constexpr double kAimedNoise = 0.5;       // of the target, where the ratio is free
+constexpr double kAimedNoise = 0.5;       // of the target
 constexpr double kNoisePower = 4;         // by which noise falls with bytes, at about three bits
 constexpr double kFewestBytes = 0.75, kMostBytes = 1.5;  // after one measurement, over those before
 constexpr const char* kNumbers = "compression/numbers";
@@ -118,7 +118,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
           text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
     }
   } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
-             shrink(state, is_free(options) ? to_aim : options.shrink, options)) {
+             shrink(state, to_aim, options)) {
     state.told_limit = false;
     events.push_back(change_text(before, state, options) + reason);
   }

@@ -38,8 +38,7 @@ void check_options(const CompressionOptions& options) {
   require_range(loop.noise_target, 0, kMany, "loop.noise_target");
   for (const double grow : {loop.grow, loop.guard_grow, loop.spike_grow})
     require_range(grow, 1, 100, "loop.grow, guard_grow and spike_grow");
-  for (const double shrink : {loop.shrink, loop.quiet_shrink})
-    require_range(shrink, 0.01, 1, "loop.shrink and quiet_shrink");
+  require_range(loop.quiet_shrink, 0.01, 1, "loop.quiet_shrink");
   for (const auto count : {loop.frozen_epochs, loop.quiet_epochs, loop.lossless_steps})
     require_range(static_cast<double>(count), 0, kMany,
                   "loop.frozen_epochs, quiet_epochs and lossless_steps");

@@ -34,16 +34,15 @@ struct CodecOptions {
 struct LoopOptions {
   bool adapt = true;           // off: the ratio stays what it is
   double target_ratio = 10.2;  // bytes an FP32 run saves, each tensor once, over bytes held
-  double most_ratio = 0;       // the floor of the bytes held; 0: the target. Above it, bytes follow
-                               // the noise: to half its target
-  double least_ratio = 4;      // how far accuracy may push the ratio down
-  double start_ratio = 0;      // 0: the target
+  double most_ratio = 0;   // the floor of the bytes held; 0: the target. Where noise is far below
+                           // its target, bytes shrink to it, until noise is half its target
+  double least_ratio = 4;  // how far accuracy may push the ratio down
+  double start_ratio = 0;  // 0: the target
 
   double guard_points = 0.5;   // of validation accuracy
   double guard_loss = 0.05;    // where there is no accuracy: of the best training loss, relative
   double noise_target = 0.05;  // variance of compression over that of mini-batches
   double grow = 1.08;          // of the bytes, at least, when the noise is above its target
-  double shrink = 0.97;        // when it is below a quarter of it
   double guard_grow = 1.25;    // when accuracy drops by more than the guard …
   std::int64_t frozen_epochs = 3;  // … after which bytes do not shrink so long
   std::int64_t quiet_epochs = 3;   // after as many …

@@ -54,6 +54,7 @@ void for_each_summary_field(Summary& summary, Field&& field) {
   field("curvature_probes", summary.curvature_probes);
   field("graph_replays", summary.graph_replays);
   field("graph_captures", summary.graph_captures);
+  field("graph_capture_seconds", summary.graph_capture_seconds);
   field("control_seconds", summary.control_seconds);
   field("compression_noise", summary.compression_noise);
   field("compression_noise_by_layer", summary.compression_noise_by_layer);

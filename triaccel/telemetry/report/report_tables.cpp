@@ -174,11 +174,12 @@ std::string facts_table(const ReportedRun& run) {
   if (o.plan_changes > 0) rows.emplace_back("plan changes", count(o.plan_changes));
   if (o.curvature_probes > 0) rows.emplace_back("curvature probes", count(o.curvature_probes));
   if (o.graph_replays > 0)
-    rows.emplace_back("CUDA graphs",
-                      fmt::format("{} replays, {} captures, {:.2f} % cache hits",
-                                  count(o.graph_replays), count(o.graph_captures),
-                                  100 * (1 - static_cast<double>(o.graph_captures) /
-                                                 static_cast<double>(o.graph_replays))));
+    rows.emplace_back(
+        "CUDA graphs",
+        fmt::format("{} replays, {} captures in {}, {:.2f} % cache hits", count(o.graph_replays),
+                    count(o.graph_captures), time_text(o.graph_capture_seconds),
+                    100 * (1 - static_cast<double>(o.graph_captures) /
+                                   static_cast<double>(o.graph_replays))));
   if (o.control_seconds > 0)
     rows.emplace_back("control overhead",
                       fmt::format("{}, {:.2f} % of training time", time_text(o.control_seconds),

@@ -116,6 +116,7 @@ void TorchEngine::complete(RunSummary& summary) const {
   if (const GraphCache* graphs = parts_.runner->graphs()) {
     summary.graph_replays = graphs->counts().replays;
     summary.graph_captures = graphs->counts().captures;
+    summary.graph_capture_seconds = graphs->counts().capture_seconds;
   }
 }
 
