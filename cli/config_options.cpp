@@ -59,8 +59,7 @@ std::string list_of(const std::string& title, const std::vector<std::string>& na
 
 std::string methods_models_and_data() {
   return "Methods:\n"
-         "  triaccel        adapts precision and learning rate per layer and the batch size to "
-         "--budget\n"
+         "  triaccel        adapts the precision of each layer, and the batch size to --budget\n"
          "  fp32            single precision, TF32 off\n"
          "  amp             mixed precision by libtorch's autocast\n"
          "  zo              no backpropagation: two forward passes per step, in inference memory\n"

@@ -97,7 +97,7 @@ std::vector<Flag> run_flags(RunOptions& run) {
 }
 
 std::vector<Flag> command_flags(CommandOptions& command) {
-  return {{"--out", "folder of the run", &command.out},
+  return {{"--out", "folder of the run; train requires it", &command.out},
           {"--json", "print one JSON document", &command.json},
           {"--quiet", "show no progress", &command.quiet}};
 }

@@ -142,6 +142,10 @@ int demo_command(const DemoArguments& arguments) {
 void add_demo(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("demo", "Compare fp32, amp and triaccel on a small network");
+  command->footer(
+      "Defaults here: --data fashion-mnist, where it is installed, and --lr 0.1; on a GPU\n"
+      "--epochs 3 --budget 1GiB, on a CPU --epochs 1 --width 16 --augment false --budget 100MiB.\n"
+      "The methods are fp32, amp (where it is faster) and triaccel, whatever --method says.");
   auto arguments = std::make_shared<DemoArguments>();
   arguments->options = std::make_unique<ConfigOptions>(*command);
   command->add_flag("--json", arguments->json, "print JSON");

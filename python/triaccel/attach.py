@@ -333,7 +333,8 @@ class Attached:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What the next step does: its pass size and the precision of every layer."""
+        """What the next step does: ``batch_size``, ``pass_size``, ``activations``, ``learning_rate_scale`` and, for every
+        layer, ``precision`` and ``learning_rate_scales``."""
         return self._open().plan()
 
     def report(self) -> dict[str, Any]:

@@ -81,6 +81,10 @@ TEST_F(CompressedStep, JoinsNormsWithTheirReluAndKeepsEveryReluMask) {
   };
   EXPECT_EQ(saved_by_norms(ElementType::BF16), 20);
   EXPECT_EQ(saved_by_norms(ElementType::U8), 17) << "all but those of the three shortcuts";
+  const auto shares = std::ranges::count_if(entries, [](const SavedEntry& entry) {
+    return entry.kind == SavedClass::Positive && entry.mask >= 0;
+  });
+  EXPECT_GE(shares, 15) << "the output of the last is pooled";
 }
 
 /// Codes of a norm's input are rounded at random: a step is an estimate of the raw one, and the

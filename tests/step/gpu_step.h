@@ -22,6 +22,7 @@ class GpuStepTest : public testing::TestWithParam<Setting> {
     allow_expandable_segments();  // as every run does
   }
   void TearDown() override {
+    if (!at::hasCUDA()) return;
     set_arithmetic(/*deterministic=*/false);
     limit_cuda_memory(0);  // a test that fails leaves its limit
   }

@@ -163,7 +163,8 @@ std::string facts_table(const ReportedRun& run) {
       {"skipped steps", count(o.skipped_steps)},
       {"steps retried after out of memory", count(o.memory_retries)},
   };
-  if (o.predicted_bytes > 0) rows.emplace_back("predicted peak", byte_text(o.predicted_bytes));
+  if (o.predicted_bytes > 0)
+    rows.emplace_back("predicted peak of the first plan", byte_text(o.predicted_bytes));
   if (o.host_data_bytes > 0)
     rows.emplace_back("data set in host memory", byte_text(o.host_data_bytes));
   if (o.host_state_bytes > 0)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/layers/convolution/kernel_choice.h"
@@ -239,11 +240,21 @@ void AttachedTraining::run_in_memory(const std::vector<std::int64_t>& parts,
       return;
     } catch (const OutOfMemory& error) {
       if (shrink(ran_)) continue;
-      throw OutOfMemory(text(error.what(), "; not even passes of ",
-                             std::min(samples, options_.smallest_pass), " sample",
-                             options_.smallest_pass == 1 ? "" : "s", " fit"));
+      const std::int64_t least = std::min(samples, options_.smallest_pass);
+      throw OutOfMemory(text(error.what(), "; not even passes of ", least, " sample",
+                             least == 1 ? "" : "s", " fit", room_text()));
     }
   }
+}
+
+std::string AttachedTraining::room_text() const {
+  const std::string taken = byte_text(gauge_.used());
+  const std::string where = options_.budget_bytes > 0
+                                ? text(" in ", byte_text(options_.budget_bytes), ", of which ")
+                                : std::string(" on the device, of which ");
+  return text(where, taken,
+              " are taken between steps. Raise the budget, keep activations 'lossless' or "
+              "'offloaded', or the optimizer's state in 8 bits or in host memory");
 }
 
 bool AttachedTraining::shrink(const StepPlan& failed) {

@@ -134,6 +134,8 @@ class AttachedTraining {
                      const std::function<void(ClosureBatch&)>& run);
   StepPlan plan_for(std::int64_t samples) const;
   bool shrink(const StepPlan& failed);
+  /// For an error: the budget, what is taken of it, and what would lower that.
+  std::string room_text() const;
   void decide();
   void profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure);
   void probe(std::int64_t samples, const ClosureBatch::Closure& closure);

@@ -69,9 +69,7 @@ void check_pairs(const RunConfig& config) {
   const PrecisionOptions& precision = control.precision_rules;
   const BatchOptions& batch = control.batch_rules;
   const RunConfig::Activations& activations = config.activations;
-  const bool has_moments = config.train.optimizer == OptimizerKind::Sgd ||
-                           config.train.optimizer == OptimizerKind::AdamW;
-  require(has_moments || config.train.optimizer_state == StateFormat::Fp32, "--optimizer-state",
+  require(has_moments(config.train.optimizer) || config.train.optimizer_state == StateFormat::Fp32, "--optimizer-state",
           "only sgd and adamw have such a state; omit it for ", config.train.optimizer,
           ", whose state is small");
   require(precision.tau_low <= precision.tau_high, "--tau-high",
