@@ -233,15 +233,21 @@ class Session {
     }();
     return with_plan(as_dict(report));
   }
+  std::int64_t first_samples() const { return training_->first_samples(); }
+  std::int64_t take_skipped() { return training_->take_skipped(); }
   std::optional<py::dict> take_decided() {
     const std::optional<StepReport> report = training_->take_decided();
     return report ? std::optional(with_plan(as_dict(*report))) : std::nullopt;
   }
 
   /// name -> (element type, shape, bytes)
-  py::dict state() const {
+  py::dict state() {
+    const std::vector<StateView> views = [&] {
+      const py::gil_scoped_release release;
+      return training_->state();
+    }();
     py::dict all;
-    for (const StateView& view : training_->state())
+    for (const StateView& view : views)
       all[py::str(view.name)] = py::make_tuple(
           static_cast<int>(view.type), view.shape,
           py::bytes(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size()));
@@ -343,6 +349,8 @@ void bind_session(py::module_& module) {
       .def("plan", &Session::plan)
       .def("report", &Session::report)
       .def("take_decided", &Session::take_decided)
+      .def("take_skipped", &Session::take_skipped)
+      .def("first_samples", &Session::first_samples)
       .def("state", &Session::state)
       .def("restore", &Session::restore)
       .def("profile", &Session::profile)

@@ -28,7 +28,8 @@ from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, appl
 from triaccel.checkpointing import explain_reentrant
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 from triaccel.layers import Layers
-from triaccel.user_optimizer import check_parameters, rate_of, scaled_rates, step_counts, warn_of_partial_updates
+from triaccel.user_optimizer import (OptimizerBefore, check_parameters, gradients_added, gradients_aside, rate_of,
+                                     scaled_rates, warn_of_partial_updates)
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
@@ -105,18 +106,8 @@ class Attached:
         if self._captured is not None:
             raise ValueError("graphs='auto' captures whole steps: use step(), or attach the model without graphs")
         parts = self._parts(batch)
-        held = [(parameter, parameter.grad) for parameter in self._parameters]
-        self._drop_gradients()
-        try:
+        with gradients_added(self._parameters):
             loss = self._first_run(parts, closure) if self._rehearse else self._run(parts, closure)
-        except BaseException:
-            for parameter, gradient in held:
-                parameter.grad = gradient
-            raise
-        with torch.no_grad():
-            for parameter, gradient in held:
-                if gradient is not None:
-                    parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
         self._finish(self._open())
         return loss
 
@@ -274,17 +265,17 @@ class Attached:
     def _update(self, session: Any) -> None:
         optimizer = self._optimizer
         assert optimizer is not None
-        counts = step_counts(optimizer)
+        before = OptimizerBefore(optimizer)
         try:
             with scaled_rates(optimizer, self._rate_scale):
                 optimizer.step()
-        except torch.OutOfMemoryError:
-            for parameter in [parameter for parameter in optimizer.state if parameter not in counts]:
-                del optimizer.state[parameter]
-            for parameter, count in counts.items():
-                if count is not None:
-                    optimizer.state[parameter]["step"].fill_(count)
+        except (torch.OutOfMemoryError, MemoryError):
+            before.put_back()
             session.take_back()
+            raise
+        except BaseException:
+            if before.put_back():
+                session.undo()
             raise
 
     def _finish(self, session: Any) -> None:
@@ -308,7 +299,7 @@ class Attached:
         for event in session.take_events():
             _log.info(event)
         report = session.take_decided()
-        self._count_skipped(report)
+        self._count_skipped()
         if report is not None or not self._begun:  # the first step makes the first plan
             self._begun = True
             self._follow(session)
@@ -320,10 +311,11 @@ class Attached:
             for callback in self._callbacks:
                 callback(report)
 
-    def _count_skipped(self, report: dict[str, Any] | None) -> None:
+    def _count_skipped(self) -> None:
         """Steps whose gradients were not finite are no steps of the optimizer's."""
-        if self._captured is not None and self._captured.engine is not None and report is not None:
-            self._captured.engine.counts().sub_(report["skipped_steps"])
+        skipped = self._open().take_skipped()
+        if skipped and self._captured is not None and self._captured.engine is not None:
+            self._captured.engine.counts().sub_(skipped)
 
     def _drop_gradients(self) -> None:
         for parameter in self._parameters:
@@ -340,7 +332,7 @@ class Attached:
     def report(self) -> dict[str, Any]:
         """What happened since the last report: loss, times, memory. Waits for the device."""
         report = self._open().report()
-        self._count_skipped(report)
+        self._count_skipped()
         return report
 
     @contextlib.contextmanager
@@ -383,7 +375,8 @@ class Attached:
         process holds now is counted, so call it after a first step has made the optimizer's states.
         """
         samples = samples_in(batch)
-        found = self._open().memory_plans(samples, self._loss_of([(batch, samples)], closure))
+        with gradients_aside(self._parameters):
+            found = self._open().memory_plans(samples, self._loss_of([(batch, samples)], closure))
         plans = [dict(zip(("bytes", "pass_size", "samples_per_second", "lossiness"), plan)) for plan in found]
         return {"batch": samples, "least_bytes": min(plan["bytes"] for plan in plans), "plans": plans}
 
@@ -396,13 +389,16 @@ class Attached:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the control loop, for checkpoints; the model's and the optimizer's are their own."""
-        return {**self._open().state(), **({_KEPT: self._kept} if self._kept else {})}
+        state = self._open().state()
+        self._count_skipped()
+        return {**state, **({_KEPT: self._kept} if self._kept else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self._choice is not None and _KEPT in state:
             self._choice = None
             self._keep_activations(state[_KEPT])
         self._open().restore({name: value for name, value in state.items() if name != _KEPT})
+        self._loader_batch = self._open().first_samples()
         self._follow(self._open())
 
     def detach(self) -> None:

@@ -28,14 +28,56 @@ def warn_of_partial_updates(optimizer: torch.optim.Optimizer, stacklevel: int) -
         " in part; use fused=True or triaccel.optim", RuntimeWarning, stacklevel=stacklevel)
 
 
-def step_counts(optimizer: torch.optim.Optimizer) -> dict[Any, float | None]:
-    """The parameters that have a state, with their counts of steps where those are in host memory: the only thing that
-    an update changes before it may run out of memory. On a GPU counting allocates nothing."""
-    counts = {}
-    for parameter, state in optimizer.state.items():
-        step = state.get("step") if isinstance(state, dict) else None
-        counts[parameter] = step.item() if isinstance(step, torch.Tensor) and step.device.type == "cpu" else None
-    return counts
+class OptimizerBefore:
+    """An optimizer before an update that may fail."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._versions = [(p, p._version) for group in optimizer.param_groups for p in group["params"]]
+        # Counts of steps in host memory are the only thing that an update changes before it may run out of memory. On a GPU
+        # counting allocates nothing.
+        self._counts: dict[Any, float | None] = {}
+        for parameter, state in optimizer.state.items():
+            step = state.get("step") if isinstance(state, dict) else None
+            in_host_memory = isinstance(step, torch.Tensor) and step.device.type == "cpu"
+            self._counts[parameter] = step.item() if in_host_memory else None
+
+    def put_back(self) -> bool:
+        """False: weights have been updated, and all stays as it is."""
+        if any(parameter._version != version for parameter, version in self._versions):
+            return False
+        for parameter in [parameter for parameter in self._optimizer.state if parameter not in self._counts]:
+            del self._optimizer.state[parameter]
+        for parameter, count in self._counts.items():
+            if count is not None:
+                self._optimizer.state[parameter]["step"].fill_(count)
+        return True
+
+
+@contextlib.contextmanager
+def gradients_aside(parameters: list[torch.Tensor]) -> Iterator[None]:
+    """None inside; those from before again at the end."""
+    held = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, held):
+            parameter.grad = gradient
+
+
+@contextlib.contextmanager
+def gradients_added(parameters: list[torch.Tensor]) -> Iterator[None]:
+    """None inside; what is there at the end is added to those from before, which an error leaves as they were."""
+    held = [(parameter, parameter.grad) for parameter in parameters]
+    with gradients_aside(parameters):
+        yield
+        made = [parameter.grad for parameter in parameters]
+    with torch.no_grad():
+        for (parameter, gradient), added in zip(held, made):
+            if added is not None:
+                parameter.grad = added if gradient is None else gradient.add_(added)
 
 
 def rate_of(optimizer: torch.optim.Optimizer | None) -> float:

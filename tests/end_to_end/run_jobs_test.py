@@ -46,7 +46,7 @@ class RunJobs(unittest.TestCase):
         self.assertEqual(self.run_jobs(jobs, "--workers", "1").returncode, 0)
         self.assertEqual([one["name"] for one in self.events()], ["long", "short", "first", "then", "alone"])
 
-    def test_nothing_runs_beside_a_job_that_is_alone(self):
+    def test_nothing_runs_next_to_a_job_that_is_alone(self):
         take = "mkdir lock && sleep 0.2 && rmdir lock"
         jobs = [{"name": f"other{i}", "command": "sleep 0.1; test ! -e lock"} for i in range(4)]
         self.assertEqual(self.run_jobs(jobs + [{"name": "a", "command": take, "alone": True}, {"name": "b", "command": take, "alone": True}],

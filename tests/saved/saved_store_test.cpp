@@ -85,6 +85,35 @@ TEST(SavedStore, KeepsNonNumbersBehindAReluOpen) {
   EXPECT_TRUE(torch::equal(x.grad()[0].slice(0, 0, 4), torch::tensor({1.0f, 1.0f, 0.0f, 0.0f})));
 }
 
+/// Its node saves the input, of which the sign is not what it asks for.
+TEST(SavedStore, KeepsTheInputOfAThreshold) {
+  const at::Tensor x = torch::randn({4, 64}).requires_grad_();
+  const Forward forward = [&] { return torch::threshold(x * 2, -0.5, 0); };
+  forward().square().sum().backward();
+  const at::Tensor wanted = x.grad().clone();
+  x.mutable_grad().reset();
+  const auto store = store_for(forward, {}, {});
+  kept(*store, forward).square().sum().backward();
+  EXPECT_TRUE(torch::equal(x.grad(), wanted));
+}
+
+/// Images of two values in the samples that were profiled, of which later ones may have others.
+TEST(SavedStore, KeepsTheValuesOfInputsThatLookedLikeMasks) {
+  const at::Tensor weight = torch::randn({8, 3, 3, 3}).requires_grad_();
+  for (const bool later : {false, true}) {
+    at::Tensor x = torch::randint(2, {2, 3, 12, 12}) * 255.0;
+    const Forward forward = [&] { return torch::conv2d(x, weight); };
+    const auto store = store_for(forward, {weight}, {});
+    if (later) x = torch::randn_like(x);
+    forward().square().sum().backward();
+    const at::Tensor wanted = weight.grad().clone();
+    weight.mutable_grad().reset();
+    kept(*store, forward).square().sum().backward();
+    EXPECT_TRUE(torch::equal(weight.grad(), wanted)) << later;
+    weight.mutable_grad().reset();
+  }
+}
+
 TEST(SavedStore, KeepsATensorOnceForAllItsReaders) {
   const at::Tensor x = torch::randn({2, 4, 8, 8});
   const at::Tensor a = torch::randn({4, 4, 1, 1}).requires_grad_();

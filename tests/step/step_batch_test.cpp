@@ -116,6 +116,28 @@ TEST(ClosureBatch, DividesSumsByWhatIsCountedInAllPasses) {
   }
 }
 
+TEST(ClosureBatch, MayCountNothingInSomePasses) {
+  Caller caller;
+  const auto weighted = [&](auto first, auto count) { return caller.weighted(first, count); };
+  for (const auto& [from, to] : {std::pair(0, 4), std::pair(2, 7)}) {  // the first pass or another
+    caller.weights.fill_(1);
+    caller.weights.slice(0, from, to).zero_();
+    const at::Tensor whole = caller.step(kSamples, weighted);
+    const auto expected = caller.take_gradients();
+    for (const std::int64_t pass : {4, 2, 1}) {
+      EXPECT_NEAR(caller.step(pass, weighted).item<double>(), whole.item<double>(), 1e-5);
+      expect_close(caller.take_gradients(), expected);
+    }
+    EXPECT_EQ(caller.runner->collect().nonfinite_losses, 0);
+  }
+  caller.weights.zero_();
+  for (const std::int64_t pass : {kSamples, std::int64_t{3}}) {
+    caller.step(pass, weighted);
+    for (const at::Tensor& gradient : caller.take_gradients())
+      EXPECT_TRUE(at::equal(gradient, at::zeros_like(gradient))) << pass;
+  }
+}
+
 TEST(ClosureBatch, HasPassesThatReachAcrossNoPart) {
   Caller caller;
   std::vector<std::pair<std::int64_t, std::int64_t>> passes;

@@ -223,6 +223,34 @@ std::vector<Fault> every_fault() {
 
 INSTANTIATE_TEST_SUITE_P(Networks, EveryAllocation, testing::ValuesIn(every_fault()));
 
+/// Compression draws other offsets in every pass: what had no effect must not count as one.
+TEST(StepRunner, CompressesAsIfRehearsedAndFailedStepsHadNotBeen) {
+  const auto trained = [](bool disturbed) {
+    Bench bench(kSlimResnet, {.saved = SavedStoreOptions{.seed = 1}});
+    bench.plan.batch_size = bench.plan.micro_batch_size = 11;
+    bench.runner->take_census(bench.plan, Bench::data(), bench.ids.narrow(0, 0, 11));
+    const std::vector<SavedStatistics> tensors = tensors_of(bench.runner->census());
+    std::vector<SavedPlan> plans(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].kind == SavedClass::NormInput)
+        plans[i] = {.codec = SavedCodec::Groups, .eighths = 16};
+    bench.plan.saved = plans_by_entry(bench.runner->census(), tensors, plans);
+    const std::int64_t before = cpu_allocation_count();
+    bench.run(8, 4);
+    const std::int64_t allocations = cpu_allocation_count() - before;
+    if (disturbed) {
+      bench.runner->rehearse(bench.plan, Bench::data(), bench.ids.narrow(0, 0, 8), {});
+      fail_cpu_allocation(allocations / 2, /*persistently=*/true);
+      EXPECT_THROW(bench.run(8, 4), OutOfMemory);
+      fail_cpu_allocation(-1);
+    }
+    bench.run(8, 4);
+    EXPECT_EQ(bench.runner->saved()->passes().item<std::int64_t>(), 4);
+    return bench.state();
+  };
+  EXPECT_TRUE(same_bytes(trained(false), trained(true)));
+}
+
 TEST(StepRunner, UpdatesWithoutAllocating) {
   for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::AdamW, OptimizerKind::AdaLomo,
                                    OptimizerKind::ApolloMini}) {

@@ -89,7 +89,9 @@ SharedMask encode_saved_mask(const at::Tensor& dense, bool two_valued, const Enc
     if (!dense.eq(0).logical_or_(dense.eq(value)).all().item<bool>()) return nullptr;
   }
   return std::make_shared<SavedMask>(
-      SavedMask{.words = encode_mask(dense, kernels::MaskTest::NotZero, room), .value = value});
+      SavedMask{.words = encode_mask(dense, kernels::MaskTest::NotZero, room),
+                .value = value,
+                .two_valued = two_valued});
 }
 
 at::Tensor decode_saved_mask(const SavedMask& mask, const TensorLayout& layout, bool as_bool) {

@@ -22,8 +22,9 @@ struct SavedOffsets {
 
 /// A bit for each element of a dense tensor: whether it is not zero.
 struct SavedMask {
-  at::Tensor words = {};  // as encode_mask makes them
-  double value = 1;       // of the elements with a bit
+  at::Tensor words = {};    // as encode_mask makes them
+  double value = 1;         // of the elements with a bit
+  bool two_valued = false;  // whether all of them have that value; else it says nothing
 };
 using SharedMask = std::shared_ptr<const SavedMask>;
 

@@ -25,7 +25,8 @@ constexpr Name kLayerNorm = "NativeLayerNorm";
 constexpr Name kFusedNorm = "triaccel::NormFusion";
 constexpr Name kNorms[] = {"NativeBatchNorm", "CudnnBatchNorm", kLayerNorm, "NativeGroupNorm",
                            kFusedNorm};
-constexpr Name kRectifiers[] = {"Relu", "Threshold"};
+constexpr Name kRectifier =
+    "Relu";  // a threshold's node saves its input, and may let others through
 constexpr Name kPoolsOfSizes[] = {"MaxPool2DWithIndices", "AvgPool2D", "AdaptiveAvgPool2D"};
 constexpr Name kProducts[] = {"Convolution", "Addmm",
                               "Mm",          "Linear",
@@ -165,7 +166,7 @@ bool is_rectified(std::string_view producer) {
   while (!producer.empty()) {
     const std::size_t end = producer.find(" < ");
     const std::string_view nearest = producer.substr(0, end);
-    if (among(nearest, kRectifiers)) return true;
+    if (nearest == kRectifier) return true;
     if (!among(nearest, kMoves) || end == std::string_view::npos) return false;
     producer.remove_prefix(end + 3);
   }
@@ -183,7 +184,7 @@ SavedClass saved_class(const SavedFacts& facts) {
   if (facts.type == ElementType::I64 && facts.consumer == "MaxPool2DWithIndices")
     return SavedClass::Window;
   if (!is_float(facts.type)) return SavedClass::Other;
-  if (among(facts.consumer, kRectifiers)) return SavedClass::Sign;
+  if (facts.consumer == kRectifier) return SavedClass::Sign;
   if (among(facts.consumer, kPoolsOfSizes)) return SavedClass::Sizes;
   if (among(facts.consumer, kLosses) || is_vector(facts)) return SavedClass::Vector;
   if (is_norm) return SavedClass::NormInput;

@@ -70,6 +70,8 @@ SavedStore::SavedStore(const SavedStoreOptions& options, std::vector<at::Tensor>
       constants_(std::move(constants)),
       passes_(at::zeros({1}, at::TensorOptions(at::kLong).device(device))),
       not_finite_(at::zeros({1}, at::TensorOptions(at::kInt).device(device))),
+      passes_before_(at::zeros_like(passes_)),
+      not_finite_before_(at::zeros_like(not_finite_)),
       decoded_(std::make_shared<DecodedTensor>()),
       sources_(decoded_),
       arena_(device),
@@ -106,6 +108,18 @@ void SavedStore::end_pass() {
 void SavedStore::abandon_pass() {
   forget_pass();
   host_.abandon_pass();
+}
+
+void SavedStore::take_counters() {
+  const at::NoGradGuard no_grad;
+  passes_before_.copy_(passes_);
+  not_finite_before_.copy_(not_finite_);
+}
+
+void SavedStore::put_back_counters() {
+  const at::NoGradGuard no_grad;
+  passes_.copy_(passes_before_);
+  not_finite_.copy_(not_finite_before_);
 }
 
 void SavedStore::forget_pass() {
@@ -242,7 +256,7 @@ SavedStore::GiveBack SavedStore::keep_coded(const at::Tensor& tensor, std::size_
 
 SharedMask SavedStore::mask_of(const at::Tensor& dense, bool two_valued, Held& held) {
   SharedMask mask = held.mask.lock();
-  if (mask) {
+  if (mask && (mask->two_valued || !two_valued)) {
     ++counts_.shared;
     return mask;
   }
@@ -263,7 +277,7 @@ SavedStore::GiveBack SavedStore::keep_mask(const at::Tensor& tensor, std::size_t
   const SavedEntry& entry = census_.entries[number];
   const SavedPlan& plan = plans_[number];
   const at::Tensor dense = dense_of(tensor);
-  const bool is_factor = entry.consumer == "Mul";  // of a dropout: multiplied with as it is
+  const bool as_bool = entry.consumer == "Relu" || dense.scalar_type() == at::kBool;
   SharedMask mask;
   if (options_.share && plan.codec == SavedCodec::NonZeros && is_codable(tensor) &&
       held.values.expired() && held.mask.expired()) {
@@ -274,10 +288,9 @@ SavedStore::GiveBack SavedStore::keep_mask(const at::Tensor& tensor, std::size_t
     held.values = held.pending;
     held.plan = plan;
   } else {
-    mask = mask_of(dense, is_factor, held);
+    mask = mask_of(dense, /*two_valued=*/!as_bool, held);  // else backward reads the values
   }
   if (!mask) return {};
-  const bool as_bool = entry.consumer == "Relu" || dense.scalar_type() == at::kBool;
   return [mask, layout = TensorLayout(dense), as_bool] {
     refuse_second_derivative();
     return decode_saved_mask(*mask, layout, as_bool);

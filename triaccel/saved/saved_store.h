@@ -65,6 +65,11 @@ class SavedStore final : public SavedTensorKeeper {
 
   std::function<at::Tensor()> keep(const at::Tensor& tensor) override;
 
+  /// Keeps what passes count on the device, and puts it back for a step that is undone. Neither
+  /// allocates.
+  void take_counters();
+  void put_back_counters();
+
   /// Of the last pass.
   SavedCounts counts() const;
 
@@ -107,6 +112,7 @@ class SavedStore final : public SavedTensorKeeper {
   SavedStoreOptions options_;
   ConstantTensors constants_;
   at::Tensor passes_, not_finite_;
+  at::Tensor passes_before_, not_finite_before_;
   SavedCensus census_;
   std::vector<SavedPlan> plans_;
   bool derives_ = false;  // a plan says so

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "triaccel/ops/tensors/tensor_check.h"
+
 namespace triaccel {
 
 at::Tensor FrozenHooks::batch_norm(const BatchNormCall& call) {
@@ -73,9 +75,9 @@ void copy_all(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& 
 
 UntouchedState::UntouchedState(const std::vector<at::Tensor>& buffers, c10::Device device,
                                bool generators)
-    : buffers_(buffers) {
+    : buffers_(writable_among(buffers)) {
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& buffer : buffers) copies_.push_back(at::empty_like(buffer));
+  for (const at::Tensor& buffer : buffers_) copies_.push_back(at::empty_like(buffer));
   copy_all(copies_, buffers_);
   if (!generators) return;
   std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};

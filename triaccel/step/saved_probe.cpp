@@ -67,19 +67,24 @@ class SavedReaders final : public SavedTensorKeeper {
 
 constexpr std::uint64_t kProbeSeed = 0x70726f6265;  // no step has the same offsets
 
-/// Leaves no gradient behind, also when unwinding.
-class [[nodiscard]] DroppedGradients {
+/// While it lives parameters begin without gradients; those that they had, as a loop that
+/// accumulates has them, are put back at its end, also when unwinding.
+class [[nodiscard]] GradientsAside {
  public:
-  explicit DroppedGradients(const std::vector<ParameterRef>& parameters)
-      : parameters_(parameters) {}
-  ~DroppedGradients() {
-    for (const ParameterRef& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  explicit GradientsAside(const std::vector<ParameterRef>& parameters) : parameters_(parameters) {
+    for (const ParameterRef& parameter : parameters_)
+      held_.push_back(std::exchange(parameter.tensor.mutable_grad(), at::Tensor()));
   }
-  DroppedGradients(const DroppedGradients&) = delete;
-  DroppedGradients& operator=(const DroppedGradients&) = delete;
+  ~GradientsAside() {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      parameters_[i].tensor.mutable_grad() = std::move(held_[i]);
+  }
+  GradientsAside(const GradientsAside&) = delete;
+  GradientsAside& operator=(const GradientsAside&) = delete;
 
  private:
   const std::vector<ParameterRef>& parameters_;
+  std::vector<at::Tensor> held_;
 };
 
 /// Calls visit(first, rows) for parts of a tensor along its first dimension that are small, so that
@@ -140,7 +145,7 @@ SavedProbe::SavedProbe(const StepNetwork& network, const ProbeRules& rules, Step
 void SavedProbe::pass(SavedTensorKeeper* keeper, std::int64_t samples,
                       const std::function<void(const PassResult&)>& then) const {
   const UntouchedState state(network_.buffers, device_);
-  const DroppedGradients dropped(network_.parameters);
+  const GradientsAside aside(network_.parameters);
   const c10::AutoGradMode with_graph(true);
   const at::Tensor ids = batch_.ids();
   const auto compute = [&](const std::function<at::Tensor()>& forward) {

@@ -24,7 +24,7 @@ struct ProbeRules {
 };
 
 /// Passes over a few samples that train nothing: weights, buffers and generators are the same after
-/// each, and every pass draws the same random numbers. Gradients are left in no grad(). Layers with
+/// each, and so is every grad(); every pass draws the same random numbers. Layers with
 /// gradients of their own must be set to leave them in FP32. Waits for the device.
 class SavedProbe {
  public:

@@ -31,6 +31,11 @@ at::Tensor seed_of(const at::Tensor& loss, double share, const at::Tensor& loss_
   return loss_scale.defined() ? seed.mul_(loss_scale) : seed;
 }
 
+/// a / b, and `otherwise` where nothing was counted: all labels of a pass may be ones to ignore.
+at::Tensor quotient(const at::Tensor& a, const at::Tensor& b, const at::Tensor& otherwise) {
+  return at::where(b == 0, otherwise, a / b);
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> DatasetBatch::key() const {
@@ -100,12 +105,15 @@ PassResult ClosureBatch::pass(const PassRequest& request) {
     return {.output = loss, .gradient = seed_of(loss, share, request.loss_scale)};
   }
   const at::Tensor counted = count.detach().to(at::kFloat).reshape({});
-  add_to_score(request, value / counted);
   several_ = counted_.defined();
   loss_sum_ = several_ ? loss_sum_ + value : value;
   counted_ = several_ ? counted_ + counted : counted;
-  if (!several_)
-    expected_ = request.count == request.samples ? counted : counted / share_of(request);
+  const at::Tensor none = at::zeros_like(counted);
+  add_to_score(request, quotient(value, counted, quotient(loss_sum_, counted_, none)));
+  if (!several_) {
+    const at::Tensor first = at::where(counted == 0, at::ones_like(counted), counted);
+    expected_ = request.count == request.samples ? first : first / share_of(request);
+  }
   if (!request.backward) return {};
   at::Tensor seed = expected_.reciprocal().to(loss.scalar_type()).reshape(loss.sizes());
   if (request.loss_scale.defined()) seed = seed * request.loss_scale;
@@ -114,7 +122,7 @@ PassResult ClosureBatch::pass(const PassRequest& request) {
 
 at::Tensor ClosureBatch::correction() {
   if (replayed_loss_.defined()) replayed_loss_.copy_(mean_loss());
-  return several_ ? expected_ / counted_ : at::Tensor();
+  return several_ ? quotient(expected_, counted_, at::zeros_like(counted_)) : at::Tensor();
 }
 
 at::Tensor ClosureBatch::mean_loss() const {

@@ -258,7 +258,9 @@ void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
     inputs_.place();
     if (!captured) snapshot_.take_generators();
     snapshot_.take_buffers();
-    if (enqueued != Enqueued::Captured) score_before_.copy_(score_);
+    if (enqueued == Enqueued::Captured) return;
+    score_before_.copy_(score_);
+    if (SavedStore* const saved = activations_.store()) saved->take_counters();
   });
   const auto let_go = [&] {
     if (side != nullptr) side->abandon();
@@ -271,7 +273,7 @@ void StepRunner::step(StepBatch& batch, const std::vector<std::int64_t>& passes,
     gradients_.abandon_step();
     snapshot_.put_back_buffers();
     if (!captured) snapshot_.put_back_generators();
-    score_.copy_(score_before_);
+    put_back_counters();
   };
   try {
     catching_out_of_memory([&] {
@@ -314,7 +316,12 @@ void StepRunner::add_loss(const at::Tensor& mean_loss, std::int64_t samples) {
 void StepRunner::take_back() {
   drop_gradients();
   snapshot_.put_back();
+  put_back_counters();
+}
+
+void StepRunner::put_back_counters() {
   score_.copy_(score_before_);
+  if (SavedStore* const saved = activations_.store()) saved->put_back_counters();
 }
 
 void StepRunner::run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes,

@@ -177,6 +177,8 @@ class StepRunner {
   void run_passes(StepBatch& batch, const std::vector<std::int64_t>& passes, const PassRules& rules,
                   bool captured);
   void update();
+  /// Loss so far, and what saved activations count, as before the step.
+  void put_back_counters();
   void drop_gradients();
   void scale_gradients(const at::Tensor& factor);
   at::Tensor loss_scale() const;

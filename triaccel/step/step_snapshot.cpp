@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "triaccel/ops/tensors/tensor_check.h"
+
 namespace triaccel {
 
 namespace {
@@ -13,7 +15,8 @@ namespace {
 /// Running statistics and counters, which a step changes. Masks and tables of other types hardly
 /// ever change.
 bool is_statistic(const at::Tensor& buffer) {
-  return buffer.scalar_type() == at::kFloat || buffer.scalar_type() == at::kLong;
+  return (buffer.scalar_type() == at::kFloat || buffer.scalar_type() == at::kLong) &&
+         buffer.is_non_overlapping_and_dense();
 }
 
 std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers) {
@@ -24,7 +27,7 @@ std::vector<at::Tensor> statistics_among(const std::vector<at::Tensor>& buffers)
 
 std::vector<at::Tensor> others_among(const std::vector<at::Tensor>& buffers) {
   std::vector<at::Tensor> chosen;
-  std::ranges::remove_copy_if(buffers, std::back_inserter(chosen), is_statistic);
+  std::ranges::remove_copy_if(writable_among(buffers), std::back_inserter(chosen), is_statistic);
   return chosen;
 }
 

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace triaccel {
 namespace {
 
 StepReport first_half() {
-  StepReport report{.interval_steps = 3, .interval_samples = 48, .skipped_steps = 2};
+  StepReport report{.interval_steps = 3, .interval_samples = 48, .loss = 2, .skipped_steps = 2};
+  report.accuracy = 0.5;
+  report.saved_nonfinite = 7;
   report.skipped_layer = 4;
   report.memory_retries = 1;
   report.memory.peak = 900;
@@ -16,7 +20,8 @@ StepReport first_half() {
 }
 
 StepReport second_half() {
-  StepReport report{.step = 5, .interval_steps = 2, .interval_samples = 32};
+  StepReport report{.step = 5, .interval_steps = 2, .interval_samples = 32, .loss = 1};
+  report.accuracy = 1;
   report.memory.peak = 700;
   report.memory.reserved = 1200;
   return report;
@@ -41,8 +46,20 @@ TEST(PendingInterval, IsOneIntervalAlsoAcrossARestart) {
     EXPECT_EQ(whole.memory.peak, 900);
     EXPECT_EQ(whole.memory.reserved, 1200);
     EXPECT_EQ(whole.nonfinite_losses, 2);
+    EXPECT_DOUBLE_EQ(whole.loss, (2 * 48 + 1 * 32) / 80.0);
+    EXPECT_DOUBLE_EQ(whole.accuracy, (0.5 * 48 + 1 * 32) / 80);
+    EXPECT_EQ(whole.saved_nonfinite, 7);
     EXPECT_EQ(pending->take().interval_samples, 0) << "a new interval begins";
   }
+}
+
+TEST(PendingInterval, HasTheMeanOfWhatWasFinite) {
+  PendingInterval pending;
+  StepReport infinite = first_half();
+  infinite.loss = std::numeric_limits<double>::infinity();
+  pending.add(infinite);
+  pending.add(second_half());
+  EXPECT_EQ(pending.take().loss, 1);
 }
 
 }  // namespace

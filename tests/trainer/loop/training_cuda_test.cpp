@@ -68,6 +68,7 @@ TEST_F(TrainingOnCuda, KeepsInsideTheBudgetBySmallerPasses) {
 struct ResumedOnCuda {
   std::string method;
   std::string optimizer_state;
+  std::string activations = "raw";
 };
 
 class ResumesOnCuda : public TrainingOnCuda, public testing::WithParamInterface<ResumedOnCuda> {};
@@ -78,6 +79,7 @@ TEST_P(ResumesOnCuda, WithTheSameBytes) {
   config.model.width = 16;
   config.train.method = GetParam().method;
   config.train.optimizer_state = GetParam().optimizer_state;
+  config.activations.keep = GetParam().activations;
   config.train.deterministic = true;
   config.train.ema = 0.9;
   const ScratchFolder scratch;
@@ -91,9 +93,11 @@ TEST_P(ResumesOnCuda, WithTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(Methods, ResumesOnCuda,
                          testing::Values(ResumedOnCuda{"fp32", "fp32"},
                                          ResumedOnCuda{"amp", "fp32"}, ResumedOnCuda{"fp32", "fp8"},
-                                         ResumedOnCuda{"triaccel", "host"}),
+                                         ResumedOnCuda{"triaccel", "host"},
+                                         ResumedOnCuda{"triaccel", "fp32", "compressed"}),
                          [](const auto& one) {
-                           return one.param.method + "_state_" + one.param.optimizer_state;
+                           return one.param.method + "_state_" + one.param.optimizer_state + "_" +
+                                  one.param.activations;
                          });
 
 TEST_F(TrainingOnCuda, ScalesTheLossUnderAmp) {

@@ -351,7 +351,8 @@ TEST(ResumeExactly, AlsoWithCompressedActivations) {
   EXPECT_TRUE(chose_by_layer());
   EXPECT_GE(noise_of(whole).size(), 2u);
   EXPECT_EQ(summary.compression_noise_by_layer, noise_of(whole).back().shares());
-  for (const int last : {2, 6}) {  // between looks, and after one whose noise no tick has seen yet
+  // Between looks, inside an interval, and after a look whose noise no tick has seen yet.
+  for (const int last : {2, 5, 6}) {
     int steps = 0;
     const auto stop = [&] { return ++steps == last; };
     const fs::path run = scratch.path / std::to_string(last);

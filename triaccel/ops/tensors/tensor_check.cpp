@@ -1,6 +1,10 @@
 #include "triaccel/ops/tensors/tensor_check.h"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "triaccel/base/error.h"
 
@@ -50,6 +54,14 @@ bool same_memory_order(const at::Tensor& a, const at::Tensor& b) {
   for (std::int64_t d = 0; d < a.dim(); ++d)
     if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
   return true;
+}
+
+std::vector<at::Tensor> writable_among(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> writable;
+  std::ranges::copy_if(tensors, std::back_inserter(writable), [](const at::Tensor& tensor) {
+    return at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
+  });
+  return writable;
 }
 
 bool is_float_type(at::ScalarType type) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "triaccel/kernels/common/tensor_list.h"
 
@@ -28,6 +29,9 @@ void check_map(std::string_view who, std::string_view name, const at::Tensor& ma
 
 /// Whether two tensors of one shape lie in memory alike; an extent of 1 may carry any stride.
 bool same_memory_order(const at::Tensor& a, const at::Tensor& b);
+
+/// Those whose elements share no memory: others, as expanded ones, cannot be written in place.
+std::vector<at::Tensor> writable_among(const std::vector<at::Tensor>& tensors);
 
 bool is_float_type(at::ScalarType type);  // F32, BF16 or F16: what kernels compute with
 

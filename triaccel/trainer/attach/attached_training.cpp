@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +20,10 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kCounters = "attach.counters";
+constexpr const char* kCompressedPasses = "attach.passes";  // under the store of saved activations
+/// Whose budget is in force, of all in the process.
+std::atomic<const AttachedTraining*> limits_memory = nullptr;
+
 constexpr std::int64_t kLeastPlannedPasses = 4;  // of the smallest size, in a batch that is planned
 
 /// The hardware's arithmetic where it has a format, otherwise FP32 on rounded values. Which
@@ -104,18 +109,18 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
     normalized_.push_back(layer.normalized);
     names_.push_back(layer.name);
   }
-  const std::size_t layers = kinds_.size();
   ensure(std::ssize(kinds_) == network.layer_count, "the registry is of the network");
   const Precision first = first_precision(options.precision);
   require(first == Precision::Fp32 || formats_on(device).bf16, "attach", "this device has no BF16");
-  plan_.layers.assign(layers, {.compute = first});
-  gauge_.set_limit(options.budget_bytes);
+  plan_ = starting_plan();
+  limit_memory();
   gauge_.reset_peak();
   StepRunnerOptions runner{.own_optimizer = options.optimizer,
                            .graphs = options.optimizer != nullptr,
                            .leave_gradients = options.optimizer == nullptr};
   if (options.precision != LayerPrecision::Off && !options.traced)
-    runner.layers = LayerOptions{.kernels = kernels_for(layers, device), .fuse = runner.graphs};
+    runner.layers =
+        LayerOptions{.kernels = kernels_for(kinds_.size(), device), .fuse = runner.graphs};
   if (options.curvature != CurvatureSource::Off)
     probe_ = std::make_unique<CurvatureProbe>(ProbeNetwork{.parameters = network.parameters,
                                                            .weights = network.weights,
@@ -131,12 +136,29 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
       loss_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
     }
   } catch (...) {
-    gauge_.set_limit(0);
+    lift_limit();
     throw;
   }
 }
 
-AttachedTraining::~AttachedTraining() { gauge_.set_limit(0); }
+AttachedTraining::~AttachedTraining() { lift_limit(); }
+
+void AttachedTraining::limit_memory() {
+  if (options_.budget_bytes == 0) return;  // nor does it lift another one's budget
+  gauge_.set_limit(options_.budget_bytes);
+  limits_memory = this;
+}
+
+void AttachedTraining::lift_limit() {
+  const AttachedTraining* last = this;
+  if (limits_memory.compare_exchange_strong(last, nullptr)) gauge_.set_limit(0);
+}
+
+StepPlan AttachedTraining::starting_plan() const {
+  StepPlan plan;
+  plan.layers.assign(kinds_.size(), {.compute = first_precision(options_.precision)});
+  return plan;
+}
 
 bool AttachedTraining::decides() const {
   return options_.reports || probe_ || options_.precision == LayerPrecision::Auto ||
@@ -144,6 +166,7 @@ bool AttachedTraining::decides() const {
 }
 
 void AttachedTraining::start(std::int64_t samples) {
+  first_samples_ = samples;
   plan_.batch_size = plan_.micro_batch_size = samples;
   if (options_.planned_pass > 0) plan_.micro_batch_size = std::min(samples, options_.planned_pass);
   ControlSetup setup{.plan = plan_,
@@ -158,6 +181,8 @@ void AttachedTraining::start(std::int64_t samples) {
 }
 
 void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure) {
+  if (knows_saved_ && profiled_at_ == steps_) return;  // with a pass of the same step
+  profiled_at_ = steps_;
   Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, !knows_saved_)};
   if (samples < kProfileSamples) decision.profile.reset();
   if (!knows_saved_ && !decision.profile) plan_.saved.clear();  // of tensors that are not known
@@ -288,7 +313,8 @@ void AttachedTraining::finish_step(double learning_rate) {
 }
 
 void AttachedTraining::decide() {
-  decided_ = report();
+  report();
+  decided_ = pending_.take();
   Decision decision = control_->next(*decided_, plan_);
   for (std::string& event : decision.events) events_.push_back(std::move(event));
   if (holds_precision_)
@@ -309,7 +335,9 @@ void AttachedTraining::leave_precision() { own_pass_.reset(); }
 
 void AttachedTraining::enter_activations() {
   require(!keeps_own_, "activations", "are entered already");
-  runner_->activations().follow(plan_, std::max<std::int64_t>(1, plan_.batch_size));
+  StepPlan plan = plan_;
+  if (!knows_saved_) plan.saved.clear();  // of a state: of tensors that are not known yet
+  runner_->activations().follow(plan, std::max<std::int64_t>(1, plan.batch_size));
   own_saved_ = runner_->activations().begin_pass();
   keeps_own_ = true;
 }
@@ -418,15 +446,21 @@ StepReport AttachedTraining::report() {
   if (control_ && control_->activations()) control_->activations()->complete(report);
   report.seconds = interval_.restart();
   gauge_.reset_peak();
+  uncounted_skips_ += report.skipped_steps;
+  pending_.add(report);
   return report;
 }
 
-std::vector<StateView> AttachedTraining::state() const {
+std::vector<StateView> AttachedTraining::state() {
+  report();  // what was measured since the last decision goes into the state, too
   std::vector<StateView> all = runner_->gradient_control().state();
   const auto append = [&](std::vector<StateView> more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  append({number_state<std::int64_t>(kCounters, {steps_, samples_})});
+  append({number_state<std::int64_t>(kCounters, {steps_, samples_, first_samples_})});
+  append(pending_.state());
+  if (SavedStore* const store = runner_->saved())
+    append({number_state<std::int64_t>(kCompressedPasses, {store->passes().item<std::int64_t>()})});
   if (probe_) append(probe_->state());
   if (control_) {
     append(control_->state());
@@ -437,16 +471,28 @@ std::vector<StateView> AttachedTraining::state() const {
 
 void AttachedTraining::restore(const StateMap& saved) {
   runner_->gradient_control().restore(saved);
-  const auto counters = numbers_from<std::int64_t>(saved, kCounters, 2);
+  const auto counters = numbers_from<std::int64_t>(saved, kCounters);
+  if (counters.size() < 2) throw StorageError("the state of attach has too few counters");
   if (probe_) probe_->restore(saved);
   steps_ = counters[0];
   samples_ = counters[1];
+  pending_ = {};
+  if (saved.contains("interval")) pending_.restore(saved);
+  if (SavedStore* const store = runner_->saved();
+      store != nullptr && saved.contains(kCompressedPasses))
+    store->passes().fill_(numbers_from<std::int64_t>(saved, kCompressedPasses, 1).front());
   if (!holds_plan(saved)) return;
-  plan_ = plan_from(saved, std::ssize(kinds_));
-  const StepPlan plan = plan_;
-  start(plan.batch_size);
+  StepPlan plan = plan_from(saved, std::ssize(kinds_));
+  // The rules start from the first plan, whatever it has become since.
+  plan_ = starting_plan();
+  start(counters.size() > 2 ? counters[2] : plan.batch_size);
   control_->restore(saved);
-  plan_ = plan;
+  if (!profiler_) {  // the plan was for a session that keeps activations another way
+    plan.saved.clear();
+    for (LayerPlan& layer : plan.layers) layer.saved = ActivationFormat::Raw;
+  }
+  plan_ = std::move(plan);
+  knows_saved_ = began_ = false;
   runner_->start_interval();
 }
 

@@ -23,6 +23,7 @@
 #include "triaccel/step/step_runner.h"
 #include "triaccel/trainer/config/run_config.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
+#include "triaccel/trainer/loop/run_progress.h"
 
 namespace triaccel {
 
@@ -86,6 +87,9 @@ class AttachedTraining {
   void hold_precision() { holds_precision_ = true; }
 
   const StepPlan& plan() const { return plan_; }
+
+  /// Of the batch that it started with, also after restore(); 0: there was none.
+  std::int64_t first_samples() const { return first_samples_; }
   std::string activations() const { return options_.activations.keep.name(); }
   const std::vector<std::string>& layer_names() const { return names_; }
 
@@ -112,8 +116,11 @@ class AttachedTraining {
   /// The best of them in the budget; nothing where none fits.
   std::optional<MemoryPlan> best_plan(std::int64_t samples, const ClosureBatch::Closure& closure);
 
-  /// What happened since the last report. Waits for the device.
+  /// What happened since the last report. Waits for the device. Decisions see all of it, too.
   StepReport report();
+
+  /// Steps that were skipped since the last call, as far as reports have told.
+  std::int64_t take_skipped() { return std::exchange(uncounted_skips_, 0); }
 
   /// The report behind the last decision, once; nothing where there was none since.
   std::optional<StepReport> take_decided() { return std::exchange(decided_, std::nullopt); }
@@ -124,10 +131,14 @@ class AttachedTraining {
   std::vector<std::string> take_events() { return std::exchange(events_, {}); }
 
   /// Plan, controller and gradient statistics, by name.
-  std::vector<StateView> state() const;
+  /// Waits for the device: what was measured since the last decision is part of it.
+  std::vector<StateView> state();
   void restore(const StateMap& saved);
 
  private:
+  void limit_memory();
+  void lift_limit();  // unless another one's budget is in force
+  StepPlan starting_plan() const;
   void start(std::int64_t samples);
   /// Runs passes by `run`, in smaller ones where memory is short.
   void run_in_memory(const std::vector<std::int64_t>& parts, const ClosureBatch::Closure& closure,
@@ -157,6 +168,7 @@ class AttachedTraining {
   std::unique_ptr<ActivationProfiler> profiler_;  // null: activations are raw
   std::unique_ptr<CurvatureProbe> probe_;         // null: learning rates are the caller's
   std::optional<CurvatureReport> curvature_;      // since the last report
+  PendingInterval pending_;                       // what reports have taken since the last decision
   std::unique_ptr<Controller> control_;           // null before the first batch
   StepPlan plan_;                                 // batch_size: of the first batch
   StepPlan ran_;                                  // by the last backward()
@@ -170,6 +182,9 @@ class AttachedTraining {
   at::Tensor loss_;  // of the last step(), F32
   Stopwatch interval_;
   std::int64_t steps_ = 0, samples_ = 0, samples_of_step_ = 0;
+  std::int64_t first_samples_ = 0;  // of the batch that the rules started with
+  std::int64_t profiled_at_ = -1;   // step
+  std::int64_t uncounted_skips_ = 0;
   std::int64_t interval_steps_ = 0, interval_samples_ = 0, interval_retries_ = 0;
   double learning_rate_ = 0;
   bool holds_precision_ = false;

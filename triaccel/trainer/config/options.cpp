@@ -79,7 +79,7 @@ void add_train_options(std::vector<Option>& all) {
         "sgd's and adamw's state: fp32, fp8 in a quarter of the memory, host: fp32 in host memory")
       .strictly_with(kFloats);
   t.add("--lr", "lr", &T::lr,
-        "peak learning rate (0: 0.05 for sgd, 0.01 with elasticzo; 0.001 for adamw, 0.01 for others)")
+        "peak learning rate (0: sgd 0.05, with elasticzo 0.01; adamw 0.001; others 0.01)")
       .everyday()
       .alias("--learning-rate")
       .between(0, 1e9)

@@ -69,9 +69,9 @@ void check_pairs(const RunConfig& config) {
   const PrecisionOptions& precision = control.precision_rules;
   const BatchOptions& batch = control.batch_rules;
   const RunConfig::Activations& activations = config.activations;
-  require(has_moments(config.train.optimizer) || config.train.optimizer_state == StateFormat::Fp32, "--optimizer-state",
-          "only sgd and adamw have such a state; omit it for ", config.train.optimizer,
-          ", whose state is small");
+  require(has_moments(config.train.optimizer) || config.train.optimizer_state == StateFormat::Fp32,
+          "--optimizer-state", "only sgd and adamw have such a state; omit it for ",
+          config.train.optimizer, ", whose state is small");
   require(precision.tau_low <= precision.tau_high, "--tau-high",
           "must not lie below --tau-low, got ", precision.tau_high, " and ", precision.tau_low);
   require(batch.rho_low < batch.rho_high, "--rho-high", "must lie above --rho-low, got ",

@@ -1,5 +1,6 @@
 #include "triaccel/trainer/loop/run_progress.h"
 
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -7,6 +8,15 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kIntervalState = "interval";
+constexpr const char* kIntervalMeans = "interval/means";
+
+/// The mean over both parts; a part without a finite loss does not count, as within one.
+double joined_mean(double a, std::int64_t samples_of_a, double b, std::int64_t samples_of_b) {
+  if (samples_of_a == 0 || !std::isfinite(a)) return b;
+  if (samples_of_b == 0 || !std::isfinite(b)) return a;
+  const auto first = static_cast<double>(samples_of_a), second = static_cast<double>(samples_of_b);
+  return (a * first + b * second) / (first + second);
+}
 
 }  // namespace
 
@@ -33,7 +43,14 @@ void RunProgress::restore(const StateMap& saved) {
 }
 
 void PendingInterval::add(const StepReport& report) {
-  const StepReport before = std::exchange(so_far_, report);
+  StepReport before = std::exchange(so_far_, report);
+  so_far_.loss =
+      joined_mean(before.loss, before.interval_samples, report.loss, report.interval_samples);
+  so_far_.accuracy = joined_mean(before.accuracy, before.interval_samples, report.accuracy,
+                                 report.interval_samples);
+  so_far_.saved_nonfinite += before.saved_nonfinite;
+  if (!so_far_.curvature) so_far_.curvature = std::move(before.curvature);
+  if (!so_far_.compression_noise) so_far_.compression_noise = std::move(before.compression_noise);
   so_far_.interval_steps += before.interval_steps;
   so_far_.interval_samples += before.interval_samples;
   so_far_.seconds += before.seconds;
@@ -46,10 +63,13 @@ void PendingInterval::add(const StepReport& report) {
 }
 
 std::vector<StateView> PendingInterval::state() const {
-  return {number_state<std::int64_t>(
-      kIntervalState, {so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
-                       so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
-                       so_far_.memory.reserved, so_far_.nonfinite_losses})};
+  return {
+      number_state<std::int64_t>(
+          kIntervalState, {so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
+                           so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
+                           so_far_.memory.reserved, so_far_.nonfinite_losses}),
+      number_state<double>(kIntervalMeans, {so_far_.loss, so_far_.accuracy,
+                                            static_cast<double>(so_far_.saved_nonfinite)})};
 }
 
 void PendingInterval::restore(const StateMap& saved) {
@@ -58,6 +78,9 @@ void PendingInterval::restore(const StateMap& saved) {
   assign_numbers(numbers, so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
                  so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
                  so_far_.memory.reserved, so_far_.nonfinite_losses);
+  if (!saved.contains(kIntervalMeans)) return;  // written by a version that did not join these
+  const auto means = numbers_from<double>(saved, kIntervalMeans, 3);
+  assign_numbers(means, so_far_.loss, so_far_.accuracy, so_far_.saved_nonfinite);
 }
 
 RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunProgress& progress,

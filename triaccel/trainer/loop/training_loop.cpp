@@ -154,12 +154,14 @@ void TrainingLoop::one_step() {
   const std::int64_t wanted = engine_.samples_of_step(plan_, left);
   const StepPosition at{
       .step = progress_.step, .scheduled_samples = schedule_position(), .epoch = epoch_now()};
-  for (std::int64_t failures = 1;; ++failures) {
+  for (std::int64_t failures = 0;;) {  // since passes could be made smaller
     try {
       engine_.run(plan_, sampler_, wanted, at);
       break;
     } catch (const OutOfMemory& error) {
-      shrink_after(error, wanted, failures);
+      const std::int64_t pass = plan_.micro_batch_size;
+      shrink_after(error, wanted, ++failures);
+      if (plan_.micro_batch_size < pass) failures = 0;
     }
   }
   sampler_.take(wanted);
