@@ -35,8 +35,9 @@ def trained(program, options, steps):
         summary = json.loads(done.stdout)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         intervals = [line for line in lines if line["kind"] == "interval"]
+        timed = intervals[1:]  # graphs are captured in the first
         return {**found,
-                "samples_per_second": max(round(one["interval_samples"] / one["seconds"]) for one in intervals[1:]),
+                "samples_per_second": round(sum(one["interval_samples"] for one in timed) / sum(one["seconds"] for one in timed)),
                 "samples_per_pass": intervals[-1]["micro_batch"],
                 "predicted_mib": round(summary["predicted_bytes"] / 2**20, 1),
                 "reserved_mib": round(summary["peak_reserved_bytes"] / 2**20, 1),

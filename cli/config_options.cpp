@@ -74,6 +74,17 @@ bool contains(const SetOptions& set, std::string_view flag) {
   return std::ranges::find(set, flag, &Option::flag) != set.end();
 }
 
+/// What a file says and the command line overrules by another option.
+void drop_overruled(RunConfig& config, const SetOptions& given) {
+  const auto overrules = [&](std::string_view flag, std::string_view other) {
+    return contains(given, flag) && !contains(given, other);
+  };
+  if (overrules("--epochs", "--steps")) config.train.steps = 0;
+  if (overrules("--name", "--out")) config.run.out.clear();
+  if (overrules("--model", "--kernels") || overrules("--stem", "--kernels"))
+    config.control.kernels = RunConfig().control.kernels;
+}
+
 }  // namespace
 
 ConfigOptions::ConfigOptions(CLI::App& command, const RunConfig& defaults) : command_(command) {
@@ -122,6 +133,7 @@ SetOptions ConfigOptions::apply_file(RunConfig& config) const {
     throw UsageError(text("[--config] ", error.what()));
   }
   SetOptions set = apply_toml(config, toml, file_);
+  if (set.size() == all_options().size()) config = with_open_options(std::move(config));
   std::erase_if(set, &Option::is_filled_in);  // perhaps by an earlier run, not by the user
   return set;
 }
@@ -145,6 +157,7 @@ SetOptions ConfigOptions::apply_command_line(RunConfig& config) const {
   }
   require(!contains(set, "--epochs") || !contains(set, "--steps") || config.train.steps == 0,
           "--steps", "is given instead of --epochs, not together with it");
+  drop_overruled(config, set);
   return set;
 }
 

@@ -3,16 +3,31 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 #include <initializer_list>
 
 namespace triaccel::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
+std::timespec received_at = {};
 
+double seconds_since(const std::timespec& before) {
+  std::timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec - before.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec - before.tv_nsec);
+}
+
+/// A terminal that closes and 'timeout' each send two, to the process and to its group.
 extern "C" void on_stop_signal(int signal) {
-  if (received != 0) _exit(128 + signal);
-  received = signal;
+  constexpr double one_cause = 1;  // seconds
+  if (received == 0) {
+    clock_gettime(CLOCK_MONOTONIC, &received_at);
+    received = signal;
+  } else if (seconds_since(received_at) >= one_cause) {
+    _exit(128 + signal);
+  }
 }
 
 }  // namespace

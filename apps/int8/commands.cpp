@@ -84,8 +84,47 @@ void require_no_more_words(const CommandOptions& command, std::size_t most, cons
           command.words.size() > most ? command.words[most] : "", "'; see --help");
 }
 
+/// How long a run has trained: in this process, and in those before it.
+struct RunTime {
+  const Stopwatch& watch;
+  double seconds_before = 0;
+
+  double seconds() const { return seconds_before + watch.seconds(); }
+};
+
+/// What the last session of a run left, if it ended by itself.
+Json summary_in(const fs::path& directory) {
+  constexpr std::int64_t most_bytes = 1 << 20;
+  std::error_code error;
+  if (!fs::exists(directory / kSummaryFile, error)) return Json::object();
+  const std::string summary = read_text_file(directory / kSummaryFile, most_bytes);
+  try {
+    return Json::parse(summary);
+  } catch (const Json::exception& broken) {
+    throw StorageError(
+        text((directory / kSummaryFile).string(), ": ", broken.what(), "; delete it to go on"));
+  }
+}
+
+bool is_finished(const Json& summary) { return summary.value("status", "") == "finished"; }
+
+void show_summary(const Json& summary, const fs::path& directory, const CommandOptions& command) {
+  if (command.json) return print_json(summary);
+  const bool finished = is_finished(summary);
+  const std::string run = printable(directory.string());
+  const auto number = [&](const char* key) { return summary.at(key).get<double>(); };
+  print(text(finished ? "finished" : "stopped", " in ", fixed(number("seconds"), 1), " s: ",
+             finished ? text("accuracy ", fixed(number("accuracy"), 2), "%  loss ",
+                             fixed(number("loss"), 4), "  ")
+                      : "",
+             summary.at("steps").get<std::int64_t>(), " steps  peak ",
+             byte_text(summary.at("peak_bytes").get<std::int64_t>()), "\n  run     ", run,
+             finished ? text("\n  weights ", run, "/", kInt8WeightsFile, "\n")
+                      : text("\n  resume  triaccel-int8 resume ", run, "\n")));
+}
+
 int train_in(const fs::path& directory, Run& run, const RunOptions& options,
-             const CommandOptions& command, const RunHooks& hooks, const Stopwatch& watch) {
+             const CommandOptions& command, const RunHooks& hooks, const RunTime& time) {
   hooks.show(text(options.model, " on ", options.data, ", ", run.need().threads,
                   run.need().threads == 1 ? " thread, " : " threads, ",
                   run.state().step > 0 ? text("resumed after step ", run.state().step, ", ") : "",
@@ -106,7 +145,7 @@ int train_in(const fs::path& directory, Run& run, const RunOptions& options,
     summary["accuracy"] = score.accuracy;
     summary["loss"] = score.loss;
   }
-  summary["seconds"] = watch.seconds();
+  summary["seconds"] = time.seconds();
   summary["threads"] = run.need().threads;
   summary["predicted_bytes"] = run.need().total();
   summary["peak_bytes"] = peak_bytes();
@@ -114,17 +153,7 @@ int train_in(const fs::path& directory, Run& run, const RunOptions& options,
   summary["run"] = directory.string();
   const auto replace = Json::error_handler_t::replace;
   write_atomically(directory / kSummaryFile, summary.dump(1, ' ', true, replace) + "\n");
-  const std::string shown = printable(directory.string());
-  if (command.json)
-    print_json(summary);
-  else
-    print(text(finished ? "finished" : "stopped", " in ", fixed(watch.seconds(), 1), " s: ",
-               finished ? text("accuracy ", fixed(score.accuracy, 2), "%  loss ",
-                               fixed(score.loss, 4), "  ")
-                        : "",
-               run.state().step, " steps  peak ", byte_text(peak_bytes()), "\n  run     ", shown,
-               finished ? text("\n  weights ", shown, "/", kInt8WeightsFile, "\n")
-                        : text("\n  resume  triaccel-int8 resume ", shown, "\n")));
+  show_summary(summary, directory, command);
   return finished ? cli::kOk : 128 + cli::stop_signal();
 }
 
@@ -151,7 +180,7 @@ int train_command(const Words& words) {
   const RunLock lock(command.out);
   require_free_folder(command.out);
   write_atomically(fs::path(command.out) / kOptionsFile, options_text(options));
-  return train_in(command.out, run, options, command, hooks, watch);
+  return train_in(command.out, run, options, command, hooks, {.watch = watch});
 }
 
 int resume_command(const Words& words) {
@@ -164,9 +193,16 @@ int resume_command(const Words& words) {
   const RunHooks hooks = hooks_for(command);
   const Stopwatch watch;
   const RunLock lock(named.directory);
-  Run run(named.options, /*training=*/true, hooks);
-  if (const auto newest = newest_checkpoint(named.directory, hooks)) run.restore(*newest);
-  return train_in(named.directory, run, named.options, command, hooks, watch);
+  const auto newest = newest_checkpoint(named.directory, hooks);
+  const Json before = summary_in(named.directory);
+  if (is_finished(before) && newest && newest->info.step == before.at("steps")) {
+    show_summary(before, named.directory, command);
+    return cli::kOk;
+  }
+  Run run(named.options, /*training=*/true, hooks, /*goes_on=*/newest.has_value());
+  if (newest) run.restore(*newest);
+  return train_in(named.directory, run, named.options, command, hooks,
+                  {.watch = watch, .seconds_before = before.value("seconds", 0.0)});
 }
 
 int eval_command(const Words& words) {

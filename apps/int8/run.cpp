@@ -51,10 +51,10 @@ int8::Network network_of(const RunOptions& run, const Int8Shape& shape) {
   return int8_network(run.model, run.width, shape);
 }
 
-int8::State first_state(const RunOptions& run, const Int8Shape& shape) {
+int8::State first_state(const RunOptions& run, const Int8Shape& shape, bool goes_on) {
   int8::State state =
       int8::initial_state(network_of(run, shape), static_cast<std::uint64_t>(run.seed));
-  if (!run.init_from.empty()) load_int8_weights(state, run.init_from);
+  if (!goes_on && !run.init_from.empty()) load_int8_weights(state, run.init_from);
   return state;
 }
 
@@ -76,13 +76,13 @@ bool is_leftover(const fs::path& path) {
 
 }  // namespace
 
-Run::Run(const RunOptions& options, bool training, RunHooks hooks)
+Run::Run(const RunOptions& options, bool training, RunHooks hooks, bool goes_on)
     : run_(options),
       hooks_(std::move(hooks)),
       training_(training),
       data_(open_sample_files(options.data, options.root)),
       need_(fit_budget(options, data_, network_of(options, data_.shape), training)),
-      state_(first_state(options, data_.shape)),
+      state_(first_state(options, data_.shape, goes_on)),
       pool_(need_.threads),
       sampler_([&] {
         SampleSplit split = training ? split_of(options, data_) : SampleSplit{.training = {0}};

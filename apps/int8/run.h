@@ -42,7 +42,8 @@ struct RunHooks {
 class Run {
  public:
   /// Opens the data, makes the network and fits it into the budget. Creates nothing on the disk.
-  Run(const RunOptions& options, bool training, RunHooks hooks);
+  /// `goes_on`: restore() is called next, so that initial weights are not needed.
+  Run(const RunOptions& options, bool training, RunHooks hooks, bool goes_on = false);
 
   const MemoryNeed& need() const { return need_; }
   const int8::State& state() const { return state_; }

@@ -81,6 +81,11 @@ class Plan:
         return Run(self.out / "runs" / self.name, self.options)
 
 
+def saved_name(network, codec, target):
+    """Folder of the bit widths of every tensor; target 0: auto."""
+    return f"{network}-{codec}" + ("-auto" if target == 0 else f"-{target:g}x")
+
+
 class Fdsr:
     def __init__(self, wanted, program):
         self.wanted, self.program = wanted, program
@@ -158,7 +163,7 @@ class Fdsr:
             row["largest_batch"] = self.program_for(plan.codec).call(
                 "bench", "largest-batch", *as_arguments(plan.options), "--budget", row["budget_bytes"], "--json")["largest_batch"]
             self.results.record(row)
-        folder = self.wanted.out / "saved" / f"{plan.network}-{plan.codec}"
+        folder = self.wanted.out / "saved" / saved_name(plan.network, plan.codec, self.ratio)
         if plan.codec == "fdsr" and not (folder / "saved.html").exists():
             self.program.call("inspect", "--saved", *as_arguments(plan.options), "--bit-widths", folder, "--json")
         if plan.trained:
@@ -203,9 +208,10 @@ class Fdsr:
         if kept == "raw" or row["gradient_error"] is not None or fp32.summary() is None:
             return
         needs = self.program_for(plan.codec)
-        file = self.wanted.out / "gradients" / f"{plan.network}-{plan.row['seed']}-{needs.path.name}.json"
+        asked = self.ratio or FIRST_RATIO
+        file = self.wanted.out / "gradients" / f"{plan.network}-{plan.row['seed']}-{needs.path.name}-{asked}x{self.wanted.draws}.json"
         if not file.exists():
-            judged = needs.call("inspect", fp32.folder, "--gradients", "--ratios", self.ratio or FIRST_RATIO, "--samples", plan.row["batch"],
+            judged = needs.call("inspect", fp32.folder, "--gradients", "--ratios", asked, "--samples", plan.row["batch"],
                                 "--draws", self.wanted.draws, "--json")
             write_file(file, json.dumps(judged, indent=1) + "\n")
         # Of ours: as a run has it, bit widths by the noise of layers.
@@ -222,7 +228,7 @@ class Line:
     """One codec on one network, over seeds."""
 
     def __init__(self, codec, target, rows):
-        self.codec, self.rows = codec, rows
+        self.codec, self.target, self.rows = codec, target, rows
         self.label = codec if target is None else f"{codec}, {f'target {target:g}x' if target else 'auto'}"
 
     def spread(self, key):
@@ -291,8 +297,10 @@ def page_of(rows, out):
     groups = groups_of(rows)
     sections = [Section("What it shows", [], findings(groups)), *overviews(groups)] if rows else []
     for group in groups:
-        widths = "saved/{model}-{image_size}px-batch{batch}-{data}-fdsr/saved.html".format(**group.rows[0])
-        links = [("Bit widths of every tensor", widths)] if (out / widths).exists() else []
+        network = "{model}-{image_size}px-batch{batch}-{data}".format(**group.rows[0])
+        pages = [(line.label, f"saved/{saved_name(network, line.codec, line.target)}/saved.html")
+                 for line in group.lines if line.codec == "fdsr"]
+        links = [(f"Bit widths of every tensor: {label}", page) for label, page in pages if (out / page).exists()]
         sections.append(Section(group.title, group.tables(), links=links))
     return Page("FDSR: compressed activations, by codec", sections, notes(rows))
 

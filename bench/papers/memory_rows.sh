@@ -11,7 +11,9 @@ mkdir -p "$out"
 
 run() {  # folder method epochs [flags]
   local folder=$1 method=$2 epochs=$3; shift 3
-  [ -f "$out/$folder/summary.json" ] || "$triaccel" train --data "$set" --data-root "$data" --batch "$batch" --epochs "$epochs" \
+  grep -q '"status": "finished"' "$out/$folder/summary.json" 2>/dev/null && return
+  rm -rf "${out:?}/$folder"
+  "$triaccel" train --data "$set" --data-root "$data" --batch "$batch" --epochs "$epochs" \
     --weight-decay 5e-4 --method "$method" --out "$out/$folder" "$@" >"$out/$folder.log" 2>&1 || { echo "failed: $folder (see $out/$folder.log)"; return 1; }
 }
 

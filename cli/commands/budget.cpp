@@ -34,6 +34,8 @@ void budget_command(const BudgetArguments& arguments) {
   const Budget before = read_run_budget(arguments.run).value_or(config.device.budget);
   const Budget after = arguments.size.empty() ? before : Budget(arguments.size, "size");
   const bool changes = !arguments.size.empty();
+  require(!changes || !trains_in_integers(config), "size", "'", arguments.run,
+          "' trains in integers, which needs what it needs: it has no budget");
   if (changes) write_run_budget(arguments.run, after);
   const std::string when = changes ? from_when(arguments.run) : "";
   if (arguments.json) {

@@ -52,8 +52,11 @@ const char* flag_of(const RunConfig& config) {
   return uses_zeroth_order(config) ? "--zo-lr" : "--lr";
 }
 
-/// Every trial starts from the same weights and samples.
+/// Every trial starts from the same weights and samples, and has its rate from the first step on.
 Trial try_rate(RunConfig config, double rate, std::int64_t steps) {
+  config.train.warmup_epochs = 0;
+  config.train.steps = 0;
+  config.train.epochs = std::max(config.train.epochs, static_cast<double>(steps));
   (uses_zeroth_order(config) ? config.zeroth_order.lr : config.train.lr) = rate;
   config.train.control_interval = std::max<std::int64_t>(1, steps / 40);
   Losses losses;
@@ -88,6 +91,8 @@ int find_command(const FindArguments& arguments) {
   require(arguments.trial_steps >= 10, "--trial-steps", "must be at least 10, got ",
           arguments.trial_steps);
   const RunConfig config = arguments.options->config({}, Runs::One);
+  require(!trains_in_integers(config), "--method",
+          "'elasticzo-int8' has steps of powers of two, no learning rate to find");
   for (const double rate : arguments.rates)
     require(std::isfinite(rate) && rate > 0, "--rates", "must be positive numbers, got ", rate);
   check_first_product(/*always=*/false);

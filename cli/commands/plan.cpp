@@ -35,6 +35,7 @@ struct PlanArguments {
 /// The options of 'triaccel train' that follow a plan.
 std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
   std::string options = fmt::format("--batch {}", request.batch);
+  if (request.accumulated) options += " --accumulate 1";
   if (plan.pass_size < request.batch) options += fmt::format(" --pass-size {}", plan.pass_size);
   if (plan.pass.casts_by_layer) options += " --weight-casts layer";
   if (plan.state_storage == StateStorage::EightBits) options += " --optimizer-state fp8";
@@ -156,7 +157,7 @@ void plan_command(const PlanArguments& arguments) {
     for (const MemoryPlan& one : sweep) points.push_back({one, options_of(one, census.request)});
     write_atomically(arguments.plot, plan_page(points, facts));
   }
-  if (arguments.json) {
+  if (arguments.json && plan) {  // else the error is the one document
     Json found = {{"model", config.model.name},
                   {"method", config.train.method.name()},
                   {"batch", census.request.batch},
@@ -166,10 +167,10 @@ void plan_command(const PlanArguments& arguments) {
       found["least_bytes"] = least_budget;
       found["least_plan"] = plan_json(*least, census.request);
     }
-    if (plan) found["plan"] = plan_json(*plan, census.request);
+    found["plan"] = plan_json(*plan, census.request);
     for (const MemoryPlan& one : sweep) found["sweep"].push_back(plan_json(one, census.request));
     fmt::print("{}\n", found.dump());
-  } else {
+  } else if (!arguments.json) {
     fmt::print("{}\n", facts);
     if (plan) print_plan(*plan, census, config);
     if (arguments.sweep) print_sweep(sweep, census);

@@ -23,4 +23,8 @@ def device_of(parameters: list[torch.Tensor]) -> torch.device:
     devices = sorted({str(parameter.device) for parameter in parameters})
     if len(devices) > 1:
         raise ValueError(f"the model's parameters are on several devices, {' and '.join(devices)}; move it to one")
-    return parameters[0].device
+    device = parameters[0].device
+    if device.type == "cuda" and device.index not in (None, torch.cuda.current_device()):
+        raise ValueError(f"the model is on {device}, but the current device is cuda:{torch.cuda.current_device()}; "
+                         f"call torch.cuda.set_device({device.index}) first")
+    return device

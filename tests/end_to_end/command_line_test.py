@@ -263,6 +263,8 @@ class ReadCommands(unittest.TestCase):
         small = run("plan", *SMALL_RUN, "--budget", "1MiB")
         self.assertEqual(small.returncode, 6, small.stderr)
         self.assertIn("the least is", small.stderr)
+        small = run("plan", *SMALL_RUN, "--budget", "1MiB", "--json")
+        self.assertEqual((small.returncode, json.loads(small.stdout)["exit"]), (6, 6))
         self.assertIn("optimizer state", run("plan", *SMALL_RUN, "--budget", "1GiB").stdout)
 
     def test_bench_step(self):
@@ -380,6 +382,14 @@ class RefusedOptions(unittest.TestCase):
                            "--print-config")
                 self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_what_an_earlier_run_filled_in_follows_other_options_again(self):
+        with scratch_folder() as folder:
+            train("--steps", 2, "--weight-decay", 0.1, "--out", folder / "run")
+            shown = run("train", "--config", folder / "run/config.toml", "--optimizer", "adamw", "--epochs", 3,
+                        "--model", "resnet18", "--name", "second", "--print-config").stdout
+            for line in ("lr = 0.001", "weight_decay = 0.1", "steps = 0", "epochs = 3.0", 'kernels = "auto"', 'out = ""'):
+                self.assertIn(line + "\n", shown)
+
     def test_names_that_are_no_folder_below_runs(self):
         for name in ("..", ".", "../evil", "/abs", "n" * 300, os.fsdecode(b"\xff")):
             self.assertIn("[--name]", self.refuse(*SMALL_RUN, "--steps", 1, "--name", name))
@@ -398,6 +408,10 @@ class RefusedOptions(unittest.TestCase):
         self.assertIn("[--batch]", self.refuse("--batch=-5", command="memory"))
         self.assertIn("[--samples]", self.refuse("step", "--samples", 0, command="bench"))
         self.assertIn("(0, 1e+06]", self.refuse("--epochs", 0))
+
+    def test_a_search_for_what_there_is_not(self):
+        integers = ("--method", "elasticzo-int8", "--model", "lenet5", "--trial-steps", 10)
+        self.assertIn("no learning rate", self.refuse(*integers, command="find-lr"))
 
 
 if __name__ == "__main__":

@@ -129,12 +129,20 @@ class Interruptions(WithDigits):
             self.assertIn(b"triaccel-int8 resume", output)
             step = json.loads((run / "summary.json").read_text())["steps"]
             self.assertEqual(checkpoints(run)[-1].name, f"step-{step}")
-            self.assertEqual(succeed("resume", run)["status"], "finished")
+            stopped = json.loads((run / "summary.json").read_text())
+            finished = succeed("resume", run)
+            self.assertEqual(finished["status"], "finished")
+            self.assertGreater(finished["seconds"], stopped["seconds"])
             self.assertEqual(results(run), results(self.folder / "unstopped"))
+            self.assertEqual(succeed("resume", run), finished)
+            self.assertEqual(json.loads((run / "summary.json").read_text()), finished)
 
     def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(self):
-        run = self.new()
-        succeed("train", "--data-root", self.root, "--steps", "12", "--checkpoint-every", "4", *SIZE, "--out", run)
+        run, first = self.new(), self.new()
+        shutil.copy(self.folder / "run" / "weights.safetensors", first)
+        succeed("train", "--data-root", self.root, "--steps", "12", "--checkpoint-every", "4", "--init-from", first, *SIZE,
+                "--out", run)
+        first.unlink()  # nor are initial weights needed any more
         expected = results(run)
         newest = checkpoints(run)[-1] / "weights.safetensors"
         newest.write_bytes(newest.read_bytes()[:-1] + b"x")

@@ -79,7 +79,7 @@ class Signals(unittest.TestCase):
                 good = list(pool.map(lambda n: self.one_signal(folder, n), range(50)))
             self.assertEqual(good, [True] * 50)
 
-    def test_a_second_signal_leaves_at_once_without_damage(self):
+    def test_two_signals_of_one_cause_save_as_one_does(self):
         with scratch_folder() as folder:
             process = start("train", *SMALL_RUN, "--epochs", 200, "--checkpoint-every", 10, "--out",
                             folder / "run", "--quiet")
@@ -89,8 +89,26 @@ class Signals(unittest.TestCase):
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
             self.assertEqual(process.returncode, 143)
+            self.assertEqual(json.loads((folder / "run/summary.json").read_text())["status"], "stopped")
             inspected = json.loads(run("inspect", folder / "run", "--json").stdout)
             self.assertEqual(inspected["checkpoints"][-1]["damage"], "")
+
+    def test_a_signal_a_second_later_leaves_at_once(self):
+        long_steps = ["--model", "resnet18", "--data", "synthetic", "--train-samples", 2048, "--batch", 2048, "--device", "cpu",
+                      "--threads", 1, "--method", "fp32"]
+        with scratch_folder() as folder:
+            process = start("train", *long_steps, "--epochs", 3, "--out", folder / "run", "--quiet")
+            while not (folder / "run/metrics.jsonl").exists():
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(1.2)
+            self.assertIsNone(process.poll(), "a step takes longer")
+            asked = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 143)
+            self.assertLess(time.monotonic() - asked, 1)
+            self.assertEqual(checkpoints(folder / "run"), [])
 
 
 class Damage(unittest.TestCase):

@@ -51,8 +51,9 @@ def arrays(count=120):
     return x, labels
 
 
-def write_npz(path, count=120):
+def write_npz(path, count=120, divisor=1):
     x, labels = arrays(count)
+    x = bytes(pixel // divisor for pixel in x)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("x.npy", npy("|u1", (count, 20, 20, 3), x))
         file.writestr("y.npy", npy("<i8", (count,), struct.pack(f"<{count}q", *labels)))
@@ -110,6 +111,20 @@ class OwnData(unittest.TestCase):
                 accuracies.append(summary["loss"])
             self.assertEqual(*accuracies)  # the same numbers in either file
             self.assertIn("held out as test set", (root / "run-own.npz/metrics.jsonl").read_text())
+
+    def test_other_data_is_prepared_as_the_run_s_was(self):
+        with scratch_folder() as root:
+            write_npz(root / "own.npz")
+            write_npz(root / "copy.npz")
+            write_npz(root / "dark.npz", divisor=4)
+            self.summary(train_on(root / "own.npz", root / "run", "--epochs", 2))
+            loss = {}
+            for name in ("own", "copy", "dark"):
+                done = run("eval", root / "run", "--data", root / f"{name}.npz", "--json")
+                loss[name] = self.summary(done)["loss"]
+                self.assertIn("held out as test set", done.stderr)
+            self.assertEqual(loss["copy"], loss["own"])
+            self.assertGreater(abs(loss["dark"] - loss["own"]), 0.01)  # by its own mean it would be the same
 
     def test_arrays_in_host_memory_give_the_same_weights(self):
         with scratch_folder() as root:

@@ -188,6 +188,22 @@ class Predict(unittest.TestCase):
             self.assertEqual(wrong.returncode, 3, wrong.stderr)
             self.assertIn("1x28x28", wrong.stderr)
 
+    def test_takes_more_than_the_budget_of_training(self):
+        with scratch_folder() as folder:
+            train("--steps", 2, "--budget", "40MiB", "--out", folder / "run")
+            write_images(folder / "many.safetensors", 20000)
+            done = run("predict", folder / "run", folder / "many.safetensors")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(done.stdout.splitlines()), 20001)
+
+    @unittest.skipUnless(os.path.exists("/dev/nvidia0"), "this machine has no CUDA device")
+    def test_a_run_on_a_cpu_is_evaluated_and_goes_on_on_a_gpu(self):
+        with scratch_folder() as folder:
+            train("--method", "fp32", "--steps", 3, "--out", folder / "run")
+            plain = json.loads(run("eval", folder / "run", "--json").stdout)
+            there = json.loads(run("eval", folder / "run", "--device", "cuda", "--json").stdout)
+            self.assertAlmostEqual(plain["loss"], there["loss"], 3)
+
     def test_eval_takes_other_data_and_no_other_training(self):
         with scratch_folder() as folder:
             train("--steps", 3, "--out", folder / "run")
@@ -421,6 +437,10 @@ class Budgets(unittest.TestCase):
                 self.assertIn("[size]", done.stderr)
                 self.assertFalse((folder / "run/budget.txt").exists())
             self.assertEqual(run("budget", folder / "none", "1GB").returncode, 2)
+            train("--method", "elasticzo-int8", "--steps", 1, "--out", folder / "integers")
+            refused = run("budget", folder / "integers", "1GB")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("trains in integers", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """tools/run_jobs: order, dependencies, a stop in the middle, and going on from there."""
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from program import scratch_folder
@@ -51,6 +54,23 @@ class RunJobs(unittest.TestCase):
         jobs = [{"name": f"other{i}", "command": "sleep 0.1; test ! -e lock"} for i in range(4)]
         self.assertEqual(self.run_jobs(jobs + [{"name": "a", "command": take, "alone": True}, {"name": "b", "command": take, "alone": True}],
                                        "--workers", "8").returncode, 0)
+
+    def test_a_job_that_is_alone_may_have_others_after_it(self):
+        jobs = [{"name": "first", "command": "true", "alone": True}, {"name": "then", "command": "true", "after": ["first"]}]
+        self.assertEqual(self.run_jobs(jobs).returncode, 0)
+
+    def test_an_interruption_stops_what_runs(self):
+        (self.folder / "jobs.json").write_text(json.dumps([{"name": "long", "command": "echo $$ > pid; sleep 60"}]))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            pid = self.folder / "pid"
+            pid.unlink(missing_ok=True)
+            process = subprocess.Popen([sys.executable, RUN_JOBS, "jobs.json"], cwd=self.folder, stdout=subprocess.DEVNULL)
+            while not (pid.exists() and pid.read_text().strip()):
+                time.sleep(0.02)
+            process.send_signal(number)
+            self.assertEqual(process.wait(20), 130)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid.read_text()), 0)
 
     def test_waits_for_files_and_not_for_jobs_that_failed(self):
         jobs = [{"name": "reads", "command": "cat data", "needs": ["data"]}, {"name": "writes", "command": "sleep 0.2; echo x > data"},

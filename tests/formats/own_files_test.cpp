@@ -74,6 +74,9 @@ TEST(LabelledArrays, MapsFloatsToBytes) {
     return read({array_of("x", ElementType::F32, {2, 1, 2}, std::move(values)), labels({0, 1})});
   };
   EXPECT_EQ(pixels({0, 0.5, 1, 0.2f}).train.pixels, (std::vector<std::uint8_t>{0, 128, 255, 51}));
+  EXPECT_EQ(pixels({0, 0.5, 1.0005f, 0.2f}).train.pixels[2], 255) << "above one by rounding";
+  EXPECT_EQ(pixels({0, 1, 2, 3}).train.pixels, (std::vector<std::uint8_t>{0, 1, 2, 3}));
+  EXPECT_EQ(pixels({0, 1.5, 3, 2}).train.pixels, (std::vector<std::uint8_t>{0, 128, 255, 170}));
   EXPECT_EQ(pixels({0, 2.6f, 200, 255}).train.pixels, (std::vector<std::uint8_t>{0, 3, 200, 255}));
   const LabelledArrays centred = pixels({-1, 0, 1, 0.5});
   EXPECT_EQ(centred.train.pixels, (std::vector<std::uint8_t>{0, 128, 255, 191}));

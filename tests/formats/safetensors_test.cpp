@@ -252,6 +252,12 @@ TEST(Safetensors, WritesAFileInFullOrNotAtAll) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), {}), 1);
   EXPECT_THROW(write_safetensors(directory / "none" / "x", std::vector{twice}), StorageError);
   EXPECT_THROW(read_safetensors(directory / "none"), DataError);
+  for (const char* other : {"model.safetensors.tmp", "model.safetensors.partial"})
+    std::ofstream(directory / other) << "the user's own";
+  write_safetensors(path, std::vector{number_state<float>("w", {2})});
+  EXPECT_EQ(fs::file_size(directory / "model.safetensors.tmp"), 14u);
+  EXPECT_EQ(fs::file_size(directory / "model.safetensors.partial"), 14u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory), {}), 3);
   fs::remove_all(directory);
 }
 

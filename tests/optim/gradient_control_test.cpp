@@ -118,6 +118,28 @@ TEST(GradientControl, RestoresScaleAndCounters) {
   }
 }
 
+TEST(GradientControl, RestoresNoScaleWhereALossHasNone) {
+  OptimizerCase test;
+  GradientControl scaled({.loss_scaling = true, .initial_loss_scale = 1024}, test.ours, 2);
+  GradientControl plain({}, test.ours, 2);
+  test.draw_gradients();
+  scaled.measure();
+  plain.measure();
+  StateMap with_scale = saved_state(scaled), without = saved_state(plain);
+  GradientControl other({}, test.ours, 2);
+  GradientControl other_scaled({.loss_scaling = true, .initial_loss_scale = 4096}, test.ours, 2);
+  for (int i = 0; i < 2; ++i) {  // of now, and of an earlier version
+    other.restore(with_scale);
+    EXPECT_EQ(other.read().loss_scale, 1);
+    EXPECT_EQ(other.read().applied_steps, 1);
+    other_scaled.restore(without);
+    EXPECT_EQ(other_scaled.read().loss_scale, 4096);
+    other_scaled.restore(with_scale);
+    EXPECT_EQ(other_scaled.read().loss_scale, 1024);
+    for (StateMap* state : {&with_scale, &without}) state->erase("gradient_control/scaled_loss");
+  }
+}
+
 /// Stores our gradients as F16 under the layers' present scales, where they are exact.
 void store_as_f16(OptimizerCase& test, const GradientControl& control) {
   for (const ParameterRef& parameter : test.ours) {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "triaccel/base/error.h"
+#include "triaccel/optim/gradient_control.h"
 #include "triaccel/optim/optimizer.h"
 
 namespace triaccel {
@@ -148,20 +150,93 @@ TEST_P(EveryElasticOptimizer, KeepsTheStateOfLayersThatStay) {
     parameters.push_back({"p" + std::to_string(layer), at::randn({5}), layer});
   ElasticOptimizer optimizer({.state = GetParam()}, parameters);
   const LayerPlan backprop, losses{.gradient = GradientSource::ZerothOrder};
+  const auto follow = [&](const std::vector<LayerPlan>& layers) {
+    return optimizer.follow(layers, [] { return std::int64_t{7}; });
+  };
   EXPECT_EQ(optimizer.state_bytes(), 0);
-  EXPECT_TRUE(optimizer.follow({losses, losses, backprop}));
-  EXPECT_EQ(optimizer.state().size(), 1u);
+  EXPECT_TRUE(follow({losses, losses, backprop}));
   StateMap saved;
   saved.emplace("momentum/p2", number_state<float>("momentum/p2", {1, 2, 3, 4, 5}));
   optimizer.restore(saved);
-  EXPECT_TRUE(optimizer.follow({losses, backprop, backprop}));
-  EXPECT_FALSE(optimizer.follow({losses, backprop, backprop}));
+  EXPECT_TRUE(follow({losses, backprop, backprop}));
+  EXPECT_FALSE(follow({losses, backprop, backprop}));
   StateMap states;
   for (const StateView& view : optimizer.state()) states.emplace(view.name, view);
   EXPECT_EQ(numbers_from<float>(states, "momentum/p1"), std::vector<float>(5, 0));
   EXPECT_EQ(numbers_from<float>(states, "momentum/p2"), (std::vector<float>{1, 2, 3, 4, 5}));
-  EXPECT_TRUE(optimizer.follow({losses, losses, losses}));
+  EXPECT_TRUE(follow({losses, losses, losses}));
   EXPECT_TRUE(optimizer.state().empty());
+}
+
+class ElasticSteps {
+ public:
+  explicit ElasticSteps(const std::vector<at::Tensor>& weights) {
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      parameters_.push_back({"p" + std::to_string(i), weights[i], static_cast<std::int64_t>(i)});
+    const auto layers = static_cast<std::int64_t>(weights.size());
+    gradients_.emplace(GradientControlOptions(), parameters_, layers);
+    optimizer_.emplace(OptimizerOptions{.kind = OptimizerKind::AdamW}, parameters_);
+    rates_ = at::full({layers}, 0.01);
+  }
+
+  void follow(const std::vector<LayerPlan>& layers) {
+    optimizer_->follow(layers, [&] { return gradients_->applied_steps(); });
+  }
+  void step() {
+    gradients_->measure();
+    optimizer_->update(gradients_->update_inputs(rates_));
+    gradients_->finish_step();
+  }
+  StateMap state() const {
+    StateMap all;
+    for (const Stateful* part : std::initializer_list<const Stateful*>{&*gradients_, &*optimizer_})
+      for (const StateView& view : part->state()) all.emplace(view.name, view);
+    return all;
+  }
+  void restore(const StateMap& saved) {
+    gradients_->restore(saved);
+    optimizer_->restore(saved);
+  }
+
+ private:
+  std::vector<ParameterRef> parameters_;
+  std::optional<GradientControl> gradients_;
+  std::optional<ElasticOptimizer> optimizer_;
+  at::Tensor rates_;
+};
+
+TEST(ElasticOptimizer, CountsTheStepsOfALayerFromItsStart) {
+  const LayerPlan backprop, losses{.gradient = GradientSource::ZerothOrder};
+  at::Tensor late = at::randn({40}), early = at::randn({40});
+  ElasticSteps steps({late, early});
+  steps.follow({losses, backprop});
+  for (int i = 0; i < 30; ++i) {
+    early.mutable_grad() = at::randn({40});
+    steps.step();
+  }
+  at::Tensor fresh = late.clone();
+  ElasticSteps from_start({fresh});
+  from_start.follow({backprop});
+  steps.follow({backprop, backprop});
+  at::Tensor late_again = at::zeros({40}), early_again = at::zeros({40});
+  ElasticSteps resumed({late_again, early_again});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 3) {
+      resumed.follow({backprop, backprop});
+      resumed.restore(steps.state());
+      late_again.copy_(late);
+      early_again.copy_(early);
+    }
+    const at::Tensor of_late = at::randn({40}), of_early = at::randn({40});
+    late.mutable_grad() = fresh.mutable_grad() = late_again.mutable_grad() = of_late;
+    early.mutable_grad() = early_again.mutable_grad() = of_early;
+    steps.step();
+    from_start.step();
+    resumed.step();
+  }
+  EXPECT_TRUE(late.equal(fresh));
+  EXPECT_TRUE(late_again.equal(late));
+  EXPECT_TRUE(early_again.equal(early));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryElasticOptimizer,

@@ -95,6 +95,10 @@ def test_a_budget_lasts_as_long_as_its_session():
     second.detach()
     assert ta.report()["memory"]["budget"] == 1 << 30
     late = triaccel.attach(other, its_optimizer, budget="2GiB")
+    assert ta.report()["memory"]["budget"] == 2 << 30  # the last one's
+    late.detach()
+    assert ta.report()["memory"]["budget"] == 1 << 30
+    late = triaccel.attach(other, its_optimizer, budget="2GiB")
     ta.detach()
     assert late.report()["memory"]["budget"] == 2 << 30
     late.detach()

@@ -100,3 +100,29 @@ def test_compress_further_where_gradients_hardly_notice():
 def test_refuse_another_ratio(ratio):
     with pytest.raises(ValueError, match="'auto' or a number from 1 to 32"):
         triaccel.attach(make()[0], activation_ratio=ratio)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+def test_one_block_around_several_updates_reads_every_weight_as_it_is():
+    def trained(around_all):
+        model, optimizer = make()
+        model.cuda()
+        ta = triaccel.attach(model, precision="bf16")
+        batches = [{key: value.cuda() for key, value in images(seed=i).items()} for i in range(6)]
+
+        def updates(some):
+            for b in some:
+                loss = closure_of(model)(b)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        for some in ([batches[:3], batches[3:]] if around_all else [[b] for b in batches]):
+            with ta.precision():
+                updates(some)
+        return [p.detach() for p in model.parameters()]
+
+    torch.manual_seed(1)
+    expected = trained(around_all=False)
+    torch.manual_seed(1)
+    assert all(torch.allclose(a, b, rtol=1e-2, atol=1e-3) for a, b in zip(trained(around_all=True), expected))

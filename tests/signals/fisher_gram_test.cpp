@@ -129,6 +129,29 @@ TEST(FisherGram, SeesSamplesThatWereFoldedIntoTheBatch) {
   expect_matches_explicit(folded, {.workspace_bytes = 1, .workspace_per_map = 0});
 }
 
+/// Sequences before samples, twice as long as there are samples, with a table of positions.
+struct SequenceFirst : nn::Module {
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor places = positions(torch::arange(12));
+    const at::Tensor sequences = x.transpose(0, 1) + places.unsqueeze(1);
+    return head(torch::tanh(inner(sequences)).mean(0));
+  }
+  nn::Embedding positions = register_module("positions", nn::Embedding(12, 3));
+  nn::Linear inner = register_module("inner", nn::Linear(3, 4));
+  nn::Linear head = register_module("head", nn::Linear(4, 5));
+};
+
+TEST(FisherGram, TakesNoPositionsForSamples) {
+  torch::manual_seed(3);
+  const ProbeCase<SequenceFirst> sequences(std::make_shared<SequenceFirst>(),
+                                           torch::randn({6, 12, 3}),
+                                           torch::randint(5, {6}, torch::kInt64));
+  const CurvatureReport report = sequences.run({});
+  EXPECT_TRUE(report.layers[0].eigenvalues.empty());
+  EXPECT_TRUE(report.layers[1].eigenvalues.empty());
+  EXPECT_FALSE(report.layers[2].eigenvalues.empty());
+}
+
 /// Long enough a product that its sum is cut into parts.
 TEST(FisherGram, AddsUpWideLayersInParts) {
   torch::manual_seed(4);

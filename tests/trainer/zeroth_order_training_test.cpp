@@ -104,6 +104,26 @@ TEST(MethodElasticZo, TakesAsManyLayersByBackpropagationAsTheBudgetHolds) {
   EXPECT_GE(tight.first, 1);
 }
 
+TEST(MethodElasticZo, GoesOnUnderABudgetAsIfThereHadBeenNoInterruption) {
+  std::int64_t used = 0;
+  {
+    const RunParts unlimited(resolved(digits_by("elasticzo")));
+    used = unlimited.on.gauge.read().used;
+  }
+  RunConfig config = digits_by("elasticzo");
+  config.device.budget = std::to_string(used + 1'200'000);
+  config.run.checkpoint_every = 3;
+  const ScratchFolder folder;
+  const auto whole = folder.path / "whole", cut = folder.path / "cut";
+  Recorder recorder;
+  start_run(config, whole, {.sinks = {&recorder}});
+  EXPECT_LT(bp_layers_of(recorder.plans.front()), 5) << "the budget holds all layers";
+  int asked = 0;
+  start_run(config, cut, {.stop_requested = [&] { return ++asked == 7; }});
+  resume_run(cut);
+  EXPECT_EQ(final_weights(whole), final_weights(cut));
+}
+
 TEST(MethodElasticZo, TrainsInEveryBudgetThatHoldsAPlan) {
   RunConfig config = digits_by("elasticzo");
   config.data.name = "synthetic";

@@ -11,6 +11,8 @@
 
 namespace triaccel {
 
+struct PixelStatistics;
+
 /// Inputs and targets of one forward pass, on the device.
 struct Batch {
   at::Tensor inputs;   // float [B, C, H, W] or [B, 3, N], or int64 [B, T]
@@ -36,6 +38,9 @@ class Dataset {
 
   /// Called before anything is captured. Changes nothing where it throws.
   virtual void move_to(const DataPlace&) {}
+
+  /// Normalizes images by these statistics from now on, those of captured gathers too.
+  virtual void normalize_by(const PixelStatistics&) {}
 
   /// Updates the epoch in device memory before its first augmented sample is gathered; the only way
   /// a captured gather() learns of a new epoch.

@@ -74,7 +74,7 @@ ImageData::ImageData(const ImageSet& set, const PixelStatistics& statistics,
   MemoryPurposeScope purpose(MemoryPurpose::Data);
   pixels_ = stored_pixels(set, place);
   labels_ = byte_labels(set.labels, place.device);
-  set_statistics(statistics, place.device);
+  make_constants(statistics, place.device);
 }
 
 ImageData::ImageData(const ImageSource& source, const PixelStatistics& statistics,
@@ -92,18 +92,26 @@ ImageData::ImageData(const ImageSource& source, const PixelStatistics& statistic
     labels_ = byte_labels({source.labels.begin(), source.labels.end()}, place.device);
   else
     labels_ = at::tensor(at::ArrayRef<std::int32_t>(source.labels)).to(place.device, at::kLong);
-  set_statistics(statistics, place.device);
+  make_constants(statistics, place.device);
 }
 
-void ImageData::set_statistics(const PixelStatistics& statistics, c10::Device device) {
+void ImageData::make_constants(const PixelStatistics& statistics, c10::Device device) {
+  const at::TensorOptions floats(device);
+  const std::int64_t channels = std::ssize(statistics.mean);
+  scale_ = at::empty({channels}, floats);
+  shift_ = at::empty({channels}, floats);
+  epoch_ = at::zeros({1}, floats.dtype(at::kLong));
+  normalize_by(statistics);
+}
+
+void ImageData::normalize_by(const PixelStatistics& statistics) {
   std::vector<float> scale, shift;
   for (std::size_t c = 0; c < statistics.mean.size(); ++c) {
     scale.push_back(1.0f / statistics.deviation[c]);
     shift.push_back(-statistics.mean[c] / statistics.deviation[c]);
   }
-  scale_ = at::tensor(scale).to(device);
-  shift_ = at::tensor(shift).to(device);
-  epoch_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
+  scale_.copy_(at::tensor(scale));
+  shift_.copy_(at::tensor(shift));
 }
 
 std::int64_t ImageData::bytes() const {

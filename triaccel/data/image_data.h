@@ -60,13 +60,14 @@ class ImageData final : public Dataset {
   std::int64_t host_bytes() const override { return pixels_.host_bytes(); }
   std::vector<std::string> class_names() const override { return options_.class_names; }
   void move_to(const DataPlace& place) override { pixels_ = pixels_.moved_to(place); }
+  void normalize_by(const PixelStatistics& statistics) override;
   void enter_epoch(const GatherOptions& options) const override;
   void prepare(std::span<const std::int64_t> now,
                std::span<const std::int64_t> next) const override;
   Batch gather(const at::Tensor& ids, const GatherOptions& options) const override;
 
  private:
-  void set_statistics(const PixelStatistics& statistics, c10::Device device);
+  void make_constants(const PixelStatistics& statistics, c10::Device device);
 
   ImageDataOptions options_;
   std::unique_ptr<ImageStream> stream_;  // null: all pixels are there

@@ -62,8 +62,11 @@ void end_failed_capture(at::cuda::CUDAGraph& graph, c10::DeviceIndex device,
     graph.capture_end();
   } catch (const c10::Error&) {
     (void)cudaGetLastError();
-    allocator::endAllocateToPool(device, pool);
-    allocator::releasePool(device, pool);
+    try {
+      allocator::endAllocateToPool(device, pool);
+      allocator::releasePool(device, pool);
+    } catch (const c10::Error&) {  // it had got as far as that
+    }
   }
 }
 
@@ -92,11 +95,11 @@ CapturedWork::CapturedWork(WorkPool& pool, const std::function<void()>& work)
   graph_->graph.capture_begin(pool.id_->pool, cudaStreamCaptureModeThreadLocal);
   try {
     work();
+    graph_->graph.capture_end();  // fails, too, where work on another stream was not waited for
   } catch (...) {
     end_failed_capture(graph_->graph, pool.id_->device, pool.id_->pool);
     throw;
   }
-  graph_->graph.capture_end();
   replace_memset_nodes(graph_->graph.raw_cuda_graph());
   graph_->graph.instantiate();
 }

@@ -32,11 +32,18 @@ struct Level {
   std::atomic<std::int64_t> now = 0;
   std::atomic<std::int64_t> peak = 0;
 
-  void add(std::int64_t bytes) {
+  void add(std::int64_t bytes) { add_below(bytes, 0); }
+  /// False: they would pass the limit, and are not added. 0: there is none.
+  bool add_below(std::int64_t bytes, std::int64_t limit) {
     const std::int64_t after = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (limit > 0 && after > limit) {
+      remove(bytes);
+      return false;
+    }
     std::int64_t seen = peak.load(std::memory_order_relaxed);
     while (after > seen && !peak.compare_exchange_weak(seen, after, std::memory_order_relaxed)) {
     }
+    return true;
   }
   void remove(std::int64_t bytes) { now.fetch_sub(bytes, std::memory_order_relaxed); }
   void reset_peak() { peak = now.load(); }
@@ -97,13 +104,13 @@ class AccountingAllocator final : public c10::Allocator {
     Account& book = account();
     const std::int64_t number = book.allocations.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t limit = book.limit.load(std::memory_order_relaxed);
-    if (must_fail(number) || (limit > 0 && book.total.now + bytes > limit))
-      throw_out_of_memory(bytes);
+    if (must_fail(number) || !book.total.add_below(bytes, limit)) throw_out_of_memory(bytes);
     void* block = nullptr;
-    if (posix_memalign(&block, kAlignment, sizeof(BlockHeader) + static_cast<std::size_t>(bytes)))
+    if (posix_memalign(&block, kAlignment, sizeof(BlockHeader) + static_cast<std::size_t>(bytes))) {
+      book.total.remove(bytes);
       throw_out_of_memory(bytes);
+    }
     auto* const header = new (block) BlockHeader{bytes, current_purpose};
-    book.total.add(bytes);
     book.by_purpose[static_cast<std::size_t>(current_purpose)].add(bytes);
     return header + 1;
   }

@@ -152,20 +152,24 @@ class ArrayReader {
   }
 
   void choose_scale(const StateView& x, std::vector<std::string>& notices) {
+    constexpr double just_above_one = 1.001;  // by rounding
+    constexpr double least_grey_levels = 16;  // below it, fractions are no grey levels
     double low = std::numeric_limits<double>::infinity(), high = -low;
+    bool whole = true;
     const auto count = static_cast<std::int64_t>(x.bytes.size()) / size_of(x.type);
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = float_at(x, i);
       if (!std::isfinite(value)) continue;
       low = std::min(low, value);
       high = std::max(high, value);
+      whole = whole && value == std::floor(value);
     }
     if (!(low < high)) fail(x.name, "holds only one value, or none that is finite");
-    if (low >= 0 && high <= 255) {
-      offset_ = 0;
-      factor_ = high <= 1 ? 255 : 1;
-      return;
-    }
+    offset_ = 0;
+    factor_ = 255;
+    if (low >= 0 && high <= just_above_one) return;
+    factor_ = 1;
+    if (low >= 0 && high <= 255 && (whole || high >= least_grey_levels)) return;
     offset_ = low;
     factor_ = 255 / (high - low);
     notices.push_back(text(file_name_, ": floats from ", low, " to ", high,

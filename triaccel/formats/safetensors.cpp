@@ -192,10 +192,14 @@ void write_safetensors(const ByteSink& sink, std::span<const StateView> tensors,
 
 void write_safetensors(const std::filesystem::path& path, std::span<const StateView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::filesystem::path unfinished = path;
-  unfinished += ".tmp";
+  const auto is_taken = [](const std::filesystem::path& name) {
+    std::error_code error;
+    return std::filesystem::exists(std::filesystem::symlink_status(name, error));
+  };
+  std::filesystem::path unfinished = path.string() + ".partial";
+  for (int number = 2; is_taken(unfinished); ++number)
+    unfinished = text(path.string(), ".partial-", number);
   std::error_code ignored;
-  std::filesystem::remove(unfinished, ignored);
   try {
     FileWriter file(unfinished);
     write_safetensors([&](std::span<const std::byte> bytes) { file.write(bytes); }, tensors,

@@ -18,6 +18,7 @@ constexpr std::int64_t kMomentsBytes = sizeof(kernels::LayerMoments);
 constexpr const char* kScaleState = "gradient_control/loss_scale";
 constexpr const char* kLayerScaleState = "gradient_control/layer_scales";
 constexpr const char* kCounterState = "gradient_control/counters";
+constexpr const char* kScaledState = "gradient_control/scaled_loss";  // missing in old checkpoints
 
 kernels::StepControlOptions kernel_options(const GradientControlOptions& options) {
   constexpr std::string_view who = "GradientControl";
@@ -62,6 +63,7 @@ LayerSignals signals_of(const kernels::LayerMoments& moments) {
 GradientControl::GradientControl(const GradientControlOptions& options,
                                  std::vector<ParameterRef> parameters, std::int64_t layer_count)
     : options_(kernel_options(options)),
+      first_loss_scale_(options.loss_scaling ? static_cast<float>(options.initial_loss_scale) : 1),
       bundle_("GradientControl", std::move(parameters)),
       layer_count_(layer_count) {
   require(layer_count_ >= bundle_.layer_count(), "GradientControl", "a parameter is of layer ",
@@ -84,7 +86,7 @@ GradientControl::GradientControl(const GradientControlOptions& options,
   moments_ = piece(moments_at, layer_count_ * kMomentsBytes);
   scratch_ = moments_scratch(bundle_);
   kernels::StepControl control;
-  if (options.loss_scaling) control.loss_scale = static_cast<float>(options.initial_loss_scale);
+  control.loss_scale = first_loss_scale_;
   write_control(step_control_, control);
 }
 
@@ -118,6 +120,10 @@ void GradientControl::set_applied_steps(std::int64_t steps) {
   kernels::StepControl control = read_control(step_control_.cpu());
   control.applied_steps = steps;
   write_control(step_control_, control);
+}
+
+std::int64_t GradientControl::applied_steps() const {
+  return read_control(step_control_.cpu()).applied_steps;
 }
 
 void GradientControl::clear_diagnosis() { diagnosis_.fill_(-1); }
@@ -154,6 +160,7 @@ std::int64_t GradientControl::consecutive_skips() const {
 std::vector<StateView> GradientControl::state() const {
   const kernels::StepControl control = read_control(step_control_.cpu());
   return {number_state<float>(kScaleState, {control.loss_scale}),
+          number_state<std::int64_t>(kScaledState, {options_.dynamic_loss_scale ? 1 : 0}),
           number_state<std::int64_t>(kCounterState,
                                      {std::int64_t{control.clean_steps}, control.applied_steps,
                                       control.skipped_steps, control.consecutive_skips}),
@@ -163,9 +170,13 @@ std::vector<StateView> GradientControl::state() const {
 void GradientControl::restore(const StateMap& saved) {
   const auto scale = numbers_from<float>(saved, kScaleState, 1);
   const auto counters = numbers_from<std::int64_t>(saved, kCounterState, 4);
+  const bool scaled = saved.contains(kScaledState)
+                          ? numbers_from<std::int64_t>(saved, kScaledState, 1)[0] != 0
+                          : scale[0] != 1;
   check_restorable(layer_scales_, saved, kLayerScaleState);
   kernels::StepControl control;
-  control.loss_scale = scale[0];
+  // Whether a loss is scaled depends on the device, too.
+  control.loss_scale = scaled && options_.dynamic_loss_scale ? scale[0] : first_loss_scale_;
   assign_numbers(counters, control.clean_steps, control.applied_steps, control.skipped_steps,
                  control.consecutive_skips);
   write_control(step_control_, control);

@@ -83,6 +83,8 @@ class GradientControl : public Stateful {
 
   /// For gradients of a network that has been trained before: AdamW counts on from there.
   void set_applied_steps(std::int64_t steps);
+  /// Waits for the device.
+  std::int64_t applied_steps() const;
 
   /// Resets the first skipped step, so that the next one is reported. Only enqueues work.
   void clear_diagnosis();
@@ -98,6 +100,7 @@ class GradientControl : public Stateful {
 
  private:
   kernels::StepControlOptions options_;
+  float first_loss_scale_;
   TensorBundle bundle_;
   std::int64_t layer_count_;
   at::Tensor board_;  // step control, layer scales, moments: contiguous, so that one copy reads it

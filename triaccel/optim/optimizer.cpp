@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -12,6 +15,8 @@
 
 namespace triaccel {
 namespace {
+
+constexpr const char* kStateBegun = "elastic_optimizer/begun_after";
 
 /// SGD with momentum, as torch.optim.SGD with dampening 0; state "momentum/<parameter>".
 class Sgd final : public MomentOptimizer {
@@ -127,39 +132,84 @@ ElasticOptimizer::ElasticOptimizer(const OptimizerOptions& options,
                                    std::vector<ParameterRef> parameters)
     : options_(options), parameters_(std::move(parameters)) {}
 
-bool ElasticOptimizer::follow(const std::vector<LayerPlan>& layers) {
-  std::vector<bool> wanted;
-  for (const LayerPlan& layer : layers)
-    wanted.push_back(layer.gradient == GradientSource::Backprop);
-  if (wanted == layers_) return false;
-  std::vector<ParameterRef> chosen;
-  for (const ParameterRef& parameter : parameters_)
-    if (wanted[static_cast<std::size_t>(parameter.layer)]) chosen.push_back(parameter);
-  std::unique_ptr<Optimizer> next;
-  if (!chosen.empty()) next = make_optimizer(options_, std::move(chosen));
-  if (next && inner_) {
-    StateMap states;
-    for (StateView& view : next->state()) states.emplace(view.name, view);
-    for (StateView& view : inner_->state())
-      if (const auto found = states.find(view.name); found != states.end())
-        found->second = std::move(view);
-    next->restore(states);
+bool ElasticOptimizer::follow(const std::vector<LayerPlan>& layers,
+                              const std::function<std::int64_t()>& applied_steps) {
+  Begun wanted(layers.size(), kNoState);
+  begun_.resize(layers.size(), kNoState);
+  std::optional<std::int64_t> now;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].gradient != GradientSource::Backprop) continue;
+    wanted[i] = begun_[i];
+    if (wanted[i] != kNoState) continue;
+    if (!now) now = applied_steps();
+    wanted[i] = *now;
   }
-  inner_ = std::move(next);
-  layers_ = std::move(wanted);
+  if (wanted == begun_) return false;
+  std::vector<Part> parts = parts_of(wanted);
+  StateMap states;
+  const auto overlay = [&](const std::vector<Part>& of, bool adds) {
+    for (const Part& part : of)
+      for (StateView& view : part.optimizer->state())
+        if (adds || states.contains(view.name)) states[view.name] = std::move(view);
+  };
+  overlay(parts, /*adds=*/true);
+  overlay(parts_, /*adds=*/false);
+  for (const Part& part : parts) part.optimizer->restore(states);
+  parts_ = std::move(parts);
+  begun_ = std::move(wanted);
   return true;
 }
 
+std::vector<ElasticOptimizer::Part> ElasticOptimizer::parts_of(const Begun& begun) const {
+  std::map<std::int64_t, std::vector<ParameterRef>> chosen;
+  for (const ParameterRef& parameter : parameters_)
+    if (const std::int64_t at = begun[static_cast<std::size_t>(parameter.layer)]; at != kNoState)
+      chosen[at].push_back(parameter);
+  std::vector<Part> parts;
+  for (auto& [at, parameters] : chosen)
+    parts.push_back({at, make_optimizer(options_, std::move(parameters))});
+  return parts;
+}
+
 void ElasticOptimizer::update(const UpdateInputs& inputs) {
-  if (inner_) inner_->update(inputs);
+  UpdateInputs own = inputs;
+  for (const Part& part : parts_) {
+    own.begun_after = part.begun_after;
+    part.optimizer->update(own);
+  }
+}
+
+std::int64_t ElasticOptimizer::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Part& part : parts_) bytes += part.optimizer->state_bytes();
+  return bytes;
+}
+
+std::int64_t ElasticOptimizer::host_state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Part& part : parts_) bytes += part.optimizer->host_state_bytes();
+  return bytes;
 }
 
 std::vector<StateView> ElasticOptimizer::state() const {
-  return inner_ ? inner_->state() : std::vector<StateView>();
+  std::vector<StateView> all;
+  for (const Part& part : parts_)
+    for (StateView& view : part.optimizer->state()) all.push_back(std::move(view));
+  if (!all.empty()) all.push_back(number_state(kStateBegun, begun_));
+  return all;
 }
 
 void ElasticOptimizer::restore(const StateMap& saved) {
-  if (inner_) inner_->restore(saved);
+  Begun begun = begun_;
+  if (saved.contains(kStateBegun)) {  // not in checkpoints of earlier versions
+    begun = numbers_from<std::int64_t>(saved, kStateBegun, std::ssize(begun_));
+  } else {
+    for (std::int64_t& at : begun) at = std::min<std::int64_t>(at, 0);
+  }
+  std::vector<Part> parts = begun == begun_ ? std::vector<Part>() : parts_of(begun);
+  for (const Part& part : parts.empty() ? parts_ : parts) part.optimizer->restore(saved);
+  if (!parts.empty()) parts_ = std::move(parts);
+  begun_ = std::move(begun);
 }
 
 }  // namespace triaccel

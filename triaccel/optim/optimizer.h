@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,26 +31,41 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<ParameterRef> parameters);
 
 /// The optimizer of the layers with backpropagation, which may change between steps. Only these
-/// have state: an added layer starts with none, the others keep theirs.
+/// have state: an added layer starts with none, and counts its steps from there; the others keep
+/// theirs.
 class ElasticOptimizer final : public Optimizer {
  public:
   /// Has no layers until follow() is called.
   ElasticOptimizer(const OptimizerOptions& options, std::vector<ParameterRef> parameters);
 
-  /// Returns true if the layers changed: the states have then been reallocated.
-  bool follow(const std::vector<LayerPlan>& layers);
+  /// Returns true if the layers changed: the states have then been reallocated. `applied_steps` of
+  /// the run so far; asked only where a layer is added.
+  bool follow(const std::vector<LayerPlan>& layers,
+              const std::function<std::int64_t()>& applied_steps);
 
   void update(const UpdateInputs& inputs) override;
-  std::int64_t state_bytes() const override { return inner_ ? inner_->state_bytes() : 0; }
-  std::int64_t host_state_bytes() const override { return inner_ ? inner_->host_state_bytes() : 0; }
+  std::int64_t state_bytes() const override;
+  std::int64_t host_state_bytes() const override;
   std::vector<StateView> state() const override;
   void restore(const StateMap& saved) override;
 
  private:
+  static constexpr std::int64_t kNoState = -1;
+  /// By layer: applied steps before it was added, or kNoState.
+  using Begun = std::vector<std::int64_t>;
+
+  /// Layers that were added at the same time.
+  struct Part {
+    std::int64_t begun_after;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+
+  std::vector<Part> parts_of(const Begun& begun) const;
+
   OptimizerOptions options_;
   std::vector<ParameterRef> parameters_;
-  std::vector<bool> layers_;          // with backpropagation
-  std::unique_ptr<Optimizer> inner_;  // null: none
+  Begun begun_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace triaccel

@@ -126,6 +126,12 @@ at::Tensor ZerothOrder::losses(std::int64_t evaluation, std::int64_t pass, std::
   return losses_[evaluation][pass].narrow(0, 0, bytes);
 }
 
+void ZerothOrder::scale_losses(std::int64_t evaluation, const at::Tensor& factor) {
+  static_assert(offsetof(kernels::PartialScore, loss) == 0 && kPartBytes == 2 * sizeof(double));
+  const at::Tensor parts = losses_[evaluation].view(at::kDouble);
+  parts.slice(/*dim=*/1, /*start=*/0, /*end=*/std::nullopt, /*step=*/2).mul_(factor);
+}
+
 kernels::ZoEstimate ZerothOrder::kernel_estimate(const at::Tensor& moments) const {
   auto* layer = reinterpret_cast<kernels::LayerMoments*>(moments.mutable_data_ptr<std::uint8_t>());
   return {.board = board(),

@@ -67,6 +67,9 @@ class ZerothOrder final : public Stateful {
   at::Tensor losses(std::int64_t evaluation, std::int64_t pass, std::int64_t rows,
                     std::int64_t classes);
 
+  /// Multiplies the losses of an evaluation by an F32 scalar on the device.
+  void scale_losses(std::int64_t evaluation, const at::Tensor& factor);
+
   /// Restores the weights.
   void go_back() { move_to({}); }
 

@@ -103,9 +103,16 @@ std::int64_t TappedLayers::layer_of(const at::Tensor& weight) const {
   return address(weight) < end ? layer : -1;
 }
 
+/// A sample may have several rows, as windows. But positions have one dimension alone, and
+/// sequences may come before the samples.
+bool TappedLayers::has_samples_first(const at::Tensor& input) const {
+  if (input.dim() == 0 || input.size(0) == 0 || input.size(0) % size_.samples != 0) return false;
+  if (input.size(0) == size_.samples) return true;
+  return input.dim() == 2 || (input.dim() > 2 && input.size(1) != size_.samples);
+}
+
 std::int64_t TappedLayers::tappable(const at::Tensor& weight, const at::Tensor& input) const {
-  const bool samples_first = input.dim() >= 1 && input.size(0) % size_.samples == 0;
-  return samples_first && input.size(0) > 0 && at::GradMode::is_enabled() ? layer_of(weight) : -1;
+  return has_samples_first(input) && at::GradMode::is_enabled() ? layer_of(weight) : -1;
 }
 
 at::Tensor TappedLayers::tap(std::int64_t layer, const at::Tensor& input, at::Tensor output,

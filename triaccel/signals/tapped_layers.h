@@ -43,6 +43,7 @@ class TappedLayers final : public FrozenHooks {
   using OutputGradient = std::function<at::Tensor(const at::Tensor&, bool want_input)>;
 
   std::int64_t layer_of(const at::Tensor& weight) const;  // -1: not a layer
+  bool has_samples_first(const at::Tensor& input) const;
   /// The layer if it is trainable and its input has the samples first; otherwise -1.
   std::int64_t tappable(const at::Tensor& weight, const at::Tensor& input) const;
   /// `output` with a backward hook that calls `work`.

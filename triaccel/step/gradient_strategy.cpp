@@ -133,7 +133,7 @@ ZerothOrderGradients::ZerothOrderGradients(const ZerothOrderOptions& options, bo
 bool ZerothOrderGradients::follow(const std::vector<LayerPlan>& layers) {
   const MemoryPurposeScope purpose(MemoryPurpose::Optimizer);
   zeroth_.follow(layers);
-  const bool moved = optimizer_.follow(layers);
+  const bool moved = optimizer_.follow(layers, [this] { return gradients_.applied_steps(); });
   if (zeroth_.must_take_steps())
     std::ranges::move(zeroth_.take_steps(), std::back_inserter(steps_taken_));
   return moved;
@@ -168,9 +168,12 @@ void ZerothOrderGradients::evaluate(StepSnapshot& snapshot, bool captured,
     const bool last = place + 1 == evaluations && !clean_pass;
     run_passes({.backward = last && backprop,
                 .score = last ? at::Tensor() : unscored_,
-                .losses = [&](std::int64_t pass, std::int64_t rows, std::int64_t classes) {
-                  return zeroth_.losses(evaluation, pass, rows, classes);
-                }});
+                .losses =
+                    [&](std::int64_t pass, std::int64_t rows, std::int64_t classes) {
+                      return zeroth_.losses(evaluation, pass, rows, classes);
+                    },
+                .scale_losses =
+                    [&](const at::Tensor& factor) { zeroth_.scale_losses(evaluation, factor); }});
   }
   if (!clean_pass) return;
   as_before();

@@ -61,6 +61,8 @@ struct PassRules {
   at::Tensor score = {};  // what their loss and accuracy are added to; undefined: the step's own
   // Where pass number `pass` leaves its losses; empty: nowhere.
   std::function<at::Tensor(std::int64_t pass, std::int64_t rows, std::int64_t classes)> losses = {};
+  // Multiplies them all, after the last pass.
+  std::function<void(const at::Tensor& factor)> scale_losses = {};
 };
 using RunPasses = std::function<void(const PassRules&)>;
 

@@ -109,10 +109,16 @@ PassResult ClosureBatch::pass(const PassRequest& request) {
   loss_sum_ = several_ ? loss_sum_ + value : value;
   counted_ = several_ ? counted_ + counted : counted;
   const at::Tensor none = at::zeros_like(counted);
-  add_to_score(request, quotient(value, counted, quotient(loss_sum_, counted_, none)));
+  const at::Tensor mean = quotient(value, counted, quotient(loss_sum_, counted_, none));
+  add_measured_loss(request.score, mean, request.count, /*parts=*/{});
   if (!several_) {
     const at::Tensor first = at::where(counted == 0, at::ones_like(counted), counted);
     expected_ = request.count == request.samples ? first : first / share_of(request);
+  }
+  if (request.losses) {  // whose mean over the samples is the sum over what is expected
+    if (!scratch_.defined()) scratch_ = make_running_score(counted.device());
+    add_measured_loss(scratch_, value / (expected_ * share_of(request)), request.count,
+                      request.losses(request.count, 1));
   }
   if (!request.backward) return {};
   at::Tensor seed = expected_.reciprocal().to(loss.scalar_type()).reshape(loss.sizes());

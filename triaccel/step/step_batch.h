@@ -55,7 +55,8 @@ class StepBatch {
 
   virtual PassResult pass(const PassRequest& request) = 0;
 
-  /// After the last pass: a factor for the sum of all gradients, F32 on the device; undefined: 1.
+  /// After the last pass: a factor for the sum of all gradients and for the losses that
+  /// PassRequest::losses took, F32 on the device; undefined: 1.
   virtual at::Tensor correction() { return {}; }
 };
 
@@ -142,6 +143,7 @@ class ClosureBatch final : public StepBatch {
   at::Tensor counted_;
   at::Tensor expected_;
   bool several_ = false;
+  at::Tensor scratch_;  // a score that nobody reads
 };
 
 }  // namespace triaccel

@@ -364,8 +364,11 @@ void StepRunner::run_passes(StepBatch& batch, const std::vector<std::int64_t>& p
     result.output.backward(result.gradient);
     activations_.end_pass();
   }
-  const at::Tensor correction = rules.backward ? batch.correction() : at::Tensor();
-  if (correction.defined()) scale_gradients(correction);
+  const bool learns = rules.backward || rules.losses;
+  const at::Tensor correction = learns ? batch.correction() : at::Tensor();
+  if (!correction.defined()) return;
+  if (rules.backward) scale_gradients(correction);
+  if (rules.scale_losses) rules.scale_losses(correction);
 }
 
 void StepRunner::scale_gradients(const at::Tensor& factor) {

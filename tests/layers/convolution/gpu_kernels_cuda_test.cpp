@@ -128,6 +128,16 @@ const std::vector<Stretch> kStretches = {
        out += pooled;
        return out.relu_();
      }},
+    {"depthwise convolution whose gradient has channels first",
+     {4, 24, 7, 7},
+     [] { return nn::Sequential(convolution(24, 24, 3, 1, 24)); },
+     in_order},
+    {"half of a depthwise convolution's channels",
+     {4, 24, 7, 7},
+     [] { return nn::Sequential(convolution(24, 24, 3, 1, 24)); },
+     [](nn::Sequential& layers, const at::Tensor& x) {
+       return conv(layers, 0, x).slice(/*dim=*/1, 0, 12).tanh();
+     }},
     {"squeeze and excitation",
      {4, 24, 7, 7},
      [] {

@@ -15,5 +15,12 @@ TEST(LinearProduct, IsTheProductWithItsBiasAndTheirGradients) {
                               precision == Precision::Fp32 ? at::kFloat : at::kBFloat16, at::kCPU);
 }
 
+TEST(LinearProduct, OfNoRowsHasGradientsOfZero) {
+  for (const Precision precision : {Precision::Fp32, Precision::Bf16})
+    for (const Arithmetic arithmetic : {Arithmetic::Native, Arithmetic::Fp32})
+      expect_linear_product({0, 40}, /*outputs=*/10, precision, arithmetic,
+                            precision == Precision::Fp32 ? at::kFloat : at::kBFloat16, at::kCPU);
+}
+
 }  // namespace
 }  // namespace triaccel

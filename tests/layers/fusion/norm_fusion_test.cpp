@@ -133,6 +133,26 @@ const std::vector<Use> kUses = {
        const at::Tensor second = (b(r * 1) + first).relu_();
        return (a(second) + first).relu_();
      }},
+    {"residual of a norm, changed in place afterwards",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       at::Tensor second = b(r);
+       const at::Tensor sum = at::relu(a(x) + second);
+       return sum + second.relu_();
+     }},
+    {"residual of a norm, changed in place before the sum is computed",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       at::Tensor second = b(r);
+       const at::Tensor sum = a(x) + second;
+       second.relu_();
+       return at::relu(sum) + second;
+     }},
+    {"residual of a norm, added to afterwards",
+     [](Norm& a, Norm& b, auto& x, auto& r) {
+       at::Tensor second = b(r);
+       const at::Tensor sum = a(x) + second;
+       second += x;
+       return at::relu(sum) + second;
+     }},
     {"norm of a norm", [](Norm& a, Norm& b, auto& x, auto&) { return b(a(x)).relu_(); }},
     {"output that nobody reads",
      [](Norm& a, Norm& b, auto& x, auto&) {

@@ -132,6 +132,30 @@ TEST(OperatorScope, BringsOperandsOfDifferentTypesTogether) {
   EXPECT_EQ(std::get<0>(recurrent(low)).scalar_type(), at::kFloat);
   EXPECT_EQ(norm(low).scalar_type(), at::kBFloat16);
   EXPECT_EQ(at::bmm(low, at::randn({3, 4, 2})).scalar_type(), at::kFloat);
+  const at::Tensor image = at::rand({1, 1, 4, 4}), grid = at::rand({1, 2, 2, 2}).to(at::kBFloat16);
+  EXPECT_EQ(at::grid_sampler(image, grid, 0, 0, false).scalar_type(), at::kFloat);
+  const at::Tensor few = at::ones({3}).to(at::kBFloat16), rows = at::arange(3);
+  EXPECT_EQ(at::zeros({3}).scatter_add(0, rows, few).sum().item<float>(), 3);
+  EXPECT_EQ(at::lerp(at::zeros({3}), few, 0.5).scalar_type(), at::kFloat);
+  at::Tensor sums = at::zeros({3}), low_sums = few.clone();
+  sums.index_add_(0, rows, few);
+  sums.index_put_({rows}, few + 1, /*accumulate=*/true);
+  low_sums.scatter_add_(0, rows, at::ones({3}));
+  EXPECT_EQ(sums.sum().item<float>(), 9);
+  EXPECT_EQ(low_sums.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(low_sums.sum().item<float>(), 6);
+}
+
+TEST(OperatorScope, DifferentiatesWhatItBroughtTogether) {
+  torch::nn::Linear layer(2, 2);
+  Counter counter(*layer);
+  at::Tensor low = at::ones({3}).to(at::kBFloat16).requires_grad_();
+  at::Tensor sums = at::zeros({3});
+  const OperatorScope scope(counter);
+  sums.index_add_(0, at::arange(3), low * 2);
+  sums.sum().backward();
+  EXPECT_EQ(low.grad().scalar_type(), at::kBFloat16);
+  EXPECT_EQ(low.grad().sum().item<float>(), 6);
 }
 
 TEST(OperatorScope, LeavesGradientsToAutograd) {

@@ -204,6 +204,16 @@ TEST(DurationText, GrowsWithTheTime) {
   EXPECT_EQ(duration_text(std::numeric_limits<double>::quiet_NaN()), "-:--");
 }
 
+TEST(ShareDone, IsThatOfTheScheduleWhereTheBatchGrows) {
+  ProgressState state = sample_state();
+  const double pace = state.samples_per_second;
+  state.report.samples = 2 * state.info.total_samples;
+  state.report.progress = 0.25;
+  EXPECT_EQ(share_done(state), 0.25);
+  EXPECT_NEAR(seconds_left(state), 6.0 * static_cast<double>(state.info.total_samples) / pace,
+              1e-6);
+}
+
 TEST(SecondsLeft, CountsEvaluationsInTheProportionSeenSoFar) {
   ProgressState state = sample_state();
   EXPECT_NEAR(seconds_left(state), 2.6, 1e-9);

@@ -214,6 +214,32 @@ TEST(MetricsFiles, AFinishedRunThatGoesOnHasNotEndedYet) {
   EXPECT_FALSE(read_metrics(scratch.path() / kMetricsJsonl).summary.has_value());
 }
 
+TEST(MetricsFiles, AResumedRunDropsDamagedLinesWithAWarning) {
+  ScratchDirectory scratch;
+  write_run(scratch.path(), 50);
+  const fs::path path = scratch.path() / kMetricsJsonl;
+  std::string lines = file_text(path);
+  const std::size_t second = lines.find('\n') + 1;
+  lines.replace(second, lines.find('\n', second) - second, std::string(9, '\0'));
+  std::ofstream(path, std::ios::binary) << lines;
+  std::vector<std::string> warnings;
+  const MetricsFiles files(scratch.path(), {.resume_after_step = 50, .warn = [&](const auto& what) {
+                                              warnings.push_back(what);
+                                            }});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("metrics.jsonl:2"), std::string::npos) << warnings[0];
+  EXPECT_EQ(read_metrics(path).intervals.size(), 4u);
+}
+
+TEST(MetricsFiles, AResumptionThatFailsLeavesNothing) {
+  ScratchDirectory scratch;
+  write_run(scratch.path(), 50);
+  fs::remove(scratch.path() / kMetricsCsv);
+  fs::create_directories(scratch.path() / kMetricsCsv / "in the way");
+  EXPECT_ANY_THROW(MetricsFiles(scratch.path(), {.resume_after_step = 30}));
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 3);
+}
+
 TEST(MetricsFiles, ResumeWithoutAnyFileStartsThem) {
   ScratchDirectory scratch;
   MetricsFiles files(scratch.path(), {.resume_after_step = 50});

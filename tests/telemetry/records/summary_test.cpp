@@ -26,6 +26,16 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(read_summary(path).compression_noise_by_layer, (std::vector<double>{0.25, 0.5}));
 }
 
+TEST(Summary, MayHaveManyClasses) {
+  ScratchDirectory scratch;
+  const auto path = scratch.path() / kSummaryFile;
+  RunSummary summary = sample_summary(30);
+  summary.class_names.assign(100'000, std::string(80, 'x'));
+  summary.class_accuracies.assign(100'000, 12.5);
+  write_summary(path, summary);
+  EXPECT_EQ(read_summary(path).class_names.size(), 100'000u);
+}
+
 TEST(Summary, ReadsOneFromBeforeTheControlLoop) {
   const RunSummary old = summary_from_json("{\"method\":\"amp\",\"accuracy\":87.5}", "test");
   EXPECT_EQ(old.accuracy, 87.5);

@@ -50,6 +50,19 @@ TEST(ApplyToml, TakesAWholeNumberWhereANumberIsWanted) {
   EXPECT_EQ(config.train.epochs, 3.0);
 }
 
+TEST(WithOpenOptions, UndoesWhatWasFilledIn) {
+  RunConfig asked;
+  asked.train.epochs = 3;
+  asked.train.weight_decay = 0.1;
+  RunConfig open = with_open_options(resolved(asked));
+  EXPECT_EQ(to_toml(open), to_toml(asked));
+  open.train.optimizer = OptimizerKind::AdamW;
+  EXPECT_EQ(resolved(open).train.lr, 1e-3);
+  EXPECT_EQ(resolved(open).train.weight_decay, 0.1);
+  asked.train.lr = 0.3;
+  EXPECT_EQ(with_open_options(resolved(asked)).train.lr, 0.3);
+}
+
 TEST(ApplyOverride, FindsTheTableOfABareKey) {
   RunConfig config;
   apply_override(config, "batch=7");

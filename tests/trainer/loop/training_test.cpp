@@ -138,6 +138,19 @@ TEST(Train, StopsEarlyWhenNothingImproves) {
   EXPECT_LT(summary.epochs, 50);
 }
 
+TEST(Train, GoesOnAfterStoppingEarlyOnlyToALaterEnd) {
+  RunConfig config = slim_run();
+  config.train.lr = 1e-12;
+  config.train.weight_decay = 0;
+  config.train.epochs = 20;
+  config.train.patience = 1;
+  const ScratchFolder folder;
+  const RunSummary stopped = start_run(config, folder.path / "run");
+  ASSERT_LT(stopped.epochs, 20);
+  EXPECT_THROW(resume_run(folder.path / "run", {}, RunLength{.epochs = 20}), UsageError);
+  EXPECT_GT(resume_run(folder.path / "run", {}, RunLength{.epochs = 21}).epochs, stopped.epochs);
+}
+
 TEST(Train, CallsBestWhatWasBestOnTheHeldOutSamplesUpToTheLastEpoch) {
   RunConfig config = slim_run();
   config.data.val_split = 100;

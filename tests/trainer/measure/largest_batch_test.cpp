@@ -35,6 +35,9 @@ TEST(LargestBatch, EndsAtTheDataSetAndAtNothing) {
   config.data.train_samples = 48;
   EXPECT_EQ(largest_batch(config, std::int64_t{1} << 40), 48);
   EXPECT_EQ(largest_batch(config, 1), 0);
+  config.data.train_samples = 100;
+  config.train.batch = 1;  // how far it is from the first batch does not matter
+  EXPECT_EQ(largest_batch(config, std::int64_t{1} << 40), 100);
   EXPECT_THROW(largest_batch(config, 0), UsageError);
 }
 

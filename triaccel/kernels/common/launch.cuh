@@ -21,6 +21,8 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
 /// Reports a launch that was refused; what fails while running appears at a later call.
 inline void check_launch(std::string_view who) {
   const cudaError_t status = cudaGetLastError();
+  if (status == cudaErrorMemoryAllocation)  // for the code of a kernel that runs for the first time
+    throw OutOfMemory(text("[", who, "] CUDA: ", cudaGetErrorString(status)));
   if (status != cudaSuccess)
     throw std::runtime_error(text("[", who, "] CUDA: ", cudaGetErrorString(status)));
 }

@@ -253,7 +253,7 @@ void launch_chain(std::string_view who, const ExciteShape& shape, const Chain& c
                   const ChainPlan& plan, cudaStream_t stream) {
   const auto kernel = excite_kernel<Chain, kSamples>;
   const int bytes = shared_bytes(plan, shape);
-  if (bytes > kPlainShared)
+  if (bytes + static_cast<int>(sizeof(ClusterMailbox)) > kPlainShared)
     static_cast<void>(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const auto clusters = static_cast<unsigned>(divide_up(shape.samples, kSamples));

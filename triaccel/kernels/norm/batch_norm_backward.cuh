@@ -51,7 +51,7 @@ __device__ void through_activation(const NormBackward& params,
   if (!Factors::kAny && params.relu_mask == nullptr && params.activation == Activation::Relu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
-      if (!(channels.normalised(k, distance[k]) > 0.0f)) gradient[k] = 0.0f;
+      if (channels.normalised(k, distance[k]) <= 0.0f) gradient[k] = 0.0f;
   } else if (!Factors::kAny && params.activation == Activation::Silu) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) gradient[k] *= silu_slope(channels.normalised(k, distance[k]));

@@ -158,7 +158,7 @@ void write_relu_mask(const NormForward& params, const Turn& turn, float* buffer)
   std::uint8_t* const to = params.relu_mask + turn.first / wide;
   for (std::int64_t i = 0; i < turn.count() / wide; ++i) {
     unsigned relu_mask = 0;
-    for (std::int64_t k = 0; k < wide; ++k) relu_mask |= (y[i * wide + k] > 0.0f ? 1u : 0u) << k;
+    for (std::int64_t k = 0; k < wide; ++k) relu_mask |= (y[i * wide + k] <= 0.0f ? 0u : 1u) << k;
     to[i] = static_cast<std::uint8_t>(relu_mask);
   }
 }
@@ -234,8 +234,8 @@ TRIACCEL_WIDE_VECTORS void slope_turn(const Turn& turn, const ChannelCoefficient
     for (std::int64_t row = 0; row < turn.rows; ++row)
       for (std::int64_t c = 0; c < turn.channels; ++c) {
         const std::int64_t i = row * turn.channels + c;
-        const bool open = normalised(x[i], mean[c], scale[c], bias[c]) > 0.0f;
-        gradient[i] = open ? output_gradient[i] : 0.0f;
+        const bool shut = normalised(x[i], mean[c], scale[c], bias[c]) <= 0.0f;  // NaN: open
+        gradient[i] = shut ? 0.0f : output_gradient[i];
       }
   } else if (activation == Activation::Silu) {
     for (std::int64_t row = 0; row < turn.rows; ++row)

@@ -70,7 +70,9 @@ NormPlan plan_norm(const NormMap& map, bool aligned) {
 std::optional<ResidentNormPlan> plan_resident_norm(const NormMap& map, bool aligned,
                                                    std::int64_t most_bytes) {
   const int pack = pack_of(map, aligned);
-  if (pack == 1 || map.rows * map.channels * element_bytes(map.type) > most_bytes)
+  constexpr std::int64_t most_groups = 65535;  // of a grid's second dimension
+  if (pack == 1 || map.channels / pack > most_groups ||
+      map.rows * map.channels * element_bytes(map.type) > most_bytes)
     return std::nullopt;
   ResidentNormPlan plan;
   const int most_blocks = largest_cluster();

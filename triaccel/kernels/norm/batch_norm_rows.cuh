@@ -7,12 +7,12 @@
 
 namespace triaccel::kernels::cuda {
 
-/// The pack's ReLU mask, one bit per channel.
+/// The pack's ReLU mask, one bit per channel. A NaN has one, as in the mask codecs.
 template <typename Stored, int kPack>
 __device__ std::uint8_t relu_mask_of(const ChannelPack<Stored, kPack>& output) {
   unsigned relu_mask = 0;
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) relu_mask |= (output.value(k) > 0.0f ? 1u : 0u) << k;
+  for (int k = 0; k < kPack; ++k) relu_mask |= (output.value(k) <= 0.0f ? 0u : 1u) << k;
   return static_cast<std::uint8_t>(relu_mask);
 }
 

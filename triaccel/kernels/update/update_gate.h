@@ -26,6 +26,7 @@ struct UpdateInputs {
   const LayerScale* scales = nullptr;     // [layers]; null: all 1
   const LayerMoments* moments = nullptr;  // [layers]; for UpdateGate::Layer
   UpdateGate gate = UpdateGate::Step;
+  std::int64_t begun_after = 0;  // applied steps of the run before the optimizer's state began
 };
 
 TRIACCEL_HOST_DEVICE inline bool is_skipped(const UpdateInputs& inputs, std::int32_t layer) {
@@ -41,9 +42,10 @@ TRIACCEL_HOST_DEVICE inline float gradient_multiplier(const UpdateInputs& inputs
   return of_step / carried_scale(inputs.scales, layer, type);
 }
 
-/// Applied steps in the run, this one included.
+/// Applied steps since the optimizer's state began, this one included.
 TRIACCEL_HOST_DEVICE inline std::int64_t step_number(const UpdateInputs& inputs) {
-  return inputs.control->applied_steps + (inputs.gate == UpdateGate::Step ? 0 : 1);
+  return inputs.control->applied_steps - inputs.begun_after +
+         (inputs.gate == UpdateGate::Step ? 0 : 1);
 }
 
 }  // namespace triaccel::kernels

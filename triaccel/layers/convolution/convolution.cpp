@@ -199,10 +199,19 @@ at::Tensor own_weight_gradient(const at::Tensor& gradient, const GradientTypes& 
   return types.weight == at::kHalf ? gradient.to(at::kHalf) : gradient;
 }
 
+/// As our kernels read maps: channels last, from an address that a pack of channels may have.
+at::Tensor readable_map(const at::Tensor& map) {
+  constexpr std::uintptr_t pack_bytes = 8;
+  const at::Tensor dense = map.contiguous(at::MemoryFormat::ChannelsLast);
+  const auto address = reinterpret_cast<std::uintptr_t>(dense.const_data_ptr());
+  return address % pack_bytes == 0 ? dense : dense.clone();
+}
+
 /// The gradients of a depthwise convolution by our own kernels.
-LayerGradients depthwise_backward(const at::Tensor& dy, const at::Tensor& x,
+LayerGradients depthwise_backward(const at::Tensor& output_gradient, const at::Tensor& x,
                                   const at::Tensor& weight, const WindowPlacement& g,
                                   const GradientTypes& types) {
+  const at::Tensor dy = readable_map(output_gradient);
   LayerGradients gradients;
   if (types.want_input)
     gradients.input = depthwise_input_gradient(dy, x, weight, g).to(types.input);

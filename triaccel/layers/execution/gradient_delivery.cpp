@@ -80,7 +80,7 @@ at::Tensor bias_gradient_along(const at::Tensor& output_gradient, std::int64_t c
 }
 
 at::Tensor LayerBias::gradient(const at::Tensor& output_gradient, SideStream* side) const {
-  if (side == nullptr || !values.is_leaf()) return bias_gradient_along(output_gradient, channel);
+  if (!leaves_gradient(side)) return bias_gradient_along(output_gradient, channel);
   std::vector<at::Tensor> reads = {output_gradient};
   if (values.grad().defined()) reads.push_back(values.grad());  // of another use
   side->run([&] { add_to_grad(values, bias_gradient_along(output_gradient, channel)); },

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "triaccel/device/side_stream.h"
+#include "triaccel/layers/execution/other_gradients.h"
 
 namespace triaccel {
 
@@ -31,6 +33,7 @@ struct GradientDelivery {
   at::Tensor sum = {};         // memory for it, as the weight; undefined: it is allocated
   SideStream* side = nullptr;  // for parameters' gradients; null: all on the main stream
   GradientListener* listener = nullptr;
+  std::shared_ptr<OtherGradients> others = {};
 
   /// Adds the gradient to what is there. A 16-bit one stays as it is unless it is a sum: over
   /// passes, or over several uses of the weight.
@@ -40,6 +43,11 @@ struct GradientDelivery {
   /// With a mark as SideStream::run_after, else as SideStream::run.
   void give_on_side_stream(const at::Tensor& weight, const std::function<at::Tensor()>& compute,
                            std::vector<at::Tensor> reads, const SideStream::Mark& mark = {}) const;
+
+  /// `edge` leads from a node that leaves the gradient of `parameter` to it.
+  void watch(const torch::autograd::Edge& edge, const at::Tensor& parameter) const {
+    if (others) others->watch(edge, parameter, layer);
+  }
 
   void announce(const at::Tensor& weight, bool on_side_stream) const {
     if (listener != nullptr) listener->gradient_ready(weight, on_side_stream);
@@ -60,6 +68,7 @@ struct LayerBias {
   at::Tensor values = {};  // undefined: none
   std::int64_t channel = 0;
 
+  bool leaves_gradient(const SideStream* side) const { return side != nullptr && values.is_leaf(); }
   /// Its gradient for autograd; undefined where it goes into grad() on the side stream instead.
   at::Tensor gradient(const at::Tensor& output_gradient, SideStream* side) const;
 };

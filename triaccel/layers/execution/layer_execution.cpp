@@ -24,11 +24,12 @@ Statistics copy_of(const Statistics& statistics) {
 
 }  // namespace
 
-LayerExecution::LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels,
-                               at::Tensor scales, const LayerExecutionOptions& options)
+LayerExecution::LayerExecution(const std::vector<at::Tensor>& weights, KernelChoices kernels,
+                               const at::Tensor& scales, const LayerExecutionOptions& options)
     : options_(options),
-      layers_(weights, std::move(kernels), scales, options),
-      uses_(std::move(weights), std::move(scales)),
+      others_(std::make_shared<OtherGradients>(weights.size(), scales)),
+      layers_(weights, std::move(kernels), scales, options, others_),
+      uses_(weights.size(), others_),
       norms_({.fuse = options.fuse, .keep_relu_masks = options.keep_relu_masks}, deferred_),
       excitations_(options.fuse && !options.keep_relu_masks, deferred_, uses_) {}
 
@@ -145,13 +146,13 @@ void LayerExecution::touch(const at::Tensor& tensor, bool writes) {
 
 void LayerExecution::begin_step(SideStreams* side, GradientListener* listener) {
   side_ = side;
-  uses_.begin_step(side);
+  others_->begin_step(side != nullptr ? &side->updates : nullptr);
   layers_.begin_step(side != nullptr ? &side->updates : nullptr, listener);
 }
 
 void LayerExecution::end_step() {
   side_ = nullptr;
-  uses_.end_step();
+  others_->end_step();
   layers_.end_step();
   drop_pending();  // a pass that failed may have left some
 }

@@ -36,8 +36,8 @@ namespace triaccel {
 class LayerExecution final : public OperatorHooks {
  public:
   /// As LayerTable.
-  LayerExecution(std::vector<at::Tensor> weights, KernelChoices kernels, at::Tensor scales,
-                 const LayerExecutionOptions& options);
+  LayerExecution(const std::vector<at::Tensor>& weights, KernelChoices kernels,
+                 const at::Tensor& scales, const LayerExecutionOptions& options);
 
   /// What the next passes do. `passes` of the step that follows.
   void follow(const std::vector<LayerPlan>& layers, std::int64_t passes) {
@@ -102,6 +102,7 @@ class LayerExecution final : public OperatorHooks {
   std::shared_ptr<Branch> branch_for(const ConvolutionCall& call, std::int64_t layer) const;
 
   LayerExecutionOptions options_;
+  std::shared_ptr<OtherGradients> others_;
   LayerTable layers_;
   WeightUses uses_;
   DeferredOperations deferred_;

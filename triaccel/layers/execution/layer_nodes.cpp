@@ -86,28 +86,42 @@ class LayerNode final : public WeightNode, public OnBranch {
         product_(std::move(product)) {}
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
-    const at::NoGradGuard no_grad;  // once only: curvature is probed without plans
+    require_single_backward();
+    const at::NoGradGuard no_grad;
     at::Tensor output = std::move(gradients[0]);
     const LeftGradient left = std::exchange(left_on_branch_, {});
-    if (!output.defined() && !left.values.defined()) return {{}, {}};
+    if (!output.defined() && !left.values.defined()) return {{}, {}, {}};
+    const WeightGradient goes =
+        want_weight_ ? weight_gradient_along(next_edge(2)) : WeightGradient::None;
+    if (goes == WeightGradient::Left) layer_.gradients.watch(next_edge(2), layer_.weight);
     const GradientTypes types{.want_input = task_should_compute_output(0),
-                              .want_weight = want_weight_,
+                              .want_weight = goes != WeightGradient::None,
                               .input = is_scaled() ? at::kHalf : input_.type(),
                               .weight = scalar_type_of(layer_.arithmetic.precision),
                               .even_pixels = input_.takes_even_pixels()};
     const bool want_bias = task_should_compute_output(1);
     if (left.values.defined()) {
-      if (!output.defined() && !is_scaled() && types.want_input && !want_bias)
-        return {gradients_on_branch(left, types), {}};
+      if (!output.defined() && !is_scaled() && types.want_input && !want_bias &&
+          goes != WeightGradient::Sent)
+        return {gradients_on_branch(left, types), {}, {}};
       left.maker.wait();
       output = output.defined() ? output + left.values : left.values;
     }
     const at::Tensor entering = scaled(output);
     const at::Tensor kept = kept_.get(getptr());
-    at::Tensor sent =
-        input_.deliver(unscaled(gradients_of(entering, kept, types)), {}, kept.sizes());
-    if (!want_bias) return {std::move(sent), {}};
-    return {std::move(sent), bias_.gradient(output, layer_.gradients.side)};
+    at::Tensor input, weight;
+    if (goes == WeightGradient::Sent) {
+      LayerGradients found = product_.backward(entering, kept, layer_, types);
+      input = std::move(found.input);
+      weight = wide_gradient(found.weight, layer_.gradients.scales, layer_.number);
+    } else {
+      input = gradients_of(entering, kept, types);
+    }
+    input = input_.deliver(unscaled(input), {}, kept.sizes());
+    at::Tensor bias;
+    if (want_bias) bias = bias_.gradient(output, layer_.gradients.side);
+    if (want_bias && !bias.defined()) layer_.gradients.watch(next_edge(1), bias_.values);
+    return {std::move(input), std::move(bias), std::move(weight)};
   }
 
   bool leave_on_branch(LeftGradient gradient) override {
@@ -162,7 +176,7 @@ class LayerNode final : public WeightNode, public OnBranch {
     at::Tensor input;
     const SideStream::Work work = left.maker.stream->run(
         [&] { input = input_gradient(output, kept, types); }, {output, kept});
-    if (want_weight_) {
+    if (types.want_weight) {
       SideStream& side = *layer_.gradients.side;
       side.come_after(left.maker);
       give_weight_on_side_stream(side.mark(), output, kept, types);
@@ -274,6 +288,7 @@ at::Tensor run_layer(const at::Tensor& input, bool want_weight, LayerBias bias, 
   if (!at::GradMode::is_enabled()) return output;
   if (!want_weight && !autograd::compute_requires_grad(input, bias.values)) return output;
   autograd::edge_list edges = autograd::collect_next_edges(input, bias.values);
+  edges.push_back(want_weight ? autograd::impl::gradient_edge(layer.weight) : autograd::Edge());
   const auto node = make_node<LayerNode<Product>>(input, kept, want_weight, std::move(bias),
                                                   std::move(product), layer);
   node->set_next_edges(std::move(edges));

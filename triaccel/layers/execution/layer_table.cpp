@@ -12,13 +12,15 @@
 namespace triaccel {
 
 LayerTable::LayerTable(std::vector<at::Tensor> weights, KernelChoices kernels, at::Tensor scales,
-                       const LayerExecutionOptions& options)
+                       const LayerExecutionOptions& options,
+                       const std::shared_ptr<OtherGradients>& others)
     : kernels_(std::move(kernels)), options_(options) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto number = static_cast<std::int64_t>(i);
     by_address_.emplace(weights[i].const_data_ptr(), i);
-    layers_.push_back(
-        {.number = number, .weight = weights[i], .gradients = {.layer = number, .scales = scales}});
+    layers_.push_back({.number = number,
+                       .weight = weights[i],
+                       .gradients = {.layer = number, .scales = scales, .others = others}});
   }
   if (kernels_.layers.empty()) kernels_.layers.resize(weights.size());
   if (options.prepare_weights) prepared_ = std::make_unique<PreparedWeights>(std::move(weights));

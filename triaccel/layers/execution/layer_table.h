@@ -53,7 +53,7 @@ class LayerTable {
   /// `weights` has one entry per layer; `scales` is GradientControl::layer_scales(). Without
   /// choices every layer computes by libtorch's own kernel in the plan's type.
   LayerTable(std::vector<at::Tensor> weights, KernelChoices kernels, at::Tensor scales,
-             const LayerExecutionOptions& options);
+             const LayerExecutionOptions& options, const std::shared_ptr<OtherGradients>& others);
 
   /// What the next passes do. `passes` of the step that follows.
   void follow(const std::vector<LayerPlan>& plans, std::int64_t passes);

@@ -4,8 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "triaccel/base/error.h"
 #include "triaccel/ops/tensors/autograd_node.h"
 
 namespace triaccel {
@@ -48,6 +50,25 @@ bool has_gradient_hooks(const at::Tensor& tensor) {
 bool has_gradient_hooks(torch::autograd::Node& node) {
   return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||
          node.tensor_post_acc_grad_hooks() != nullptr;
+}
+
+WeightGradient weight_gradient_along(const autograd::Edge& edge) {
+  if (!edge.is_valid()) return WeightGradient::Left;  // a view of the weight was called
+  autograd::Node& leaf = *edge.function;
+  const auto* const wanted = autograd::get_current_graph_task_exec_info();
+  if (wanted != nullptr && !wanted->empty()) {
+    const auto found = wanted->find(&leaf);
+    if (found == wanted->end() || !found->second.should_execute()) return WeightGradient::None;
+    if (found->second.captures_ && !found->second.captures_->empty()) return WeightGradient::Sent;
+  }
+  const bool hooked = has_gradient_hooks(leaf) || !leaf.post_hooks().empty();
+  return hooked ? WeightGradient::Sent : WeightGradient::Left;
+}
+
+void require_single_backward() {
+  require(!at::GradMode::is_enabled(), "create_graph",
+          "layers in a planned precision cannot be differentiated twice; attach with "
+          "precision=\"off\" for gradients of gradients");
 }
 
 std::shared_ptr<TakesGradient> TakesGradient::behind(const at::Tensor& tensor) {

@@ -16,6 +16,20 @@ bool has_gradient_hooks(const at::Tensor& tensor);
 /// The same of a tensor that is a node's output, or that a node gives its gradient to.
 bool has_gradient_hooks(torch::autograd::Node& node);
 
+/// Where the gradient of a layer's weight goes.
+enum class WeightGradient {
+  None,  // nowhere: this backward pass is about other tensors
+  Left,  // into grad(), past autograd, as GradientDelivery says
+  Sent,  // through autograd's graph, in FP32: to torch.autograd.grad, or past hooks of the user's
+};
+
+/// For the edge from a layer's node to its weight.
+WeightGradient weight_gradient_along(const torch::autograd::Edge& edge);
+
+/// UsageError where a backward pass is recorded to be differentiated once more: our nodes compute
+/// what autograd does not see.
+void require_single_backward();
+
 /// A gradient that one node leaves with another instead of sending it through the graph.
 struct LeftGradient {
   at::Tensor values = {};       // undefined: none

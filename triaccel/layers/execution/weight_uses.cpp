@@ -5,42 +5,7 @@
 
 #include <algorithm>
 
-#include "triaccel/layers/execution/gradient_delivery.h"
-
 namespace triaccel {
-
-WeightUses::WeightUses(std::vector<at::Tensor> weights, at::Tensor scales)
-    : weights_(std::move(weights)),
-      scales_(std::move(scales)),
-      uses_(weights_.size()),
-      was_used_(weights_.size()),
-      used_elsewhere_(weights_.size()) {
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    if (!weights_[i].requires_grad()) continue;
-    const unsigned hook = weights_[i].register_hook([this, i](const at::Tensor&) {
-      if (in_step_) used_elsewhere_[i] = true;
-      if (side_ != nullptr) side_->updates.join();  // what the layer left may come from there
-      at::Tensor& held = weights_[i].mutable_grad();
-      const at::NoGradGuard no_grad;
-      if (held.defined()) held = wide_gradient(held, scales_, static_cast<std::int64_t>(i));
-    });
-    hooks_.emplace_back(i, hook);
-  }
-}
-
-WeightUses::~WeightUses() {
-  for (const auto& [index, hook] : hooks_) weights_[index].remove_hook(hook);
-}
-
-void WeightUses::begin_step(SideStreams* side) {
-  in_step_ = true;
-  side_ = side;
-}
-
-void WeightUses::end_step() {
-  in_step_ = false;
-  side_ = nullptr;
-}
 
 void WeightUses::begin_pass() {
   std::ranges::fill(uses_, 0);
@@ -58,7 +23,8 @@ void WeightUses::note(std::int64_t layer, const std::optional<at::Tensor>& bias)
 bool WeightUses::each_once() const {
   if (shares_bias_) return false;
   for (std::size_t i = 0; i < uses_.size(); ++i)
-    if (uses_[i] > 1 || (uses_[i] == 1 && used_elsewhere_[i])) return false;
+    if (uses_[i] > 1 || (uses_[i] == 1 && others_->came_to(static_cast<std::int64_t>(i))))
+      return false;
   return true;
 }
 

@@ -3,28 +3,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "triaccel/device/side_stream.h"
+#include "triaccel/layers/execution/other_gradients.h"
 
 namespace triaccel {
 
 /// What uses the weights of a network in a pass: their layers, how often, and anything else.
 class WeightUses {
  public:
-  /// `scales` as GradientDelivery. A weight that something besides its layer reads gets a gradient
-  /// from autograd too, in FP32: what the layer left is widened before the two are added.
-  WeightUses(std::vector<at::Tensor> weights, at::Tensor scales);
-  ~WeightUses();
-  WeightUses(const WeightUses&) = delete;
-  WeightUses& operator=(const WeightUses&) = delete;
+  WeightUses(std::size_t layers, std::shared_ptr<const OtherGradients> others)
+      : others_(std::move(others)), uses_(layers), was_used_(layers) {}
 
-  /// Around each step; `side` is where layers leave gradients, or null.
-  void begin_step(SideStreams* side);
-  void end_step();
   void begin_pass();
 
   /// Whether note() counts: not for layers that compute the same once more.
@@ -40,15 +34,10 @@ class WeightUses {
   bool each_once() const;
 
  private:
-  std::vector<at::Tensor> weights_;
-  at::Tensor scales_;
-  std::vector<std::pair<std::size_t, unsigned>> hooks_;  // index of a weight, its hook's number
-  bool in_step_ = false;
+  std::shared_ptr<const OtherGradients> others_;
   bool counts_ = true;
-  SideStreams* side_ = nullptr;             // of the step under way
   std::vector<int> uses_;                   // in this pass, by its layer
   std::vector<bool> was_used_;              // in any pass
-  std::vector<bool> used_elsewhere_;        // it once got a gradient by other ways, too
   std::unordered_set<const void*> biases_;  // in this pass
   bool shares_bias_ = false;                // two layers of this pass have the same
 };

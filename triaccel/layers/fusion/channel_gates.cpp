@@ -43,6 +43,7 @@ class MeanNode final : public autograd::Node {
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    require_single_backward();
     const at::NoGradGuard no_grad;
     const at::Tensor product = std::exchange(product_gradient_, {});
     const at::Tensor gates = std::exchange(gates_, {});
@@ -85,6 +86,7 @@ class GateNode final : public autograd::Node {
         mean_(mean_behind(gates, map)) {}
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    require_single_backward();
     const at::NoGradGuard no_grad;
     if (!gradients[0].defined()) return {{}, {}};
     const at::Tensor map = map_.get(getptr()), gates = gates_.unpack();
@@ -120,6 +122,7 @@ class PoolNode final : public TakesGradient {
       : taps_(std::move(taps)), sizes_(std::move(sizes)), geometry_(geometry) {}
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
+    require_single_backward();
     const at::NoGradGuard no_grad;
     at::Tensor gradient = std::move(gradients[0]);
     auto [added, maker] = std::exchange(left_, {});

@@ -99,15 +99,17 @@ class ExcitationFusion::Node final : public autograd::Node {
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
-    const at::NoGradGuard no_grad;  // once only: curvature is probed without plans
-    if (!gradients[0].defined()) return {{}, {}, {}};
+    require_single_backward();
+    const at::NoGradGuard no_grad;
+    if (!gradients[0].defined()) return autograd::variable_list(num_outputs());
     const at::Tensor gradient = gradients[0].contiguous();
     const Excitation forward = {gates_.unpack(getptr()), hidden_};
     ExcitationGradient backward =
         excitation_gradient(gradient, forward, weights_of(squeeze_, excite_));
-    auto [of_squeeze_bias, of_excite_bias] = give_parameters(gradient, forward, backward);
+    const ExcitationLayers sent = give_parameters(gradient, forward, backward);
     if (!task_should_compute_output(0)) backward.means.reset();
-    return {std::move(backward.means), std::move(of_squeeze_bias), std::move(of_excite_bias)};
+    return {std::move(backward.means), sent.squeeze_bias, sent.excite_bias, sent.squeeze,
+            sent.excite};
   }
 
   void release_variables() override {
@@ -118,15 +120,21 @@ class ExcitationFusion::Node final : public autograd::Node {
   std::string name() const override { return "triaccel::Excitation"; }
 
  private:
+  static WeightGradient goes(const LayerCall& call, const autograd::Edge& edge) {
+    return call.called.requires_grad() ? weight_gradient_along(edge) : WeightGradient::None;
+  }
+
   /// Gives the weights their gradients and, where that may be done on the side stream, the biases;
-  /// otherwise the biases' are returned. Nothing but the update waits for them.
-  std::pair<at::Tensor, at::Tensor> give_parameters(const at::Tensor& gradient,
-                                                    const Excitation& forward,
-                                                    const ExcitationGradient& backward) {
+  /// what goes through the graph is returned. Nothing but the update waits for them.
+  ExcitationLayers give_parameters(const at::Tensor& gradient, const Excitation& forward,
+                                   const ExcitationGradient& backward) {
     const bool squeeze_bias = task_should_compute_output(1);
     const bool excite_bias = task_should_compute_output(2);
-    const bool squeeze = squeeze_.called.requires_grad(), excite = excite_.called.requires_grad();
-    if (!squeeze && !excite && !squeeze_bias && !excite_bias) return {};
+    const WeightGradient squeeze = goes(squeeze_, next_edge(3));
+    const WeightGradient excite = goes(excite_, next_edge(4));
+    if (squeeze == WeightGradient::None && excite == WeightGradient::None && !squeeze_bias &&
+        !excite_bias)
+      return {};
     const at::Tensor means = means_.get(getptr());
     ExcitationLayers found;
     const auto find = [&] {
@@ -135,8 +143,9 @@ class ExcitationFusion::Node final : public autograd::Node {
                                              gradient_type(excite_.layer.arithmetic.precision));
     };
     SideStream* const side = squeeze_.layer.gradients.side;
-    const bool on_side_stream =
-        side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf();
+    const bool on_side_stream = side != nullptr && squeeze_.bias.is_leaf() &&
+                                excite_.bias.is_leaf() && squeeze != WeightGradient::Sent &&
+                                excite != WeightGradient::Sent;
     if (!on_side_stream) {
       if (side != nullptr) side->join();  // gradients of other uses may come from there
       find();
@@ -153,15 +162,27 @@ class ExcitationFusion::Node final : public autograd::Node {
           },
           std::move(reads));
     }
-    if (excite) give(excite_.layer, found.excite, on_side_stream);
-    if (squeeze) give(squeeze_.layer, found.squeeze, on_side_stream);
-    if (on_side_stream) return {};
-    return {squeeze_bias ? found.squeeze_bias : at::Tensor(),
-            excite_bias ? found.excite_bias : at::Tensor()};
+    if (excite == WeightGradient::Left)
+      give(excite_.layer, next_edge(4), found.excite, on_side_stream);
+    if (squeeze == WeightGradient::Left)
+      give(squeeze_.layer, next_edge(3), found.squeeze, on_side_stream);
+    if (on_side_stream) {
+      if (squeeze_bias) squeeze_.layer.gradients.watch(next_edge(1), squeeze_.bias);
+      if (excite_bias) excite_.layer.gradients.watch(next_edge(2), excite_.bias);
+      return {};
+    }
+    ExcitationLayers sent;
+    if (squeeze == WeightGradient::Sent) sent.squeeze = found.squeeze.to(at::kFloat);
+    if (excite == WeightGradient::Sent) sent.excite = found.excite.to(at::kFloat);
+    if (squeeze_bias) sent.squeeze_bias = found.squeeze_bias;
+    if (excite_bias) sent.excite_bias = found.excite_bias;
+    return sent;
   }
 
   /// One weight after the other: whoever is told of the first may take all that is there.
-  static void give(const Layer& layer, const at::Tensor& gradient, bool on_side_stream) {
+  static void give(const Layer& layer, const autograd::Edge& edge, const at::Tensor& gradient,
+                   bool on_side_stream) {
+    layer.gradients.watch(edge, layer.weight);
     if (on_side_stream)
       layer.gradients.give_on_side_stream(layer.weight, [&] { return gradient; }, {});
     else
@@ -275,7 +296,12 @@ std::optional<at::Tensor> ExcitationFusion::gated(const at::Tensor& input) {
   for (const LayerCall* call : {&squeeze, &excite}) uses_.note(call->layer.number, call->bias);
   if (!excited->wants_gradient()) return forward.gates;
   const auto node = make_node<Node>(squeezed, excite, forward.hidden);
-  node->set_next_edges(autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias));
+  autograd::edge_list edges =
+      autograd::collect_next_edges(squeezed.means, squeeze.bias, excite.bias);
+  for (const LayerCall* call : {&squeeze, &excite})
+    edges.push_back(call->called.requires_grad() ? autograd::impl::gradient_edge(call->layer.weight)
+                                                 : autograd::Edge());
+  node->set_next_edges(std::move(edges));
   autograd::set_history(forward.gates, node);
   node->keep_gates(forward.gates);
   return forward.gates;

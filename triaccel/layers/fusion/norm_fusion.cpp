@@ -113,7 +113,8 @@ class NormFusion::Node final : public TakesGradient,
   }
 
   autograd::variable_list apply(autograd::variable_list&& gradients) override {
-    const at::NoGradGuard no_grad;  // once only: curvature is probed without fusion
+    require_single_backward();
+    const at::NoGradGuard no_grad;
     at::Tensor gradient = std::move(gradients[0]);
     auto [added, maker] = std::exchange(left_, {});
     if (!gradient.defined() && !added.defined()) return autograd::variable_list(num_outputs());
@@ -224,6 +225,10 @@ class NormFusion::Operation final : public DeferredOperation {
   const std::shared_ptr<Norm>& norm() const { return norm_; }
   const Epilogue& epilogue() const { return epilogue_; }
 
+  /// Another operation adds these values as they are now: the node stays that of the norm alone.
+  void note_added_elsewhere() { added_elsewhere_ = true; }
+  bool is_added_elsewhere() const { return added_elsewhere_; }
+
   /// In place, where gradients are not recorded, on a tensor that has a history.
   bool changes_history(bool in_place) const {
     return in_place && node_ && !at::GradMode::is_enabled();
@@ -243,6 +248,7 @@ class NormFusion::Operation final : public DeferredOperation {
   std::shared_ptr<Norm> norm_;
   Epilogue epilogue_;
   NodePtrOf<Node> node_;  // null: no gradient is wanted
+  bool added_elsewhere_ = false;
 };
 
 bool NormFusion::Operation::must_precede(const at::Tensor& tensor, bool writes) const {
@@ -355,6 +361,7 @@ std::optional<at::Tensor> NormFusion::activated(const at::Tensor& input, Activat
   if (!normed || has_gradient_hooks(input) || normed->changes_history(in_place)) return {};
   if (!normed->epilogue().empty() && activation == Activation::Silu) return {};
   if (in_place) {
+    if (!may_change_in_place(input)) return {};
     deferred_.remove(input);
     normed->compute(input, activation);
     return input;
@@ -401,11 +408,19 @@ std::optional<at::Tensor> NormFusion::added(const at::Tensor& left, const at::Te
   const std::shared_ptr<Norm> norm = operation->norm();
   // Running statistics have no backward pass here, not even one for what is added.
   if (!norm->training && at::GradMode::is_enabled() && residual.requires_grad()) return {};
+  if (in_place && !may_change_in_place(left)) return {};
+  if (residual_norm) find(residual)->note_added_elsewhere();
   if (in_place) deferred_.remove(left);  // the tensor stays and gets a new node in the graph
   const at::Tensor sum = in_place ? left : norm->empty_output();
   deferred_.add(sum,
                 operation_for(sum, norm, {operation->epilogue().factor, residual, residual_norm}));
   return sum;
+}
+
+bool NormFusion::may_change_in_place(const at::Tensor& output) {
+  if (!find(output)->is_added_elsewhere()) return true;
+  deferred_.touch(output, /*writes=*/true);  // with those that add it
+  return false;
 }
 
 std::shared_ptr<NormFusion::Norm> NormFusion::fusable_residual(const at::Tensor& residual,

@@ -50,6 +50,9 @@ class NormFusion {
   class Operation;  // a deferred output
 
   std::shared_ptr<Operation> find(const at::Tensor& tensor) const;
+  /// Whether an operation on the deferred `output` in place may be fused; else its values are
+  /// there.
+  bool may_change_in_place(const at::Tensor& output);
   /// Values of an operand that is not a deferred norm itself.
   void materialize_unless_norm(const at::Tensor& operand);
   /// Gives `output` its node in the graph.

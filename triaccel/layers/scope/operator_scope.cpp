@@ -7,14 +7,15 @@
 
 #include <utility>
 
+#include "triaccel/layers/scope/common_type.h"
+
 namespace triaccel {
 namespace {
 
 using Optional = std::optional<at::Tensor>;
 using Symbols = c10::SymIntArrayRef;
 
-/// The type in which operands of two types meet.
-at::ScalarType wider(at::ScalarType a, at::ScalarType b) { return c10::promoteTypes(a, b); }
+using c10::promoteTypes;
 
 Optional as_type(const Optional& tensor, at::ScalarType type) {
   return tensor && tensor->defined() ? Optional(tensor->to(type)) : std::nullopt;
@@ -119,7 +120,7 @@ std::optional<at::Tensor> weight_behind(const at::Tensor& matrix) {
 
 /// What libtorch does with a product, once both sides are of one type.
 at::Tensor product(const at::Tensor& left, const at::Tensor& right) {
-  const at::ScalarType type = wider(left.scalar_type(), right.scalar_type());
+  const at::ScalarType type = promoteTypes(left.scalar_type(), right.scalar_type());
   return at::matmul(left.to(type), right.to(type));
 }
 
@@ -138,7 +139,7 @@ at::Tensor addmm(const at::Tensor& added, const at::Tensor& left, const at::Tens
   if (added.dim() == 1 && beta.equal(1) && alpha.equal(1))
     if (const auto weight = weight_behind(right)) return hooks().linear({left, *weight, added});
   const at::ScalarType type =
-      wider(added.scalar_type(), wider(left.scalar_type(), right.scalar_type()));
+      promoteTypes(added.scalar_type(), promoteTypes(left.scalar_type(), right.scalar_type()));
   return at::addmm(added.to(type), left.to(type), right.to(type), beta, alpha);
 }
 
@@ -311,47 +312,19 @@ at::Tensor max_pool2d(const at::Tensor& map, c10::IntArrayRef window, c10::IntAr
   return at::max_pool2d(map, window, stride, padding, dilation, ceil_mode);
 }
 
-/// Brings every floating tensor among an operator's arguments to one type, at least `narrowest`.
-void call_in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack,
-                      std::optional<at::ScalarType> narrowest) {
+/// For operators that take no mixture of types and have nothing to do with a layer's plan.
+template <CommonType kType>
+void in_common_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const LibtorchAgain guard(kKey);
   touch_operands(op, *stack);
-  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
-  std::optional<at::ScalarType> widest = narrowest;
-  const auto widen = [&](const at::Tensor& tensor) {
-    if (tensor.defined() && tensor.is_floating_point())
-      widest = widest ? wider(*widest, tensor.scalar_type()) : tensor.scalar_type();
-  };
-  const auto converted = [&](const at::Tensor& tensor) {
-    return tensor.defined() && tensor.is_floating_point() ? tensor.to(*widest) : tensor;
-  };
-  for (const c10::IValue& value : arguments) {
-    if (value.isTensor()) widen(value.toTensor());
-    if (value.isTensorList())
-      for (const at::Tensor& tensor : value.toTensorVector()) widen(tensor);
-  }
-  const std::size_t first = stack->size() - arguments.size();
-  for (std::size_t i = first; widest && i < stack->size(); ++i) {
-    c10::IValue& value = (*stack)[i];
-    if (value.isTensor()) {
-      value = converted(value.toTensor());
-    } else if (value.isTensorList()) {
-      std::vector<at::Tensor> tensors = value.toTensorVector();
-      for (at::Tensor& tensor : tensors) tensor = converted(tensor);
-      value = std::move(tensors);
-    }
-  }
+  bring_together(op, *stack, kType);
   op.callBoxed(stack);
 }
 
-/// For operators that take no mixture of types and have nothing to do with a layer's plan.
-void in_one_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  call_in_one_type(op, stack, {});
-}
-
-/// For losses: as under autocast, what a caller computes from 16-bit outputs is FP32.
-void in_fp32(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  call_in_one_type(op, stack, at::kFloat);
+template <CommonType kType>
+void take_over(torch::Library& library) {
+  for (const char* name : operators_in(kType))
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_common_type<kType>>());
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) {
@@ -385,38 +358,9 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
   library.impl("max_pool2d", &max_pool2d);
   library.impl("add_.Tensor", &add_);
   library.impl("add_.Scalar", &add_number_);
-  for (const char* name :
-       {"bmm", "baddbmm", "addbmm", "mv", "addmv", "bilinear", "_prelu_kernel", "prelu",
-        "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "lstm_cell", "gru_cell"})
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_one_type>());
-  for (const char* name : {"log_softmax.int",
-                           "logsumexp",
-                           "cross_entropy_loss",
-                           "nll_loss",
-                           "nll_loss_nd",
-                           "nll_loss2d",
-                           "binary_cross_entropy",
-                           "binary_cross_entropy_with_logits",
-                           "kl_div",
-                           "mse_loss",
-                           "l1_loss",
-                           "smooth_l1_loss",
-                           "huber_loss",
-                           "poisson_nll_loss",
-                           "soft_margin_loss",
-                           "multi_margin_loss",
-                           "multilabel_margin_loss",
-                           "hinge_embedding_loss",
-                           "margin_ranking_loss",
-                           "cosine_embedding_loss",
-                           "triplet_margin_loss",
-                           "ctc_loss.Tensor",
-                           "ctc_loss.IntList",
-                           "cosine_similarity",
-                           "cdist",
-                           "pdist",
-                           "dist"})
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_fp32>());
+  take_over<CommonType::Widest>(library);
+  take_over<CommonType::First>(library);
+  take_over<CommonType::Fp32>(library);
 }
 
 }  // namespace
@@ -443,14 +387,14 @@ OperatorScope::~OperatorScope() {
 // What libtorch does, operands of different types brought together.
 
 at::Tensor OperatorHooks::convolution(const ConvolutionCall& call) {
-  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  const at::ScalarType type = promoteTypes(call.input.scalar_type(), call.weight.scalar_type());
   const ConvolutionGeometry& g = call.geometry;
   return at::convolution(call.input.to(type), call.weight.to(type), as_type(call.bias, type),
                          g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
 }
 
 at::Tensor OperatorHooks::linear(const LinearCall& call) {
-  const at::ScalarType type = wider(call.input.scalar_type(), call.weight.scalar_type());
+  const at::ScalarType type = promoteTypes(call.input.scalar_type(), call.weight.scalar_type());
   return at::linear(call.input.to(type), call.weight.to(type), as_type(call.bias, type));
 }
 
@@ -471,8 +415,8 @@ at::Tensor OperatorHooks::dropout(const at::Tensor& input, double probability, b
 }
 
 at::Tensor OperatorHooks::attention(const AttentionCall& call) {
-  const at::ScalarType asked =
-      wider(call.query.scalar_type(), wider(call.key.scalar_type(), call.value.scalar_type()));
+  const at::ScalarType asked = promoteTypes(
+      call.query.scalar_type(), promoteTypes(call.key.scalar_type(), call.value.scalar_type()));
   const at::ScalarType type = attention_type(asked, call.query.device());
   const bool adds = call.mask && call.mask->defined() && call.mask->is_floating_point();
   return at::scaled_dot_product_attention(call.query.to(type), call.key.to(type),

@@ -61,7 +61,8 @@ kernels::UpdateInputs kernel_inputs(std::string_view who, const TensorBundle& bu
                                 .control = step_control_of(who, inputs.step_control, device),
                                 .scales = layer_scales_of(who, inputs.layer_scales, device, layers),
                                 .moments = nullptr,
-                                .gate = inputs.gate};
+                                .gate = inputs.gate,
+                                .begun_after = inputs.begun_after};
   if (inputs.gate == UpdateGate::Layer) {
     ours.moments = moments_of(who, inputs.moments, device);
     require(inputs.moments.numel() >= layers * kMomentsBytes, who, "moments has room for ",

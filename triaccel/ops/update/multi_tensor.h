@@ -26,6 +26,7 @@ struct UpdateInputs {
   at::Tensor layer_scales;    // as in layer_scales.h; undefined: all 1
   at::Tensor moments;         // U8 [layers * sizeof(kernels::LayerMoments)]; for UpdateGate::Layer
   UpdateGate gate = UpdateGate::Step;
+  std::int64_t begun_after = 0;  // applied steps of the run before the optimizer's state began
 };
 
 /// A step control tensor, U8 [sizeof(kernels::StepControl)], as kernels take it; UsageError unless

@@ -80,6 +80,7 @@ void add_partial_recomputation(MemoryCosts& costs);
 struct MemoryRequest {
   std::int64_t batch = 0;          // samples of a step
   std::int64_t asked_pass = 0;     // samples: passes as large are no loss; 0: the batch
+  bool accumulated = false;        // it was asked for as several batches (--accumulate)
   bool compressed = false;         // activations that lose precision were asked for
   std::int64_t smallest_pass = 1;  // samples; two with batch norm
   bool batch_norm = false;         // statistics are those of a pass: smaller ones change the result

@@ -33,20 +33,24 @@ void add_interval(ProgressState& state, const StepReport& report, const StepPlan
   state.training_seconds += report.seconds;
 }
 
+/// Of the schedule, which a run that counts steps goes through at the pace of its first batch.
 double share_done(const ProgressState& state) {
   if (state.info.total_samples <= 0) return 0;
-  return std::clamp(
-      static_cast<double>(state.report.samples) / static_cast<double>(state.info.total_samples),
-      0.0, 1.0);
+  const double of_samples =
+      static_cast<double>(state.report.samples) / static_cast<double>(state.info.total_samples);
+  return std::clamp(state.report.progress > 0 ? state.report.progress : of_samples, 0.0, 1.0);
 }
 
 double seconds_left(const ProgressState& state) {
   if (state.info.total_samples <= 0 || !(state.samples_per_second > 0)) return -1;
-  const double samples = static_cast<double>(
-      std::max<std::int64_t>(state.info.total_samples - state.report.samples, 0));
+  const double done = share_done(state);
+  // Where the batch has grown, a part of the schedule takes more samples than the first batch's.
+  const double samples_a_share = state.report.samples > 0 && done > 0
+                                     ? static_cast<double>(state.report.samples) / done
+                                     : static_cast<double>(state.info.total_samples);
   const double evaluation =
       state.training_seconds > 0 ? state.evaluation_seconds / state.training_seconds : 0;
-  return samples / state.samples_per_second * (1 + evaluation);
+  return (1 - done) * samples_a_share / state.samples_per_second * (1 + evaluation);
 }
 
 std::string duration_text(double seconds) {

@@ -18,28 +18,37 @@ bool stays(const MetricsRecord& record, std::int64_t last_step) {
   return step_of(record) <= last_step;
 }
 
-/// Truncates both files to `last_step`. The CSV file is regenerated from the JSONL lines, so the
-/// two agree even after a crash. Each file is replaced atomically; after a crash in between, the
-/// next resume truncates again.
-void truncate_metrics(const fs::path& directory, std::int64_t last_step) {
+/// Truncates both files to the step after which the run resumes. The CSV file is regenerated from
+/// the JSONL lines, so the two agree even after a crash. Each file is replaced atomically; after a
+/// crash in between, the next resume truncates again.
+void truncate_metrics(const fs::path& directory, const MetricsFilesOptions& options) {
   const fs::path jsonl = directory / kMetricsJsonl;
   const fs::path csv = directory / kMetricsCsv;
   const fs::path lines = temporary_name(jsonl), rows = temporary_name(csv);
-  AppendedFile kept_lines = AppendedFile::create(lines);
-  AppendedFile kept_rows = AppendedFile::create(rows);
-  kept_rows.append(csv_header() + '\n');
-  if (fs::exists(jsonl)) {
-    constexpr MetricsReadOptions kNoLimit{.max_bytes = std::int64_t{1} << 62};
-    for_each_metrics_line(jsonl, kNoLimit, [&](std::string_view line, MetricsRecord& record) {
-      if (!stays(record, last_step)) return;
-      kept_lines.append(std::string(line) + '\n');
-      if (const auto row = csv_row(record)) kept_rows.append(*row + '\n');
-    });
+  try {
+    AppendedFile kept_lines = AppendedFile::create(lines);
+    AppendedFile kept_rows = AppendedFile::create(rows);
+    kept_rows.append(csv_header() + '\n');
+    if (fs::exists(jsonl)) {
+      const auto dropped = [&](const std::string& problem) {
+        if (options.warn) options.warn(problem + "; dropping this line");
+      };
+      const MetricsReadOptions reading{.max_bytes = std::int64_t{1} << 62, .on_damage = dropped};
+      for_each_metrics_line(jsonl, reading, [&](std::string_view line, MetricsRecord& record) {
+        if (!stays(record, options.resume_after_step)) return;
+        kept_lines.append(std::string(line) + '\n');
+        if (const auto row = csv_row(record)) kept_rows.append(*row + '\n');
+      });
+    }
+    kept_lines.sync();
+    kept_rows.sync();
+    rename_durably(lines, jsonl);
+    rename_durably(rows, csv);
+  } catch (...) {  // a full disk, perhaps
+    std::error_code ignored;
+    for (const fs::path& unfinished : {lines, rows}) fs::remove(unfinished, ignored);
+    throw;
   }
-  kept_lines.sync();
-  kept_rows.sync();
-  rename_durably(lines, jsonl);
-  rename_durably(rows, csv);
 }
 
 /// Keeps the plans that took effect before `last_step`; the resumed run writes the one at
@@ -67,7 +76,7 @@ AppendedFile open_file(const fs::path& path, const MetricsFilesOptions& options)
 std::optional<ScheduledPlan> prepare(const fs::path& directory,
                                      const MetricsFilesOptions& options) {
   if (options.resume_after_step < 0) return std::nullopt;
-  truncate_metrics(directory, options.resume_after_step);
+  truncate_metrics(directory, options);
   return truncate_plans(directory / kPlansJsonl, options.resume_after_step);
 }
 

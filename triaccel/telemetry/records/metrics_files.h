@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "triaccel/telemetry/records/appended_file.h"
@@ -18,6 +19,8 @@ struct MetricsFilesOptions {
   /// Negative: a new run, existing files are replaced. Otherwise the run resumes after this many
   /// steps: later records and an incomplete last line are dropped.
   std::int64_t resume_after_step = -1;
+  // Told of lines that cannot be read, which are then dropped, too.
+  std::function<void(const std::string& problem)> warn = {};
 };
 
 /// Writes metrics.jsonl (everything, one JSON object per line), metrics.csv (one row per interval

@@ -170,7 +170,13 @@ bool for_each_metrics_line(const std::filesystem::path& path, const MetricsReadO
                            const std::function<void(std::string_view, MetricsRecord&)>& visit) {
   return for_each_json_line(path, options.max_bytes,
                             [&](const std::string& line, const std::string& where) {
-                              MetricsRecord record = from_jsonl(line, where);
+                              MetricsRecord record;
+                              try {
+                                record = from_jsonl(line, where);
+                              } catch (const StorageError& error) {
+                                if (!options.on_damage) throw;
+                                return options.on_damage(error.what());
+                              }
                               visit(line, record);
                             });
 }

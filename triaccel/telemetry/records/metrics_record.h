@@ -71,6 +71,8 @@ struct RunMetrics {
 
 struct MetricsReadOptions {
   std::int64_t max_bytes = std::int64_t{1} << 30;  // of the file
+  // Given what is wrong with a line, which is then passed over; empty: StorageError.
+  std::function<void(const std::string& problem)> on_damage = {};
 };
 
 /// Reads metrics.jsonl, also while a run is writing it. Skips an incomplete last line and records

@@ -6,7 +6,7 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMaxSummaryBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxSummaryBytes = std::int64_t{1} << 28;  // of a million classes
 
 }  // namespace
 

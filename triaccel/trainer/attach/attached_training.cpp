@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -21,9 +20,6 @@ namespace {
 
 constexpr const char* kCounters = "attach.counters";
 constexpr const char* kCompressedPasses = "attach.passes";  // under the store of saved activations
-/// Whose budget is in force, of all in the process.
-std::atomic<const AttachedTraining*> limits_memory = nullptr;
-
 constexpr std::int64_t kLeastPlannedPasses = 4;  // of the smallest size, in a batch that is planned
 
 /// The hardware's arithmetic where it has a format, otherwise FP32 on rounded values. Which
@@ -87,16 +83,16 @@ ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
 
 }  // namespace
 
-/// Forward passes by the last plan, whose gradients others apply.
+/// Forward passes by the last plan, whose gradients others apply, perhaps before the last pass:
+/// weights are rounded where they are read.
 struct AttachedTraining::PlannedPass {
   explicit PlannedPass(LayerExecution& planned)
-      : layers(planned), reading(&layers), scope(layers), hooks(layers.again()) {
+      : layers(planned), scope(layers), hooks(layers.again()) {
     layers.begin_pass();
   }
   ~PlannedPass() { layers.end_pass(); }
 
   LayerExecution& layers;
-  ReadingWeights reading;
   OperatorScope scope;
   UserHooksScope hooks;
 };
@@ -113,7 +109,8 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
   const Precision first = first_precision(options.precision);
   require(first == Precision::Fp32 || formats_on(device).bf16, "attach", "this device has no BF16");
   plan_ = starting_plan();
-  limit_memory();
+  if (options.budget_bytes > 0)
+    budget_ = std::make_unique<HeldBudget>(gauge_, device, options.budget_bytes);
   gauge_.reset_peak();
   StepRunnerOptions runner{.own_optimizer = options.optimizer,
                            .graphs = options.optimizer != nullptr,
@@ -128,31 +125,14 @@ AttachedTraining::AttachedTraining(StepNetwork network, const LayerRegistry& reg
                                               curvature_options(config_of(options)), device);
   const bool raw = options.activations.keep == "raw";
   if (!raw) runner.saved = saved_store_options(config_of(options));
-  try {
-    runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
-    if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_);
-    if (options.optimizer) {
-      runner_->gradient_control().set_applied_steps(options.applied_steps);
-      loss_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
-    }
-  } catch (...) {
-    lift_limit();
-    throw;
-  }
+  runner_ = std::make_unique<StepRunner>(std::move(network), runner, gauge_, device);
+  if (!raw) profiler_ = std::make_unique<ActivationProfiler>(*runner_, gauge_);
+  if (!options.optimizer) return;
+  runner_->gradient_control().set_applied_steps(options.applied_steps);
+  loss_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
 }
 
-AttachedTraining::~AttachedTraining() { lift_limit(); }
-
-void AttachedTraining::limit_memory() {
-  if (options_.budget_bytes == 0) return;  // nor does it lift another one's budget
-  gauge_.set_limit(options_.budget_bytes);
-  limits_memory = this;
-}
-
-void AttachedTraining::lift_limit() {
-  const AttachedTraining* last = this;
-  if (limits_memory.compare_exchange_strong(last, nullptr)) gauge_.set_limit(0);
-}
+AttachedTraining::~AttachedTraining() = default;
 
 StepPlan AttachedTraining::starting_plan() const {
   StepPlan plan;

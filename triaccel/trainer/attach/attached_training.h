@@ -21,6 +21,7 @@
 #include "triaccel/signals/curvature_probe.h"
 #include "triaccel/step/step_batch.h"
 #include "triaccel/step/step_runner.h"
+#include "triaccel/trainer/attach/held_budget.h"
 #include "triaccel/trainer/config/run_config.h"
 #include "triaccel/trainer/loop/activation_profiler.h"
 #include "triaccel/trainer/loop/run_progress.h"
@@ -136,8 +137,6 @@ class AttachedTraining {
   void restore(const StateMap& saved);
 
  private:
-  void limit_memory();
-  void lift_limit();  // unless another one's budget is in force
   StepPlan starting_plan() const;
   void start(std::int64_t samples);
   /// Runs passes by `run`, in smaller ones where memory is short.
@@ -164,6 +163,7 @@ class AttachedTraining {
   std::vector<bool> normalized_;
   std::vector<std::string> names_;
   MemoryGauge gauge_;
+  std::unique_ptr<HeldBudget> budget_;  // null: none
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<ActivationProfiler> profiler_;  // null: activations are raw
   std::unique_ptr<CurvatureProbe> probe_;         // null: learning rates are the caller's

@@ -61,7 +61,7 @@ void add_train_options(std::vector<Option>& all) {
   t.add("--epochs", "epochs", &T::epochs, "passes over the training set").everyday().above(0, 1e6);
   t.add("--steps", "steps", &T::steps, "optimizer steps, instead of --epochs (0: use --epochs)")
       .everyday()
-      .at_least(0);
+      .between(0, 1e9);
   t.add("--batch", "batch", &T::batch,
         "samples per step, or per part of it with --accumulate (0: 96, or 32 with zo methods)")
       .everyday()
@@ -211,7 +211,9 @@ void add_run_options(std::vector<Option>& all) {
       .everyday()
       .alias("--output")
       .alias("-o");
-  r.add("--name", "name", &R::name, "name of the run (default: MODEL-DATA-METHOD)").everyday();
+  r.add("--name", "name", &R::name, "name of the run (default: MODEL-DATA-METHOD)")
+      .everyday()
+      .filled_in();
   r.add("--checkpoint-every", "checkpoint_every", &R::checkpoint_every,
         "steps between checkpoints (0: one per epoch)")
       .everyday()

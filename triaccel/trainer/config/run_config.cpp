@@ -130,6 +130,23 @@ double default_weight_decay(OptimizerKind optimizer) {
   return optimizer == OptimizerKind::Sgd ? 5e-4 : 0.05;
 }
 
+/// Gives options that the user left open the values that follow from others.
+void fill_in(RunConfig& config) {
+  const bool elastic = config.train.method == TrainMethod::ElasticZo;
+  if (config.train.batch == 0) config.train.batch = estimates_losses(config) ? 32 : 96;
+  if (config.train.lr == 0) config.train.lr = default_learning_rate(config);
+  if (config.model.init == WeightInit::Auto)
+    config.model.init = uses_zeroth_order(config) ? WeightInit::Kaiming : WeightInit::Torch;
+  if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
+  if (config.train.weight_decay < 0)
+    config.train.weight_decay = default_weight_decay(config.train.optimizer);
+  if (config.train.warmup_epochs < 0 && config.train.steps == 0)
+    config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
+  if (config.run.name.empty())
+    config.run.name =
+        text(config.model.name, "-", data_title(config.data.name), "-", config.train.method);
+}
+
 }  // namespace
 
 bool uses_zeroth_order(const RunConfig& config) {
@@ -165,20 +182,21 @@ RunConfig resolved(RunConfig config) {
   check_pairs(config);
   check_paths(config);
   check_fit(config);
-  const bool elastic = config.train.method == TrainMethod::ElasticZo;
-  if (config.train.batch == 0) config.train.batch = estimates_losses(config) ? 32 : 96;
+  fill_in(config);
   check_first_batch(config);
-  if (config.train.lr == 0) config.train.lr = default_learning_rate(config);
-  if (config.model.init == WeightInit::Auto)
-    config.model.init = uses_zeroth_order(config) ? WeightInit::Kaiming : WeightInit::Torch;
-  if (config.zeroth_order.lr == 0) config.zeroth_order.lr = elastic ? 2e-5 : 6e-5;
-  if (config.train.weight_decay < 0)
-    config.train.weight_decay = default_weight_decay(config.train.optimizer);
-  if (config.train.warmup_epochs < 0 && config.train.steps == 0)
-    config.train.warmup_epochs = std::min(5.0, config.train.epochs / 6);
-  if (config.run.name.empty())
-    config.run.name =
-        text(config.model.name, "-", data_title(config.data.name), "-", config.train.method);
+  return config;
+}
+
+RunConfig with_open_options(RunConfig config) {
+  const auto leave_open = [defaults = RunConfig()](const Option& option, RunConfig& in) {
+    option.assign(in, option.get(defaults));
+  };
+  RunConfig filled = config;
+  for (const Option& option : all_options())
+    if (option.is_filled_in) leave_open(option, filled);
+  fill_in(filled);
+  for (const Option& option : all_options())
+    if (option.is_filled_in && option.get(config) == option.get(filled)) leave_open(option, config);
   return config;
 }
 

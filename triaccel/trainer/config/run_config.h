@@ -168,6 +168,9 @@ bool trains_in_integers(const RunConfig& config);
 /// for values and combinations that cannot work, before any data is touched.
 RunConfig resolved(RunConfig config);
 
+/// Undoes what resolved() filled in: such options follow from others again, which may then change.
+RunConfig with_open_options(RunConfig config);
+
 /// The same run by another method, for a comparison: where that method has no control loop, every
 /// mechanism of it is switched off.
 RunConfig with_method(RunConfig config, Choice<TrainMethod> method);

@@ -159,7 +159,8 @@ Group read_group(const std::vector<fs::path>& files, std::size_t& next, std::int
 std::vector<Prediction> predict_run(const fs::path& run, const fs::path& images,
                                     const ConfigChange& change, const WarningFunction& warn) {
   const std::vector<fs::path> files = files_of(images);
-  const RunConfig config = trained_config(run, change);
+  RunConfig config = trained_config(run, change);
+  config.device.budget = {};  // that of training, where as many images need not fit
   require(takes_images(config) && !trains_in_integers(config), "predict",
           "requires a run on images by a floating-point method; '", run.string(),
           "' was trained by ", config.train.method, " on ", config.data.name);

@@ -12,6 +12,9 @@ Int8Data from_images(const DataOptions& options) {
   const ImageSplits splits = read_images(options, &notices);
   for (std::string& dropped : finding_notices(splits.findings))
     notices.push_back(std::move(dropped));
+  require(splits.train.height == splits.train.width, "--data",
+          "integer training takes square images; these have ", splits.train.width, "x",
+          splits.train.height, " pixels");
   require(options.image_size == 0 || options.image_size == splits.train.width, "--image-size",
           "integer training cannot resize images; these have ", splits.train.width,
           " pixels per side");

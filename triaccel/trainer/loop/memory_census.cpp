@@ -196,6 +196,7 @@ MemoryCensus take_memory_census(RunParts& parts, std::int64_t most, std::int64_t
       has_moments(config.train.optimizer) && config.train.optimizer_state == StateFormat::Fp32;
   MemoryCensus census{.request = {.batch = parts.plan.batch_size,
                                   .asked_pass = parts.plan.micro_batch_size,
+                                  .accumulated = config.train.accumulate > 1,
                                   .compressed = !config.activations.keep.saves_exactly(),
                                   .smallest_pass = smallest_pass_of(parts.network),
                                   .batch_norm = smallest_pass_of(parts.network) > 1,

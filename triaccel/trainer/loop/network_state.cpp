@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "triaccel/base/error.h"
 #include "triaccel/formats/safetensors.h"
@@ -11,11 +12,24 @@
 namespace triaccel {
 namespace {
 
+using NamedTensors = torch::OrderedDict<std::string, at::Tensor>;
+
+/// Without what is registered once more, under another name.
+std::vector<NamedTensors::Item> each_once(const NamedTensors& named) {
+  std::unordered_set<const void*> seen;
+  std::vector<NamedTensors::Item> once;
+  for (const auto& item : named)
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second) once.push_back(item);
+  return once;
+}
+
 /// Calls `visit(name, tensor)` for every parameter and buffer, shared ones once.
 template <typename Visit>
 void visit_tensors(const Network& network, Visit&& visit) {
-  for (const auto& item : network.module->named_parameters()) visit(item.key(), item.value());
-  for (const auto& item : network.module->named_buffers()) visit(item.key(), item.value());
+  for (const auto& item : each_once(network.module->named_parameters()))
+    visit(item.key(), item.value());
+  for (const auto& item : each_once(network.module->named_buffers()))
+    visit(item.key(), item.value());
 }
 
 std::string shape_of(const std::vector<std::int64_t>& shape) {
@@ -91,7 +105,7 @@ std::string load_weights(Network& network, const std::filesystem::path& file, bo
 
 std::vector<ParameterRef> parameters_of(const Network& network) {
   std::vector<ParameterRef> parameters;
-  for (const auto& item : network.module->named_parameters())
+  for (const auto& item : each_once(network.module->named_parameters()))
     if (item.value().requires_grad())
       parameters.push_back({item.key(), item.value(), network.layers.layer_of(item.key())});
   return parameters;
@@ -105,11 +119,17 @@ std::vector<at::Tensor> layer_weights(const Network& network) {
   return weights;
 }
 
-std::vector<at::Tensor> buffers_of(const Network& network) { return network.module->buffers(); }
+std::vector<at::Tensor> buffers_of(const Network& network) {
+  std::vector<at::Tensor> buffers;
+  for (const auto& item : each_once(network.module->named_buffers()))
+    buffers.push_back(item.value());
+  return buffers;
+}
 
 std::int64_t parameter_count(const Network& network) {
   std::int64_t count = 0;
-  for (const at::Tensor& parameter : network.module->parameters()) count += parameter.numel();
+  for (const auto& item : each_once(network.module->named_parameters()))
+    count += item.value().numel();
   return count;
 }
 

@@ -23,7 +23,7 @@ void restore_network(Network& network, const StateMap& saved);
 std::string load_weights(Network& network, const std::filesystem::path& file,
                          bool new_head = false);
 
-/// The parameters in registration order, each with its layer.
+/// The parameters in registration order, each once and with its layer.
 std::vector<ParameterRef> parameters_of(const Network& network);
 
 /// The weight of each layer; index = LayerId.

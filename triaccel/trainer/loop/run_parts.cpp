@@ -177,7 +177,8 @@ class KeptWeights {
 };
 
 /// Sets the boundary and the passes of the first plan to what the budget holds, seen by rehearsing
-/// steps under it. Leaves weights and generators as they were.
+/// steps under it. Leaves weights and generators as they were, but not the runner: it takes the
+/// weights for rounded.
 void fit_boundary(RunParts& parts, const RunConfig& config) {
   const KeptWeights kept(parts.network);
   const auto seed = static_cast<std::uint64_t>(config.train.seed);
@@ -366,8 +367,10 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
   if (on.budget_bytes > 0) planned_pass = config.train.pass_size;
   on.gauge.release_cache();  // what setting up has left behind
   if (method.zeroth_order && method.backprop && config.zeroth_order.bp_layers < 0 &&
-      on.budget_bytes > 0)
+      on.budget_bytes > 0) {
     fit_boundary(*this, config);
+    make_runner(config);
+  }
 }
 
 void RunParts::note_memory() {

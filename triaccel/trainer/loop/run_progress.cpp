@@ -88,6 +88,8 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
                        std::string status, const std::optional<EvaluationReport>& last) {
   const std::vector<double>& epochs = progress.last_epoch_seconds;
   const double epoch_total = std::accumulate(epochs.begin(), epochs.end(), 0.0);
+  const double share_of_epoch =
+      static_cast<double>(progress.samples) / static_cast<double>(info.training_samples);
   const auto layers_in = [&](Precision precision) {
     return std::ranges::count(plan.layers, precision, &LayerPlan::compute);
   };
@@ -104,9 +106,9 @@ RunSummary run_summary(const RunConfig& config, const RunInfo& info, const RunPr
       .accuracy = last ? 100 * last->accuracy : std::nan(""),
       .loss = last ? last->loss : std::nan(""),
       .best_accuracy = 100 * progress.best_accuracy,
-      .epochs = static_cast<double>(progress.samples) / static_cast<double>(info.training_samples),
+      .epochs = share_of_epoch,
       .seconds = progress.seconds,
-      .seconds_per_epoch = epochs.empty() ? progress.epoch_seconds
+      .seconds_per_epoch = epochs.empty() ? progress.epoch_seconds / share_of_epoch
                                           : epoch_total / static_cast<double>(epochs.size()),
       .samples = progress.samples,
       .steps = progress.step,

@@ -21,6 +21,8 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kPasses = "saved.passes";
+constexpr const char* kPixelMeans = "data.pixel_means";
+constexpr const char* kPixelDeviations = "data.pixel_deviations";
 
 void append(std::vector<StateView>& to, std::vector<StateView> more) {
   to.insert(to.end(), more.begin(), more.end());
@@ -41,6 +43,16 @@ std::vector<Stateful*> optimizer_parts(const RunParts& parts) {
   if (parts.runner->weight_average() != nullptr) all.push_back(parts.runner->weight_average());
   if (parts.runner->zeroth_order() != nullptr) all.push_back(parts.runner->zeroth_order());
   return all;
+}
+
+/// Whatever images there are, they are normalized as those that the network was trained on.
+void normalize_as_trained(LoadedData& data, const StateMap& trainer) {
+  const std::int64_t channels = std::ssize(data.statistics.mean);
+  if (channels == 0 || !trainer.contains(kPixelMeans)) return;  // of an earlier version
+  data.statistics = {.mean = numbers_from<float>(trainer, kPixelMeans, channels),
+                     .deviation = numbers_from<float>(trainer, kPixelDeviations, channels)};
+  data.train->normalize_by(data.statistics);
+  data.test->normalize_by(data.statistics);
 }
 
 }  // namespace
@@ -225,6 +237,10 @@ SavedCheckpoint TorchEngine::save(CheckpointStore& store, const CheckpointInfo& 
   if (SavedStore* saved = parts_.runner->saved())
     trainer.tensors.push_back(
         number_state<std::int64_t>(kPasses, {saved->passes().item<std::int64_t>()}));
+  if (const PixelStatistics& pixels = parts_.data.statistics; !pixels.mean.empty()) {
+    trainer.tensors.push_back(number_state(kPixelMeans, pixels.mean));
+    trainer.tensors.push_back(number_state(kPixelDeviations, pixels.deviation));
+  }
   for (const auto& [name, generator] : generators(parts_))
     trainer.tensors.push_back(tensor_state(name, generator.get_state()));
   return store.save(info, std::array{weights, optimizer, trainer});
@@ -242,9 +258,11 @@ void TorchEngine::restore(const LoadedCheckpoint& checkpoint, const StepPlan& pl
   for (Stateful* part : optimizer_parts(parts_)) part->restore(optimizer);
   parts_.runner->start_interval();
   curvature_.restore(trainer);
+  normalize_as_trained(parts_.data, trainer);
   if (SavedStore* saved = parts_.runner->saved())
     saved->passes().fill_(numbers_from<std::int64_t>(trainer, kPasses, 1).front());
   for (auto& [name, generator] : generators(parts_)) {
+    if (!trainer.contains(name)) continue;  // of a run on a device without it
     at::Tensor state = generator.get_state();
     restore_tensor(state, trainer, name);
     generator.set_state(state);

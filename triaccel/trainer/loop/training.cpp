@@ -72,7 +72,8 @@ RunSummary FolderRun::train(bool resumed) {
     warnings.push_back(text("there is no checkpoint in '", store_.directory().string(),
                             "'; the run starts again at step 0"));
   try {
-    MetricsFiles files(directory_, {.resume_after_step = checkpoint ? loop_.step() : -1});
+    MetricsFiles files(directory_, {.resume_after_step = checkpoint ? loop_.step() : -1,
+                                    .warn = [&](const auto& what) { warnings.push_back(what); }});
     for (const std::string& warning : warnings) {
       for (Sink* sink : hooks_.sinks) sink->warning(warning);
       files.warning(warning);
@@ -92,8 +93,12 @@ RunSummary FolderRun::train_with_files(MetricsFiles& files) {
   hooks_.sinks.pop_back();
   write_summary(directory_ / kSummaryFile, summary);
   for (Sink* sink : hooks_.sinks) sink->finish(summary);
-  const std::vector<RunRecord> records = {read_run_record(directory_)};
-  write_html_report(directory_ / kReportFile, records, config_.run.name);
+  try {
+    const std::vector<RunRecord> records = {read_run_record(directory_)};
+    write_html_report(directory_ / kReportFile, records, config_.run.name);
+  } catch (const StorageError& error) {  // the run itself has ended well
+    for (Sink* sink : hooks_.sinks) sink->warning(text("no report: ", error.what()));
+  }
   return summary;
 }
 
@@ -182,6 +187,11 @@ bool is_finished(const fs::path& directory) {
          read_summary(directory / kSummaryFile).status == "finished";
 }
 
+/// By --patience.
+bool has_stopped_early(const fs::path& directory) {
+  return is_finished(directory) && !read_summary(directory / kSummaryFile).reason.empty();
+}
+
 RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks,
                       const std::optional<RunLength>& length) {
   RunConfig config = config_to_go_on(directory);
@@ -189,7 +199,11 @@ RunSummary resume_run(const fs::path& directory, const TrainingHooks& hooks,
   if (!length && is_finished(directory)) return read_summary(directory / kSummaryFile);
   if (length) {
     check_length(directory, *length);
+    const std::uint64_t before = config_hash(config);
     config = with_length(std::move(config), *length);
+    require(config_hash(config) != before || !has_stopped_early(directory),
+            length->steps > 0 ? "--steps" : "--epochs",
+            "is the length that the run has, and it stopped early; name a larger one to go on");
   }
   const RunLock lock(directory);
   FolderRun run(directory, config, hooks, UnderBudget::KeepAll);  // planned when it started
@@ -225,11 +239,13 @@ EvaluationReport evaluate_run(const fs::path& directory, const ConfigChange& cha
   try {
     trained = restore_trained(*engine, directory, warn);
   } catch (const StorageError& error) {
+    (void)CheckpointStore(directory / kCheckpointFolder).load_latest();  // is it damaged?
     const std::string own = read_run_config(directory).data.name;
     require(config.data.name == own, "--data", "'", config.data.name,
             "' does not fit the network of a run on '", own, "': ", error.what());
     throw;
   }
+  tell(engine->take_notices(), warn);  // about the data: dropped records, a test set held out of it
   EvaluationReport report = engine->evaluate(/*validation=*/false, trained.plan, {});
   report.step = trained.step;
   return report;
@@ -239,6 +255,7 @@ EvaluationReport evaluate_weights(const RunConfig& config, const WarningFunction
   RunConfig complete = resolved(config);
   complete.model.init_from = weights_of(complete, warn);
   const std::unique_ptr<StepEngine> engine = make_engine(complete, UnderBudget::KeepAll);
+  tell(engine->take_notices(), warn);
   return engine->evaluate(/*validation=*/false, engine->control_setup().plan, {});
 }
 

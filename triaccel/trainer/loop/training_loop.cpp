@@ -79,8 +79,10 @@ double TrainingLoop::epoch_now() const {
 /// In samples; where steps are counted, those of as many steps of the first plan, so that a batch
 /// that grows does not come to the end of the schedule before the run does.
 std::int64_t TrainingLoop::schedule_position() const {
-  return config_.train.steps == 0 ? progress_.samples
-                                  : total_samples_ * progress_.step / config_.train.steps;
+  const std::int64_t steps = config_.train.steps;
+  if (steps == 0) return progress_.samples;
+  const std::int64_t a_step = total_samples_ / steps;  // no product of the two totals: it overflows
+  return a_step * progress_.step + total_samples_ % steps * progress_.step / steps;
 }
 
 bool TrainingLoop::finished() const {

@@ -14,7 +14,6 @@
 namespace triaccel {
 namespace {
 
-constexpr std::int64_t kMostTimes = 64;  // the first batch
 constexpr std::int64_t kPrecision = 32;  // a part of the batch
 constexpr int kSteps = 2;                // the second finds what the first has left behind
 
@@ -59,7 +58,7 @@ std::int64_t largest_batch(const RunConfig& config, std::int64_t budget_bytes) {
   require(budget_bytes > 0, "largest_batch", "the budget must be positive, got ", budget_bytes);
   RunConfig complete = resolved(config);
   complete.device.budget = {};  // of the steps alone, and set once the rest is there
-  const std::int64_t most = std::min(kMostTimes * complete.train.batch, samples_of(complete));
+  const std::int64_t most = samples_of(complete);
   std::int64_t fitting = 0, failing = most + 1;
   for (std::int64_t next = std::min(complete.train.batch, most); next > fitting;
        next = std::min(2 * fitting, most)) {
