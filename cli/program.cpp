@@ -111,6 +111,16 @@ int parse_and_run(int argc, char** argv) {
   return exit_code;
 }
 
+/// What libtorch refuses is the program's fault, unless the options leave it no choice.
+int report_libtorch(const c10::Error& error) {
+  const std::string message = error.what_without_backtrace();
+  if (message.find("Expected more than 1 value per channel") == std::string::npos)
+    return report_failure(kInternal, message);
+  return report_failure(kUsage,
+                        "[--batch] a batch norm got a single value per channel, which has no "
+                        "variance; use two samples or more per pass, or larger images");
+}
+
 /// fmt throws where standard output cannot be written.
 bool is_lost_output(const std::exception& error) {
   return output_failed() && dynamic_cast<const std::system_error*>(&error) != nullptr &&
@@ -131,7 +141,7 @@ int run_program(int argc, char** argv) {
     exit_code =
         report_failure(kOutOfMemory, text(error.what_without_backtrace(), "; raise --budget"));
   } catch (const c10::Error& error) {
-    exit_code = report_failure(kInternal, error.what_without_backtrace());
+    exit_code = report_libtorch(error);
   } catch (const std::exception& error) {
     if (!is_lost_output(error)) exit_code = report_failure(error);
   }

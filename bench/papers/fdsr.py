@@ -55,6 +55,12 @@ def network_row(given):
     return name, int(pixels), int(batch)
 
 
+def saved_name(network, codec, target):
+    """Folder of the bit widths of every tensor, or a run without its seed; target 0: auto."""
+    ratio = "" if target is None else "-auto" if target == 0 else f"-{target:g}x"
+    return f"{network}-{codec}{ratio}"
+
+
 @dataclasses.dataclass
 class Plan:
     row: dict  # what names it
@@ -72,18 +78,11 @@ class Plan:
 
     @property
     def name(self):
-        target = self.row["target_ratio"]
-        ratio = "" if target is None else "-auto" if target == 0 else f"-{target:g}x"
-        return f"{self.network}-{self.codec}{ratio}-{self.row['seed']}"
+        return f"{saved_name(self.network, self.codec, self.row['target_ratio'])}-{self.row['seed']}"
 
     @property
     def run(self):
         return Run(self.out / "runs" / self.name, self.options)
-
-
-def saved_name(network, codec, target):
-    """Folder of the bit widths of every tensor; target 0: auto."""
-    return f"{network}-{codec}" + ("-auto" if target == 0 else f"-{target:g}x")
 
 
 class Fdsr:

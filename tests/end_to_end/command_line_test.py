@@ -409,6 +409,13 @@ class RefusedOptions(unittest.TestCase):
         self.assertIn("[--samples]", self.refuse("step", "--samples", 0, command="bench"))
         self.assertIn("(0, 1e+06]", self.refuse("--epochs", 0))
 
+    def test_a_pass_without_a_variance(self):
+        with scratch_folder() as folder:
+            done = run("train", "--model", "resnet18", "--width", 8, "--data", "synthetic", "--train-samples", 64, "--batch", 1,
+                       "--steps", 1, "--device", "cpu", "--out", folder / "run")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("two samples or more", done.stderr)
+
     def test_a_search_for_what_there_is_not(self):
         integers = ("--method", "elasticzo-int8", "--model", "lenet5", "--trial-steps", 10)
         self.assertIn("no learning rate", self.refuse(*integers, command="find-lr"))

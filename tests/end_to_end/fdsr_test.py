@@ -52,7 +52,7 @@ class Comparison(unittest.TestCase):
                 self.assertEqual(row["accuracy"] is not None, row["model"] == "resnet18-cifar")
             page = (folder / "fdsr.html").read_text()
             for name in ("resnet18-cifar-32px-batch8", "resnet18-48px-batch4"):
-                self.assertIn(f"saved/{name}-synthetic-fdsr/saved.html", page)
+                self.assertIn(f"saved/{name}-synthetic-fdsr-10.2x/saved.html", page)
             self.assertIsNone(re.search(r"""(src|href)\s*=\s*["']?(https?:|//)""", page))
             for path in re.findall(r'href="([^"]*)"', page):
                 self.assertTrue((folder / path).exists(), path)

@@ -45,17 +45,17 @@ def npy(descr, shape, data):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
 
 
-def arrays(count=120):
+def arrays(count=120, width=20):
     labels = [i % 3 for i in range(count)]
-    x = b"".join(picture(label, i, 20, 20) for i, label in enumerate(labels))
+    x = b"".join(picture(label, i, width, 20) for i, label in enumerate(labels))
     return x, labels
 
 
-def write_npz(path, count=120, divisor=1):
-    x, labels = arrays(count)
+def write_npz(path, count=120, divisor=1, width=20):
+    x, labels = arrays(count, width)
     x = bytes(pixel // divisor for pixel in x)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("x.npy", npy("|u1", (count, 20, 20, 3), x))
+        file.writestr("x.npy", npy("|u1", (count, 20, width, 3), x))
         file.writestr("y.npy", npy("<i8", (count,), struct.pack(f"<{count}q", *labels)))
 
 
@@ -125,6 +125,13 @@ class OwnData(unittest.TestCase):
                 self.assertIn("held out as test set", done.stderr)
             self.assertEqual(loss["copy"], loss["own"])
             self.assertGreater(abs(loss["dark"] - loss["own"]), 0.01)  # by its own mean it would be the same
+
+    def test_integer_training_takes_square_images(self):
+        with scratch_folder() as root:
+            write_npz(root / "wide.npz", width=24)
+            done = run("train", "--method", "elasticzo-int8", "--model", "lenet5", "--data", root / "wide.npz", "--image-size", 24,
+                       "--steps", 1, "--out", root / "run", "--json", "--quiet")
+            self.refused(done, "24x20", code=2)
 
     def test_arrays_in_host_memory_give_the_same_weights(self):
         with scratch_folder() as root:

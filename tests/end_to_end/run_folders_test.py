@@ -316,6 +316,17 @@ class Status(unittest.TestCase):
 
 
 class Resume(unittest.TestCase):
+    def test_a_damaged_line_of_the_metrics_is_dropped(self):
+        with scratch_folder() as folder:
+            train("--steps", 40, "--checkpoint-every", 20, "--out", folder / "run")
+            metrics = folder / "run/metrics.jsonl"
+            lines = metrics.read_bytes().splitlines(keepends=True)
+            metrics.write_bytes(b"".join([*lines[:2], bytes(20) + b"\n", *lines[2:]]))
+            done = run("resume", folder / "run", "--steps", 44, "--quiet")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, "metrics.jsonl:3: .*dropping this line")
+            self.assertEqual(summary_of(folder / "run")["steps"], 44)
+
     def test_warns_where_checkpoints_are_gone_or_damaged(self):
         with scratch_folder() as folder:
             process = start("train", *SMALL_RUN, "--epochs", 200, "--checkpoint-every", 5, "--out",

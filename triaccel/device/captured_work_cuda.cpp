@@ -64,9 +64,9 @@ void end_failed_capture(at::cuda::CUDAGraph& graph, c10::DeviceIndex device,
     (void)cudaGetLastError();
     try {
       allocator::endAllocateToPool(device, pool);
-      allocator::releasePool(device, pool);
     } catch (const c10::Error&) {  // it had got as far as that
     }
+    allocator::releasePool(device, pool);
   }
 }
 

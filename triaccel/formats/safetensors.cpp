@@ -199,9 +199,9 @@ void write_safetensors(const std::filesystem::path& path, std::span<const StateV
   std::filesystem::path unfinished = path.string() + ".partial";
   for (int number = 2; is_taken(unfinished); ++number)
     unfinished = text(path.string(), ".partial-", number);
+  FileWriter file(unfinished);
   std::error_code ignored;
   try {
-    FileWriter file(unfinished);
     write_safetensors([&](std::span<const std::byte> bytes) { file.write(bytes); }, tensors,
                       metadata);
     file.finish();

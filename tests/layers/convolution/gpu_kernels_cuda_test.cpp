@@ -132,7 +132,7 @@ const std::vector<Stretch> kStretches = {
      {4, 24, 7, 7},
      [] { return nn::Sequential(convolution(24, 24, 3, 1, 24)); },
      in_order},
-    {"half of a depthwise convolution's channels",
+    {"half of the channels of a depthwise convolution",
      {4, 24, 7, 7},
      [] { return nn::Sequential(convolution(24, 24, 3, 1, 24)); },
      [](nn::Sequential& layers, const at::Tensor& x) {

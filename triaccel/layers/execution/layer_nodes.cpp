@@ -91,18 +91,18 @@ class LayerNode final : public WeightNode, public OnBranch {
     at::Tensor output = std::move(gradients[0]);
     const LeftGradient left = std::exchange(left_on_branch_, {});
     if (!output.defined() && !left.values.defined()) return {{}, {}, {}};
-    const WeightGradient goes =
-        want_weight_ ? weight_gradient_along(next_edge(2)) : WeightGradient::None;
-    if (goes == WeightGradient::Left) layer_.gradients.watch(next_edge(2), layer_.weight);
+    const ParameterGradient goes =
+        want_weight_ ? parameter_gradient_along(next_edge(2)) : ParameterGradient::None;
+    if (goes == ParameterGradient::Left) layer_.gradients.watch(next_edge(2), layer_.weight);
     const GradientTypes types{.want_input = task_should_compute_output(0),
-                              .want_weight = goes != WeightGradient::None,
+                              .want_weight = goes != ParameterGradient::None,
                               .input = is_scaled() ? at::kHalf : input_.type(),
                               .weight = scalar_type_of(layer_.arithmetic.precision),
                               .even_pixels = input_.takes_even_pixels()};
     const bool want_bias = task_should_compute_output(1);
     if (left.values.defined()) {
       if (!output.defined() && !is_scaled() && types.want_input && !want_bias &&
-          goes != WeightGradient::Sent)
+          goes != ParameterGradient::Sent)
         return {gradients_on_branch(left, types), {}, {}};
       left.maker.wait();
       output = output.defined() ? output + left.values : left.values;
@@ -110,7 +110,7 @@ class LayerNode final : public WeightNode, public OnBranch {
     const at::Tensor entering = scaled(output);
     const at::Tensor kept = kept_.get(getptr());
     at::Tensor input, weight;
-    if (goes == WeightGradient::Sent) {
+    if (goes == ParameterGradient::Sent) {
       LayerGradients found = product_.backward(entering, kept, layer_, types);
       input = std::move(found.input);
       weight = wide_gradient(found.weight, layer_.gradients.scales, layer_.number);
@@ -119,7 +119,9 @@ class LayerNode final : public WeightNode, public OnBranch {
     }
     input = input_.deliver(unscaled(input), {}, kept.sizes());
     at::Tensor bias;
-    if (want_bias) bias = bias_.gradient(output, layer_.gradients.side);
+    const bool leaves_bias =
+        want_bias && parameter_gradient_along(next_edge(1)) == ParameterGradient::Left;
+    if (want_bias) bias = bias_.gradient(output, leaves_bias ? layer_.gradients.side : nullptr);
     if (want_bias && !bias.defined()) layer_.gradients.watch(next_edge(1), bias_.values);
     return {std::move(input), std::move(bias), std::move(weight)};
   }

@@ -73,7 +73,11 @@ void LayerTable::place_sums(const WeightUses& uses) {
 }
 
 void LayerTable::end_step() {
-  for (Layer& layer : layers_) layer.gradients.sum.reset();
+  for (Layer& layer : layers_) {
+    layer.gradients.sum.reset();
+    layer.gradients.side = nullptr;  // passes outside of steps join nothing
+    layer.gradients.listener = nullptr;
+  }
   if (prepared_) prepared_->drop();
 }
 

@@ -52,17 +52,18 @@ bool has_gradient_hooks(torch::autograd::Node& node) {
          node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
-WeightGradient weight_gradient_along(const autograd::Edge& edge) {
-  if (!edge.is_valid()) return WeightGradient::Left;  // a view of the weight was called
+ParameterGradient parameter_gradient_along(const autograd::Edge& edge) {
+  if (!edge.is_valid()) return ParameterGradient::Left;  // a view of the weight was called
   autograd::Node& leaf = *edge.function;
   const auto* const wanted = autograd::get_current_graph_task_exec_info();
   if (wanted != nullptr && !wanted->empty()) {
     const auto found = wanted->find(&leaf);
-    if (found == wanted->end() || !found->second.should_execute()) return WeightGradient::None;
-    if (found->second.captures_ && !found->second.captures_->empty()) return WeightGradient::Sent;
+    if (found == wanted->end() || !found->second.should_execute()) return ParameterGradient::None;
+    if (found->second.captures_ && !found->second.captures_->empty())
+      return ParameterGradient::Sent;
   }
   const bool hooked = has_gradient_hooks(leaf) || !leaf.post_hooks().empty();
-  return hooked ? WeightGradient::Sent : WeightGradient::Left;
+  return hooked ? ParameterGradient::Sent : ParameterGradient::Left;
 }
 
 void require_single_backward() {

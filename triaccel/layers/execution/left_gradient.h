@@ -16,15 +16,15 @@ bool has_gradient_hooks(const at::Tensor& tensor);
 /// The same of a tensor that is a node's output, or that a node gives its gradient to.
 bool has_gradient_hooks(torch::autograd::Node& node);
 
-/// Where the gradient of a layer's weight goes.
-enum class WeightGradient {
+/// Where the gradient of a layer's weight or bias goes.
+enum class ParameterGradient {
   None,  // nowhere: this backward pass is about other tensors
   Left,  // into grad(), past autograd, as GradientDelivery says
   Sent,  // through autograd's graph, in FP32: to torch.autograd.grad, or past hooks of the user's
 };
 
-/// For the edge from a layer's node to its weight.
-WeightGradient weight_gradient_along(const torch::autograd::Edge& edge);
+/// For the edge from a layer's node to its weight or bias.
+ParameterGradient parameter_gradient_along(const torch::autograd::Edge& edge);
 
 /// UsageError where a backward pass is recorded to be differentiated once more: our nodes compute
 /// what autograd does not see.

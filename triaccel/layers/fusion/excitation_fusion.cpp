@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "triaccel/layers/convolution/kept_map.h"
@@ -120,8 +121,14 @@ class ExcitationFusion::Node final : public autograd::Node {
   std::string name() const override { return "triaccel::Excitation"; }
 
  private:
-  static WeightGradient goes(const LayerCall& call, const autograd::Edge& edge) {
-    return call.called.requires_grad() ? weight_gradient_along(edge) : WeightGradient::None;
+  bool sends_any() const {
+    return std::ranges::any_of(next_edges().begin() + 1, next_edges().end(), [](const auto& edge) {
+      return parameter_gradient_along(edge) == ParameterGradient::Sent;
+    });
+  }
+
+  static ParameterGradient goes(const LayerCall& call, const autograd::Edge& edge) {
+    return call.called.requires_grad() ? parameter_gradient_along(edge) : ParameterGradient::None;
   }
 
   /// Gives the weights their gradients and, where that may be done on the side stream, the biases;
@@ -130,9 +137,9 @@ class ExcitationFusion::Node final : public autograd::Node {
                                    const ExcitationGradient& backward) {
     const bool squeeze_bias = task_should_compute_output(1);
     const bool excite_bias = task_should_compute_output(2);
-    const WeightGradient squeeze = goes(squeeze_, next_edge(3));
-    const WeightGradient excite = goes(excite_, next_edge(4));
-    if (squeeze == WeightGradient::None && excite == WeightGradient::None && !squeeze_bias &&
+    const ParameterGradient squeeze = goes(squeeze_, next_edge(3));
+    const ParameterGradient excite = goes(excite_, next_edge(4));
+    if (squeeze == ParameterGradient::None && excite == ParameterGradient::None && !squeeze_bias &&
         !excite_bias)
       return {};
     const at::Tensor means = means_.get(getptr());
@@ -143,9 +150,8 @@ class ExcitationFusion::Node final : public autograd::Node {
                                              gradient_type(excite_.layer.arithmetic.precision));
     };
     SideStream* const side = squeeze_.layer.gradients.side;
-    const bool on_side_stream = side != nullptr && squeeze_.bias.is_leaf() &&
-                                excite_.bias.is_leaf() && squeeze != WeightGradient::Sent &&
-                                excite != WeightGradient::Sent;
+    const bool on_side_stream =
+        side != nullptr && squeeze_.bias.is_leaf() && excite_.bias.is_leaf() && !sends_any();
     if (!on_side_stream) {
       if (side != nullptr) side->join();  // gradients of other uses may come from there
       find();
@@ -162,9 +168,9 @@ class ExcitationFusion::Node final : public autograd::Node {
           },
           std::move(reads));
     }
-    if (excite == WeightGradient::Left)
+    if (excite == ParameterGradient::Left)
       give(excite_.layer, next_edge(4), found.excite, on_side_stream);
-    if (squeeze == WeightGradient::Left)
+    if (squeeze == ParameterGradient::Left)
       give(squeeze_.layer, next_edge(3), found.squeeze, on_side_stream);
     if (on_side_stream) {
       if (squeeze_bias) squeeze_.layer.gradients.watch(next_edge(1), squeeze_.bias);
@@ -172,8 +178,8 @@ class ExcitationFusion::Node final : public autograd::Node {
       return {};
     }
     ExcitationLayers sent;
-    if (squeeze == WeightGradient::Sent) sent.squeeze = found.squeeze.to(at::kFloat);
-    if (excite == WeightGradient::Sent) sent.excite = found.excite.to(at::kFloat);
+    if (squeeze == ParameterGradient::Sent) sent.squeeze = found.squeeze.to(at::kFloat);
+    if (excite == ParameterGradient::Sent) sent.excite = found.excite.to(at::kFloat);
     if (squeeze_bias) sent.squeeze_bias = found.squeeze_bias;
     if (excite_bias) sent.excite_bias = found.excite_bias;
     return sent;

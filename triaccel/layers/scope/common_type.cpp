@@ -77,9 +77,6 @@ const std::vector<const char*>& operators_in(CommonType type) {
                                                      "put",
                                                      "dot",
                                                      "vdot",
-                                                     "inner",
-                                                     "tensordot",
-                                                     "linalg_multi_dot",
                                                      "linalg_cross",
                                                      "linalg_solve",
                                                      "lerp.Scalar",
@@ -87,6 +84,7 @@ const std::vector<const char*>& operators_in(CommonType type) {
                                                      "complex",
                                                      "polar",
                                                      "heaviside"};
+  static const std::vector<const char*> of_parts = {"inner", "tensordot", "linalg_multi_dot"};
   static const std::vector<const char*> in_first = {
       "scatter_add_",    "scatter_.src",  "scatter_reduce_.two",
       "masked_scatter_", "index_add_",    "index_copy_",
@@ -120,8 +118,17 @@ const std::vector<const char*>& operators_in(CommonType type) {
                                                    "cdist",
                                                    "pdist",
                                                    "dist"};
-  if (type == CommonType::Widest) return in_widest;
-  return type == CommonType::First ? in_first : in_fp32;
+  switch (type) {
+    case CommonType::Widest:
+      return in_widest;
+    case CommonType::WidestOfParts:
+      return of_parts;
+    case CommonType::First:
+      return in_first;
+    case CommonType::Fp32:
+      break;
+  }
+  return in_fp32;
 }
 
 void bring_together(const c10::OperatorHandle& op, torch::jit::Stack& stack, CommonType type) {

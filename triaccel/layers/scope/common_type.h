@@ -9,9 +9,10 @@ namespace triaccel {
 /// The type in which the operands of an operator meet that takes no mixture of types. Under a plan
 /// some tensors have 16 bits.
 enum class CommonType {
-  Widest,  // among them
-  First,   // of the first, which the operator writes into
-  Fp32,    // or wider: as under autocast, what a caller computes from 16-bit outputs in a loss
+  Widest,         // among them
+  WidestOfParts,  // the same, of operators that others compute, which may belong to a layer
+  First,          // of the first, which the operator writes into
+  Fp32,  // or wider: as under autocast, what a caller computes from 16-bit outputs in a loss
 };
 
 /// Names in libtorch's namespace aten.

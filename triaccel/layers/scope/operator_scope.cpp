@@ -321,6 +321,16 @@ void in_common_type(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.callBoxed(stack);
 }
 
+void in_common_type_of_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                             torch::jit::Stack* stack) {
+  {
+    const LibtorchAgain guard(kKey);
+    touch_operands(op, *stack);
+    bring_together(op, *stack, CommonType::WidestOfParts);
+  }
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
 template <CommonType kType>
 void take_over(torch::Library& library) {
   for (const char* name : operators_in(kType))
@@ -359,6 +369,8 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
   library.impl("add_.Tensor", &add_);
   library.impl("add_.Scalar", &add_number_);
   take_over<CommonType::Widest>(library);
+  for (const char* name : operators_in(CommonType::WidestOfParts))
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_common_type_of_parts>());
   take_over<CommonType::First>(library);
   take_over<CommonType::Fp32>(library);
 }

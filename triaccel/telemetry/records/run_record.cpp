@@ -16,13 +16,14 @@ constexpr std::int64_t kMaxConfigBytes = std::int64_t{1} << 20;
 
 }  // namespace
 
-RunRecord read_run_record(const std::filesystem::path& run_directory) {
+RunRecord read_run_record(const std::filesystem::path& run_directory,
+                          const MetricsReadOptions& reading) {
   namespace fs = std::filesystem;
   RunRecord run;
   // "runs/a/" and "." have no last component of their own.
   run.name = fs::absolute(run_directory / "").lexically_normal().parent_path().filename().string();
   if (const fs::path metrics = run_directory / kMetricsJsonl; fs::exists(metrics))
-    run.metrics = read_metrics(metrics);
+    run.metrics = read_metrics(metrics, reading);
   if (const fs::path summary = run_directory / kSummaryFile; fs::exists(summary))
     run.summary = read_summary(summary);
   if (const fs::path config = run_directory / "config.toml"; fs::exists(config))

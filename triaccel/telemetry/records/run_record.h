@@ -19,7 +19,8 @@ struct RunRecord {
 
 /// Reads metrics.jsonl, summary.json and config.toml of a run directory. A missing file leaves its
 /// part empty; a damaged one throws StorageError.
-RunRecord read_run_record(const std::filesystem::path& run_directory);
+RunRecord read_run_record(const std::filesystem::path& run_directory,
+                          const MetricsReadOptions& reading = {});
 
 /// The result of the run: its summary or, if there is none yet or it says "running", the values of
 /// its last interval and evaluation, with NaN for anything not measured and the status "running",

@@ -84,15 +84,17 @@ ControlOptions control_options(const AttachOptions& wanted, c10::Device device,
 }  // namespace
 
 /// Forward passes by the last plan, whose gradients others apply, perhaps before the last pass:
-/// weights are rounded where they are read.
+/// weights are then rounded where they are read.
 struct AttachedTraining::PlannedPass {
   explicit PlannedPass(LayerExecution& planned)
       : layers(planned), scope(layers), hooks(layers.again()) {
+    if (!at::GradMode::is_enabled()) reading.emplace(&layers);  // an evaluation
     layers.begin_pass();
   }
   ~PlannedPass() { layers.end_pass(); }
 
   LayerExecution& layers;
+  std::optional<ReadingWeights> reading;
   OperatorScope scope;
   UserHooksScope hooks;
 };

@@ -370,6 +370,8 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
       on.budget_bytes > 0) {
     fit_boundary(*this, config);
     make_runner(config);
+    on.gauge.release_cache();
+    on.gauge.reset_peak();
   }
 }
 

@@ -256,6 +256,7 @@ void TorchEngine::restore(const LoadedCheckpoint& checkpoint, const StepPlan& pl
     parts_.runner->divide_layers(plan);
   }
   for (Stateful* part : optimizer_parts(parts_)) part->restore(optimizer);
+  if (parts_.runner->zeroth_order() != nullptr) drop_captured();  // the states may lie elsewhere
   parts_.runner->start_interval();
   curvature_.restore(trainer);
   normalize_as_trained(parts_.data, trainer);
