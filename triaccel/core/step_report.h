@@ -159,7 +159,8 @@ struct StepReport {
   double progress = 0;       // share of the run's schedule that is done
   std::int64_t interval_steps = 0;
   std::int64_t interval_samples = 0;
-  double seconds = 0;   // wall time of the interval
+  std::int64_t largest_step = 0;  // samples of the interval's largest step; 0: not known
+  double seconds = 0;             // wall time of the interval
   double loss = 0;      // mean over the interval's samples with a finite loss; infinity if none has
   double accuracy = 0;  // share of the interval's predictions that were right, in [0, 1]
   double learning_rate = 0;  // of the last step, before per-layer scales

@@ -205,6 +205,11 @@ TEST(BatchPolicy, JudgesByFullStepsOnly) {
     policy.apply({.interval_samples = 95, .memory = {.peak = 10, .limit = 1000}}, plan_of(96, 96),
                  GradientNoise(1), next, events);
     EXPECT_EQ(next, plan_of(96, 96));
+    // Nor by two short ones.
+    policy.apply(
+        {.interval_samples = 136, .largest_step = 68, .memory = {.peak = 10, .limit = 1000}},
+        plan_of(96, 96), GradientNoise(1), next, events);
+    EXPECT_EQ(next, plan_of(96, 96));
   }
 }
 

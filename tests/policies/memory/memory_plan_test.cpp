@@ -92,6 +92,18 @@ TEST(MemoryPlan, TakesExactMeansBeforeLossyOnes) {
   EXPECT_EQ(marked->lossiness, Lossiness::Marked);
 }
 
+TEST(MemoryPlan, JoinsNoPartsOfABatchWhoseNormsWereAskedToReadThemApart) {
+  const auto joined = [](MemoryRequest request) {
+    return plan_memory(plans(request), 1000 * kMiB)->lossiness;
+  };
+  EXPECT_EQ(joined({.asked_pass = 16, .accumulated = true, .batch_norm = true}), Lossiness::Slight);
+  EXPECT_EQ(joined({.asked_pass = 16, .accumulated = true}), Lossiness::None);
+  EXPECT_EQ(joined({.asked_pass = 16, .batch_norm = true}), Lossiness::None);  // only for memory
+  for (const MemoryPlan& plan :
+       plans({.asked_pass = 16, .accumulated = true, .batch_norm = true, .lossy = false}))
+    EXPECT_EQ(plan.pass_size, 16);
+}
+
 TEST(MemoryPlan, SplitsTheBatchExactlyWhereNoNormReadsAcrossIt) {
   const auto plan = plan_memory(plans({.batch_norm = false}), 200 * kMiB);
   ASSERT_TRUE(plan);

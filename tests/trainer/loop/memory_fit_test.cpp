@@ -110,6 +110,17 @@ TEST(MemoryFit, RecomputesSegmentsWhereNoOtherExactMeansFits) {
   EXPECT_GT(read_run_config(scratch.path / "recomputed").activations.recompute_segments, 0);
 }
 
+TEST(MemoryFit, KeepsWhatWasAskedFor) {
+  RunConfig config = wide_run(std::int64_t{1} << 32);
+  config.activations.recompute_segments = 1;
+  EXPECT_EQ(RunParts(resolved(config)).config.activations.recompute_segments, 1);
+  config = wide_run(std::int64_t{1} << 32);
+  config.train.pass_size = 10 * config.train.batch;
+  const RunParts large(resolved(config));
+  EXPECT_EQ(large.planned_pass, large.plan.micro_batch_size);
+  EXPECT_EQ(large.planned_pass, large.plan.batch_size);
+}
+
 TEST(MemoryFit, IsKeptByARunThatIsResumedOrEvaluated) {
   RunConfig config = wide_run((least_bytes().first + least_bytes().second) / 2);
   config.train.epochs = 2;

@@ -19,9 +19,10 @@ std::uint64_t mix_of(StepPlan plan) {
   return shape_hash(plan);
 }
 
-/// False if the interval holds only the short last step of an epoch.
+/// False if the interval holds only short steps, the last of an epoch.
 bool has_full_step(const StepReport& report, const StepPlan& ran) {
-  return report.interval_samples >= ran.batch_size;
+  const std::int64_t known = report.largest_step;
+  return (known > 0 ? known : report.interval_samples) >= ran.batch_size;
 }
 
 }  // namespace

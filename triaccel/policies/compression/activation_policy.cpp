@@ -212,11 +212,14 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
   if (report.saved) mismatches_told_ = mismatches;
   if (!policy_.lossy()) return;
   const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
+  // A dynamic loss scale overflows now and then by design.
+  const bool scale_overflowed = report.loss_scale > 1 && report.nonfinite_losses == 0;
+  const bool skipped = report.skipped_steps > 0 && !scale_overflowed;
   policy_.tick({.step = report.step,
                 .compression_noise = measured ? noise_.compression_variance : kUnmeasured,
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
-                .nonfinite = report.skipped_steps > 0 || report.saved_nonfinite > 0},
+                .nonfinite = skipped || report.saved_nonfinite > 0},
                events);
   // Other orders, other plans: at once where values do not matter, else after a profile. What was
   // measured before is not stored with a run, so a resumed one could not decide from it the same.

@@ -23,11 +23,12 @@ constexpr double kPartialShares[] = {0.25, 0.5, 0.75};
 Lossiness lossiness_of(const MemoryPlan& plan, const MemoryRequest& request) {
   const std::int64_t asked = request.asked_pass > 0 ? request.asked_pass : request.batch;
   const bool splits_norms = request.batch_norm && plan.pass_size < asked;
+  const bool joins_norms = request.batch_norm && request.accumulated && plan.pass_size > asked;
   if (plan.pass.activations == ActivationFormat::Compressed && !request.compressed)
     return Lossiness::Marked;
   if (splits_norms && plan.pass_size < kFewSamples) return Lossiness::Marked;
   const bool rounds_state = plan.state_storage == StateStorage::EightBits;
-  return splits_norms || rounds_state ? Lossiness::Slight : Lossiness::None;
+  return splits_norms || joins_norms || rounds_state ? Lossiness::Slight : Lossiness::None;
 }
 
 std::int64_t rounded_up(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }

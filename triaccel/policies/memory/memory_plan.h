@@ -93,7 +93,7 @@ struct MemoryRequest {
 /// How far a plan is from the one that computes what was asked for to the last bit.
 enum class Lossiness {
   None,
-  Slight,  // optimizer state in 8 bits, batch norm over passes of 16 samples or more
+  Slight,  // optimizer state in 8 bits, batch norm over passes of other sizes from 16 samples on
   Marked,  // compressed activations, batch norm over fewer samples
 };
 

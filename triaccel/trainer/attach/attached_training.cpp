@@ -288,6 +288,7 @@ void AttachedTraining::finish_step(double learning_rate) {
   ++interval_steps_;
   samples_ += samples_of_step_;
   interval_samples_ += samples_of_step_;
+  interval_largest_ = std::max(interval_largest_, samples_of_step_);
   if (!decides() || steps_ % options_.control_interval != 0) return;
   if (options_.precision == LayerPrecision::Auto && !options_.optimizer)
     runner_->measure_gradients();
@@ -424,6 +425,7 @@ StepReport AttachedTraining::report() {
   report.curvature = std::exchange(curvature_, std::nullopt);
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
+  report.largest_step = std::exchange(interval_largest_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
   if (control_ && control_->activations()) control_->activations()->complete(report);
   report.seconds = interval_.restart();

@@ -186,6 +186,7 @@ class AttachedTraining {
   std::int64_t profiled_at_ = -1;   // step
   std::int64_t uncounted_skips_ = 0;
   std::int64_t interval_steps_ = 0, interval_samples_ = 0, interval_retries_ = 0;
+  std::int64_t interval_largest_ = 0;  // samples of a step
   double learning_rate_ = 0;
   bool holds_precision_ = false;
 };

@@ -46,6 +46,10 @@ BatchOptions batch_options(const RunConfig& config, const RunParts& parts,
     options.smallest = std::min(options.smallest, parts.plan.batch_size);
     if (options.largest > 0) options.smallest = std::min(options.smallest, options.largest);
   }
+  // A batch is never larger than an epoch.
+  const std::int64_t samples = std::ssize(parts.data.training_ids);
+  if ((options.largest > 0 ? options.largest : 4 * parts.plan.batch_size) > samples)
+    options.largest = std::max(parts.plan.batch_size, samples);
   options.smallest_pass = smallest_pass_of(parts.network);
   options.planned_pass = parts.planned_pass;
   options.planned_limit = parts.on.budget_bytes;

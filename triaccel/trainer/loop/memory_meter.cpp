@@ -75,7 +75,8 @@ RunConfig with_variant(RunConfig config, const MemoryVariant& variant) {
   config.activations.keep = name_of(variant.activations);
   config.activations.offload_share = variant.offload_share;
   config.activations.recompute_norms |= variant.recompute_norms;
-  config.activations.recompute_segments = variant.recompute_segments;
+  if (config.activations.recompute_segments == 0)
+    config.activations.recompute_segments = variant.recompute_segments;
   return config;
 }
 

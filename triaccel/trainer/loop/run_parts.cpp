@@ -364,7 +364,7 @@ RunParts::RunParts(const RunConfig& asked, std::optional<Network> own,
   if (plans)
     if (std::string said = fit_memory(*this); !said.empty())
       data.notices.push_back(std::move(said));
-  if (on.budget_bytes > 0) planned_pass = config.train.pass_size;
+  if (on.budget_bytes > 0 && config.train.pass_size > 0) planned_pass = samples_per_pass(plan);
   on.gauge.release_cache();  // what setting up has left behind
   if (method.zeroth_order && method.backprop && config.zeroth_order.bp_layers < 0 &&
       on.budget_bytes > 0) {
@@ -391,6 +391,7 @@ void RunParts::set_first_plan() {
   const std::int64_t passes =
       std::min(config.train.accumulate, divide_up(samples, std::max<std::int64_t>(1, batch)));
   plan = first_plan(method, batch, passes, layers, bp_layers);
+  plan.batch_size = std::min(plan.batch_size, std::max<std::int64_t>(1, samples));
   if (config.train.pass_size > 0)
     plan.micro_batch_size = std::min(plan.micro_batch_size, config.train.pass_size);
 }

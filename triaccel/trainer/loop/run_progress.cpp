@@ -8,6 +8,7 @@ namespace triaccel {
 namespace {
 
 constexpr const char* kIntervalState = "interval";
+constexpr const char* kIntervalLargest = "interval/largest_step";
 constexpr const char* kIntervalMeans = "interval/means";
 
 /// The mean over both parts; a part without a finite loss does not count, as within one.
@@ -53,6 +54,7 @@ void PendingInterval::add(const StepReport& report) {
   if (!so_far_.compression_noise) so_far_.compression_noise = std::move(before.compression_noise);
   so_far_.interval_steps += before.interval_steps;
   so_far_.interval_samples += before.interval_samples;
+  so_far_.largest_step = std::max(so_far_.largest_step, before.largest_step);
   so_far_.seconds += before.seconds;
   so_far_.skipped_steps += before.skipped_steps;
   so_far_.nonfinite_losses += before.nonfinite_losses;
@@ -68,6 +70,7 @@ std::vector<StateView> PendingInterval::state() const {
           kIntervalState, {so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
                            so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
                            so_far_.memory.reserved, so_far_.nonfinite_losses}),
+      number_state<std::int64_t>(kIntervalLargest, {so_far_.largest_step}),
       number_state<double>(kIntervalMeans, {so_far_.loss, so_far_.accuracy,
                                             static_cast<double>(so_far_.saved_nonfinite)})};
 }
@@ -78,6 +81,8 @@ void PendingInterval::restore(const StateMap& saved) {
   assign_numbers(numbers, so_far_.interval_steps, so_far_.interval_samples, so_far_.skipped_steps,
                  so_far_.skipped_layer, so_far_.memory_retries, so_far_.memory.peak,
                  so_far_.memory.reserved, so_far_.nonfinite_losses);
+  if (saved.contains(kIntervalLargest))  // not in checkpoints of earlier versions
+    so_far_.largest_step = numbers_from<std::int64_t>(saved, kIntervalLargest, 1).front();
   if (!saved.contains(kIntervalMeans)) return;  // written by a version that did not join these
   const auto means = numbers_from<double>(saved, kIntervalMeans, 3);
   assign_numbers(means, so_far_.loss, so_far_.accuracy, so_far_.saved_nonfinite);

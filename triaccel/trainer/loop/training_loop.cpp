@@ -171,6 +171,7 @@ void TrainingLoop::one_step() {
   progress_.samples += wanted;
   interval_steps_ += 1;
   interval_samples_ += wanted;
+  interval_largest_ = std::max(interval_largest_, wanted);
 }
 
 void TrainingLoop::shrink_after(const OutOfMemory& error, std::int64_t samples,
@@ -207,6 +208,7 @@ StepReport TrainingLoop::interval_report() {
   report.progress = static_cast<double>(schedule_position()) / static_cast<double>(total_samples_);
   report.interval_steps = std::exchange(interval_steps_, 0);
   report.interval_samples = std::exchange(interval_samples_, 0);
+  report.largest_step = std::exchange(interval_largest_, 0);
   report.memory_retries = std::exchange(interval_retries_, 0);
   if (ActivationPolicy* activations = control_.activations()) activations->complete(report);
   report.seconds = interval_.restart() - std::exchange(seconds_not_training_, 0);
@@ -465,7 +467,7 @@ void TrainingLoop::restore(const LoadedCheckpoint& checkpoint) {
     progress_.stopped_early = false;
     progress_.early_stopping.evaluations_since_best = 0;
   }
-  interval_steps_ = interval_samples_ = interval_retries_ = 0;
+  interval_steps_ = interval_samples_ = interval_largest_ = interval_retries_ = 0;
 }
 
 }  // namespace triaccel

@@ -99,6 +99,7 @@ class TrainingLoop {
   double seconds_before_ = 0;        // of earlier sessions
   std::int64_t interval_steps_ = 0;
   std::int64_t interval_samples_ = 0;
+  std::int64_t interval_largest_ = 0;  // samples of a step
   std::int64_t interval_retries_ = 0;
   std::int64_t rollbacks_to_checkpoint_ = 0;  // the newest one
   std::string last_skips_;                    // where they came from, in words
