@@ -119,15 +119,17 @@ class Session {
   using PythonLayer =
       std::tuple<std::string, std::string, std::vector<std::string>, at::Tensor, bool>;
 
-  Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> buffers,
-          const std::vector<PythonLayer>& layers, const std::string& budget,
-          const std::string& precision, const std::string& policy, std::int64_t control_interval,
-          std::int64_t smallest_pass, const std::string& activations, std::int64_t planned_pass,
-          double activation_ratio, const std::string& curvature, std::int64_t curvature_every,
-          double momentum, bool traced, bool elastic, bool reports,
+  Session(const std::vector<Parameter>& parameters, std::vector<at::Tensor> others,
+          std::vector<at::Tensor> buffers, const std::vector<PythonLayer>& layers,
+          const std::string& budget, const std::string& precision, const std::string& policy,
+          std::int64_t control_interval, std::int64_t smallest_pass, const std::string& activations,
+          std::int64_t planned_pass, double activation_ratio, const std::string& curvature,
+          std::int64_t curvature_every, double momentum, bool traced, bool elastic, bool reports,
           std::shared_ptr<GroupOptimizer> optimizer, std::int64_t applied_steps) {
+    require(!parameters.empty(), "attach", "there is nothing to measure");
     const c10::Device device = std::get<1>(parameters.front()).device();
     StepNetwork network = network_from(parameters, std::move(buffers), std::ssize(layers));
+    network.others = std::move(others);
     LayerRegistry registry;
     for (const auto& [name, kind, names, weight, normalized] : layers) {
       registry.add(
@@ -325,13 +327,13 @@ class ZerothOrderSession {
 
 void bind_session(py::module_& module) {
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>,
+      .def(py::init<const std::vector<Parameter>&, std::vector<at::Tensor>, std::vector<at::Tensor>,
                     const std::vector<Session::PythonLayer>&, const std::string&,
                     const std::string&, const std::string&, std::int64_t, std::int64_t,
                     const std::string&, std::int64_t, double, const std::string&, std::int64_t,
                     double, bool, bool, bool, std::shared_ptr<GroupOptimizer>, std::int64_t>(),
-           py::arg("parameters"), py::arg("buffers"), py::arg("layers"), py::arg("budget"),
-           py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
+           py::arg("parameters"), py::arg("others"), py::arg("buffers"), py::arg("layers"),
+           py::arg("budget"), py::arg("precision"), py::arg("policy"), py::arg("control_interval"),
            py::arg("smallest_pass"), py::arg("activations"), py::arg("planned_pass"),
            py::arg("activation_ratio"), py::arg("curvature"), py::arg("curvature_every"),
            py::arg("momentum"), py::arg("traced"), py::arg("elastic"), py::arg("reports"),

@@ -28,7 +28,7 @@ from triaccel.captured import (CannotCapture, CapturedSteps, SavedTraining, appl
 from triaccel.checkpointing import explain_reentrant
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 from triaccel.layers import Layers
-from triaccel.user_optimizer import (OptimizerBefore, check_parameters, gradients_added, gradients_aside, rate_of,
+from triaccel.user_optimizer import (OptimizerBefore, ParameterWatch, check_parameters, gradients_added, gradients_aside, rate_of,
                                      scaled_rates, warn_of_partial_updates)
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
@@ -37,7 +37,7 @@ Closure = Callable[[Any], Loss]
 _C.install_cpu_memory()  # counts what is allocated from here on
 
 _log = logging.getLogger("triaccel")  # decisions, at level INFO
-_attached: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+_attached: weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[Attached]] = weakref.WeakKeyDictionary()
 
 _CURVATURE = {"fisher": "fisher_gram"}  # by the names of the command line
 _KEPT = "activations"  # in state_dict(), where they were chosen
@@ -56,6 +56,7 @@ class Attached:
         self._make_session = make_session
         self._session = session
         self._parameters = parameters
+        self._watch = ParameterWatch(optimizer, parameters)
         self._callbacks = callbacks
         self._elastic = elastic
         self._scales_layers = scales_layers
@@ -122,6 +123,7 @@ class Attached:
 
     def _parts(self, batch: Any) -> list[tuple[Any, int]]:
         """Batches that no pass joins, with their numbers of samples."""
+        self._watch.check()
         parts = [(part, samples_in(part)) for part in (batch if isinstance(batch, Batches) else [batch])]
         self._loader_batch = self._loader_batch or parts[0][1]
         return parts
@@ -408,7 +410,7 @@ class Attached:
         if isinstance(self._optimizer, (optim.SGD, optim.AdamW)):
             self._optimizer.place(None)
         self._session = None
-        _attached.discard(self._model)
+        _attached.pop(self._model, None)
 
     def _open(self) -> Any:
         if self._session is None:
@@ -448,7 +450,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"attach() needs a torch.nn.Module, got {type(model).__name__}")
-    if model in _attached:
+    if model in _attached and _attached[model]() is not None:
         raise ValueError("this model is attached already; call detach() on its handle first")
     check_choice("batch", batch, ("micro", "elastic"))
     check_choice("curvature", curvature, ("off", "fisher", "hessian"))
@@ -461,8 +463,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
         raise ValueError("batch='elastic' needs a budget to grow in and an optimizer whose learning rates follow")
     found = Layers(model)
     parameters = [parameter for _, parameter, _ in found.parameters]
-    if not any(parameter.requires_grad for parameter in parameters):
-        raise ValueError("the model has no parameters that require gradients")
+    measured, others = found.measured()
     device = device_of(parameters)
     if optimizer is not None:
         check_parameters(optimizer, parameters)
@@ -473,11 +474,10 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
     if scales_layers and traced:
         raise ValueError("curvature is measured operator by operator, which compiled models do not have")
     norms = any(isinstance(module, torch.nn.modules.batchnorm._NormBase) for module in model.modules())
-    measured = [entry for entry in found.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
     momentum = optimizer.param_groups[0].get("momentum", 0.0) if optimizer is not None else 0.0
     chooses = activations == "auto" and budget is not None and not elastic and not traced and graphs == "off"
     make_session = functools.partial(
-        _C.Session, measured, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
+        _C.Session, measured, others, list(model.buffers()), found.layers, "none" if budget is None else str(budget), precision,
         policy, control_interval, 2 if norms else 1, activations="raw" if activations == "auto" else activations, planned_pass=0,
         activation_ratio=ratio_of(activation_ratio), curvature=_CURVATURE.get(curvature, curvature),
         curvature_every=curvature_every, momentum=momentum, traced=traced, elastic=elastic, reports=bool(callbacks))
@@ -493,5 +493,5 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
                       rehearse=compile == "auto" and not is_compiled(model),
                       captured=CapturedSteps(optimizer, device) if captures else None,
                       choice=ActivationChoice(device.type) if chooses else None)
-    _attached.add(model)
+    _attached[model] = weakref.ref(handle)
     return handle

@@ -1,6 +1,7 @@
 """Batches of any structure whose tensors have samples in their first dimension, and parts of them."""
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,17 @@ class Batches(list):
     """Some batches of a loader that one step trains; made by :meth:`Attached.batches`."""
 
 
+def _is_other_mapping(node: Any) -> bool:
+    """Such as transformers' BatchEncoding."""
+    return isinstance(node, Mapping) and type(node) not in pytree.SUPPORTED_NODES
+
+
+def _plain(batch: Any) -> Any:
+    return pytree.tree_map(lambda node: _plain(dict(node)) if _is_other_mapping(node) else node, batch, is_leaf=_is_other_mapping)
+
+
 def _leaves(batch: Any) -> list[Any]:
-    if isinstance(batch, Mapping) and not isinstance(batch, dict):
-        batch = dict(batch)  # such as transformers' BatchEncoding
-    return pytree.tree_leaves(batch)
+    return pytree.tree_leaves(_plain(batch))
 
 
 def samples_in(batch: Any) -> int:
@@ -35,12 +43,11 @@ def samples_in(batch: Any) -> int:
 
 
 def part_of(batch: Any, first: int, count: int, samples: int) -> Any:
+    """Its containers are new ones: a closure may take things out of them."""
     if first == 0 and count == samples:
-        return batch
-    if isinstance(batch, Mapping) and not isinstance(batch, dict):
-        batch = dict(batch)
+        return pytree.tree_map(lambda node: copy.copy(node) if _is_other_mapping(node) else node, batch, is_leaf=_is_other_mapping)
 
     def part(leaf: Any) -> Any:
         return leaf.narrow(0, first, count) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 else leaf
 
-    return pytree.tree_map(part, batch)
+    return pytree.tree_map(part, _plain(batch))

@@ -27,7 +27,8 @@ class Layers:
                 seen.add(id(parameter))
                 name = f"{module_name}.{own_name}" if module_name else own_name
                 if parameter.dim() >= 2 and parameter.dtype == torch.float32:
-                    self.layers.append((module_name or own_name, _kind_of(module), [], parameter, False))
+                    name_of_layer = name if any(module_name == layer[0] for layer in self.layers) else module_name or own_name
+                    self.layers.append((name_of_layer, _kind_of(module), [], parameter, False))
                 if self.layers:
                     self._add(name, parameter)
                 else:
@@ -37,6 +38,17 @@ class Layers:
         for name, parameter in early:
             self.parameters.append((name, parameter, 0))
             self.layers[0][2].append(name)
+
+    def measured(self) -> tuple[list[tuple[str, torch.Tensor, int]], list[torch.Tensor]]:
+        """Those that are trained and measured, and all others: frozen as yet, or of another type."""
+        if not any(parameter.requires_grad for _, parameter, _ in self.parameters):
+            raise ValueError("the model has no parameters that require gradients")
+        measured = [entry for entry in self.parameters if entry[1].requires_grad and entry[1].dtype == torch.float32]
+        if not measured:
+            raise ValueError("no parameter that requires gradients is of type float32; keep the weights in float32: layers "
+                             "compute in 16 bits as their plan says")
+        known = {id(parameter) for _, parameter, _ in measured}
+        return measured, [parameter for _, parameter, _ in self.parameters if id(parameter) not in known]
 
     def _add(self, name: str, parameter: torch.Tensor) -> None:
         self.layers[-1][2].append(name)

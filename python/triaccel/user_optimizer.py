@@ -19,6 +19,28 @@ def check_parameters(optimizer: torch.optim.Optimizer, parameters: list[torch.Te
         raise ValueError(f"the optimizer holds {foreign} parameters that are not the model's")
 
 
+class ParameterWatch:
+    """Notices parameters that an optimizer gets later."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer | None, parameters: list[torch.Tensor]) -> None:
+        self._groups = optimizer.param_groups if optimizer is not None else []
+        self._optimizer, self._parameters = optimizer, parameters
+        self._count = self._size()
+
+    def _size(self) -> int:
+        return sum(len(group["params"]) for group in self._groups)
+
+    def check(self) -> None:
+        """Raises a ValueError where some are not the model's as it was attached."""
+        if self._optimizer is None or self._size() == self._count:
+            return
+        try:
+            check_parameters(self._optimizer, self._parameters)
+        except ValueError as error:
+            raise ValueError(f"{error}, as it was attached; detach(), then attach it again") from None
+        self._count = self._size()
+
+
 def warn_of_partial_updates(optimizer: torch.optim.Optimizer, stacklevel: int) -> None:
     """Where a step of it allocates memory also when its state exists: then it may happen in part."""
     if isinstance(optimizer, (optim.SGD, optim.AdamW)) or all(group.get("fused") for group in optimizer.param_groups):
@@ -82,19 +104,22 @@ def gradients_added(parameters: list[torch.Tensor]) -> Iterator[None]:
 
 def rate_of(optimizer: torch.optim.Optimizer | None) -> float:
     """Its learning rate, where the host knows it."""
-    rate = optimizer.param_groups[0]["lr"] if optimizer is not None else 0.0
-    return 0.0 if isinstance(rate, torch.Tensor) else float(rate)
+    rate = optimizer.param_groups[0].get("lr") if optimizer is not None else 0.0
+    return float(rate) if isinstance(rate, (int, float)) else 0.0
 
 
 @contextlib.contextmanager
 def scaled_rates(optimizer: torch.optim.Optimizer, scale: float) -> Iterator[None]:
-    """Learning rates times a factor, and then again what the schedule has set."""
-    rates = [group["lr"] for group in optimizer.param_groups]
-    if scale != 1:
-        for group, rate in zip(optimizer.param_groups, rates):
-            group["lr"] = rate * scale
+    """Learning rates times a factor, and then again what the schedule has set, unless a hook has set others meanwhile."""
+    if scale == 1:
+        yield
+        return
+    changed = [(group, group["lr"], group["lr"] * scale) for group in optimizer.param_groups if group.get("lr") is not None]
+    for group, _, scaled in changed:
+        group["lr"] = scaled
     try:
         yield
     finally:
-        for group, rate in zip(optimizer.param_groups, rates):
-            group["lr"] = rate
+        for group, rate, scaled in changed:
+            if group["lr"] is scaled:
+                group["lr"] = rate

@@ -15,6 +15,7 @@ namespace triaccel {
 struct StepNetwork {
   std::function<at::Tensor(const at::Tensor&)> forward = {};  // inputs -> logits, classes last
   std::vector<ParameterRef> parameters = {};
+  std::vector<at::Tensor> others = {};  // parameters that get gradients, but are not measured
   std::vector<at::Tensor> buffers = {};
   std::int64_t layer_count = 0;
   std::vector<at::Tensor> weights = {};  // of each layer; needed to run layers by their plans

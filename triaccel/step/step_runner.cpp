@@ -376,6 +376,8 @@ void StepRunner::scale_gradients(const at::Tensor& factor) {
   std::vector<at::Tensor> gradients;
   for (const ParameterRef& parameter : network_.parameters)
     if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  for (const at::Tensor& other : network_.others)
+    if (other.grad().defined()) gradients.push_back(other.grad());
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
@@ -394,6 +396,7 @@ void StepRunner::drop_gradients() {
     if (gradient.defined()) bytes += static_cast<std::int64_t>(gradient.nbytes());
     gradient.reset();
   }
+  for (const at::Tensor& other : network_.others) other.mutable_grad().reset();
   gauge_.note(MemoryPurpose::Gradients, bytes);
 }
 

@@ -12,7 +12,7 @@ enum class CommonType {
   Widest,         // among them
   WidestOfParts,  // the same, of operators that others compute, which may belong to a layer
   First,          // of the first, which the operator writes into
-  Fp32,  // or wider: as under autocast, what a caller computes from 16-bit outputs in a loss
+  Fp32,  // or wider: as under autocast, losses of 16-bit outputs, and what has no 16-bit kernels
 };
 
 /// Names in libtorch's namespace aten.
