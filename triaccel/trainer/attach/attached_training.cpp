@@ -1,6 +1,7 @@
 #include "triaccel/trainer/attach/attached_training.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <numeric>
