@@ -23,7 +23,7 @@ class Small(torch.nn.Module):
 
 
 def images(samples=16, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device=torch.get_default_device()).manual_seed(seed)
     y = torch.randint(4, (samples,), generator=generator)
     x = torch.randn(samples, 3, 16, 16, generator=generator) + y.float().view(-1, 1, 1, 1)
     return {"x": x, "y": y}

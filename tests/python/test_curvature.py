@@ -82,7 +82,7 @@ def test_layers_move_by_their_scales(kind):
         moves[curvature] = {name: p.detach() - before[name] for name, p in model.named_parameters()}
         ta.detach()
     for name, move in moves["off"].items():
-        torch.testing.assert_close(moves["hessian"][name], move * scales[name.removesuffix(".weight")], rtol=1e-3, atol=1e-9)
+        torch.testing.assert_close(moves["hessian"][name], move * scales[name.removesuffix(".weight")], rtol=1e-3, atol=1e-7)
 
 
 def test_caps_a_rate_that_diverges():
