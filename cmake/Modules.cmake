@@ -1,6 +1,12 @@
 # One static library per module of the architecture, so that a test links what its module may know and
 # nothing more. tools/check_layers.py checks the includes; the links below repeat the same order.
 
+option(TRIACCEL_SHARED "Shared libraries instead: a pack of the test programs takes a sixth of the room (tools/pack_gpu)" OFF)
+set(triaccel_library_type STATIC)
+if(TRIACCEL_SHARED)
+  set(triaccel_library_type SHARED)
+endif()
+
 add_library(triaccel_flags INTERFACE)
 target_compile_features(triaccel_flags INTERFACE cxx_std_20)
 target_compile_options(triaccel_flags INTERFACE
@@ -31,7 +37,7 @@ function(triaccel_module name)
   endif()
   set(target triaccel_${name})
   if(arg_SOURCES)
-    add_library(${target} STATIC ${arg_SOURCES})
+    add_library(${target} ${triaccel_library_type} ${arg_SOURCES})
     set(visibility PUBLIC)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:triaccel_flags>)
     if(arg_UNITY)
@@ -54,7 +60,7 @@ function(triaccel_module name)
   if(arg_TORCH OR arg_NN)
     target_link_libraries(${target} ${visibility} torch_wheel)
   endif()
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL "")  # shared or static, the objects are the same
   set_property(GLOBAL APPEND PROPERTY TRIACCEL_MODULES ${target})
 endfunction()
 
