@@ -168,7 +168,8 @@ RunConfig ConfigOptions::changed(RunConfig config, const std::vector<std::string
   for (const std::string& name : allowed) names += (names.empty() ? "" : ", ") + name;
   for (const Option* option : set)
     require(std::ranges::find(allowed, option->flag) != allowed.end(), option->flag,
-            "cannot be changed for a trained run; what can: ", names);
+            allowed.empty() ? "has no effect on what a run shows"
+                            : "cannot be changed for a trained run; what can: " + names);
   return config;
 }
 

@@ -170,6 +170,8 @@ int train_command(const Words& words) {
   CommandOptions command;
   parse_flags(words, joined(run_flags(options), command_flags(command)), command.words);
   require_no_more_words(command, 0, "train");
+  for (std::string* path : {&options.root, &options.init_from})  // resume may start elsewhere
+    if (!path->empty()) *path = fs::absolute(*path).lexically_normal().string();
   check_options(options);
   require(!command.out.empty(), "--out", "name a folder for the run, such as --out runs/first");
   cli::watch_stop_signals();

@@ -46,8 +46,9 @@ MemoryNeed need_of(const RunOptions& run, const SampleFiles& data, const int8::N
   need.samples = data.bytes() + run.batch * (inputs + 4);
   // Twice for training: all samples, and their order in this epoch.
   need.order = 8 * (data.test->count() + (training ? 2 * data.train->count() : 0));
-  const std::int64_t steps =
-      training ? steps_in_run(run.extent(), std::max<std::int64_t>(1, data.train->count())) : 0;
+  const std::int64_t kept = std::max<std::int64_t>(1, data.train->count() - run.val_split);
+  const std::int64_t used = run.train_samples > 0 ? std::min(kept, run.train_samples) : kept;
+  const std::int64_t steps = training ? steps_in_run(run.extent(), used) : 0;
   need.saving = 3 * memory.weights + 3 * steps + kSavingBytes;
   need.program =
       kProgramBytes + kPartlyUsedPages * ::sysconf(_SC_PAGESIZE) + with.threads * kThreadBytes;
@@ -87,7 +88,7 @@ MemoryNeed fit_budget(const RunOptions& run, const SampleFiles& data, const int8
   throw OutOfMemory(text("[--budget] ", byte_text(budget),
                          " do not suffice; the least that does is ", need.total(), " bytes (",
                          need_text(need), "); use --budget ", need.total(),
-                         ", or a smaller --batch, --width or --train-samples"));
+                         ", or fewer --epochs or --train-samples, or a smaller --width"));
 }
 
 }  // namespace triaccel::int8_program

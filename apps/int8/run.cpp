@@ -89,7 +89,9 @@ Run::Run(const RunOptions& options, bool training, RunHooks hooks, bool goes_on)
         validation_ = std::move(split.validation);
         return Sampler(std::move(split.training), static_cast<std::uint64_t>(options.seed));
       }()) {
+  const std::int64_t in_epoch = sampler_.samples_per_epoch();
   const Int8Settings settings{.seed = static_cast<std::uint64_t>(run_.seed),
+                              .batch = training ? std::min(run_.batch, in_epoch) : 0,
                               .bp_layers = run_.bp_layers,
                               .clean_pass = run_.clean_pass,
                               .freeze = run_.freeze,
@@ -103,8 +105,7 @@ Run::Run(const RunOptions& options, bool training, RunHooks hooks, bool goes_on)
                               .micro_batch = need_.micro_batch,
                               .kernel = run_.kernel,
                               .threads = pool_.threads()};
-  options_ = int8_options(settings, state_.network,
-                          steps_in_run(run_.extent(), sampler_.samples_per_epoch()));
+  options_ = int8_options(settings, state_.network, steps_in_run(run_.extent(), in_epoch));
   if (run_.init_from.empty()) int8::scale_logits(state_, options_.recipe);
   if (training_) slopes_.reserve(static_cast<std::size_t>(options_.total_steps));
 }
@@ -196,7 +197,9 @@ bool Run::train(const fs::path& directory) {
     if (epoch_ends || line.seconds() >= kSecondsBetweenLines) show_interval(line.restart());
     const std::int64_t every = run_.checkpoint_every;
     if (every > 0 ? step % every == 0 : epoch_ends) save_step();
-    if (!epoch_ends || finished() || stopped) continue;
+    // After the last step, the test set follows.
+    const bool evaluates = finished() ? !validation_.empty() : epoch_ends;
+    if (!evaluates || stopped) continue;
     try {
       end_epoch();
     } catch (const StopRequested&) {

@@ -59,7 +59,7 @@ void bench_step(const BenchArguments& arguments) {
                                    {"stem", config.model.stem.name()},
                                    {"data", config.data.name},
                                    {"image_size", config.data.image_size},
-                                   {"batch", config.train.batch},
+                                   {"batch", timing.batch},
                                    {"method", config.train.method.name()},
                                    {"device", device_text(device)},
                                    {"ms", timing.ms},
@@ -89,7 +89,7 @@ void bench_step(const BenchArguments& arguments) {
     return;
   }
   fmt::print("{} {}, batch {}, {} on {}\n", config.model.name, config.model.stem.name(),
-             config.train.batch, config.train.method.name(), device_text(device));
+             timing.batch, config.train.method.name(), device_text(device));
   fmt::print("  step      {:.2f} ms  (10 % to 90 %: {:.2f} to {:.2f})\n", timing.ms, timing.ms_p10,
              timing.ms_p90);
   fmt::print("  allocated {:.1f} MB, reserved {:.1f} MB, without the data set\n",

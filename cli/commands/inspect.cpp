@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/inspect_parts.h"
 #include "cli/config_options.h"
+#include "cli/run_console.h"
 #include "triaccel/base/byte_size.h"
 #include "triaccel/base/error.h"
 #include "triaccel/checkpoint/checkpoint_store.h"
@@ -89,7 +90,7 @@ std::string damage_of(const CheckpointStore& store, std::int64_t step) {
 }
 
 void inspect_run(const fs::path& directory, bool json) {
-  const RunRecord record = read_run_record(directory);
+  const RunRecord record = read_run_record(directory, {.on_damage = say_warning});
   const RunSummary outcome = outcome_now(directory);
   const CheckpointStore store(directory / kCheckpointFolder);
   Json checkpoints = Json::array();
@@ -153,34 +154,40 @@ void add_inspect(CLI::App& program) {
   command->add_flag("--gradients", arguments->gradients,
                     "of a run: compare gradients from compressed activations with exact ones");
   GradientQuestions& questions = arguments->questions;
-  command->add_option("--ratios", questions.ratios, "--gradients: compression ratios to test")
-      ->delimiter(',')
-      ->default_str("10.2,12");
-  command->add_option("--samples", questions.samples, "--gradients: batch size")
-      ->capture_default_str();
-  command
-      ->add_option("--draws", questions.draws,
-                   "--gradients: how often to encode with new random offsets")
-      ->capture_default_str();
+  const std::vector<CLI::Option*> asked{
+      command->add_option("--ratios", questions.ratios, "--gradients: compression ratios to test")
+          ->delimiter(',')
+          ->default_str("10.2,12"),
+      command->add_option("--samples", questions.samples, "--gradients: batch size")
+          ->capture_default_str(),
+      command
+          ->add_option("--draws", questions.draws,
+                       "--gradients: how often to encode with new random offsets")
+          ->capture_default_str()};
   command->add_flag("--json", arguments->json, "print JSON");
   RunConfig defaults;
   defaults.train.batch = 4;
   arguments->options = std::make_unique<ConfigOptions>(*command, defaults);
-  command->callback([arguments, defaults] {
-    const RunConfig config =
-        arguments->options->config(defaults, arguments->saved ? Runs::One : Runs::Several);
+  command->callback([arguments, defaults, asked] {
+    for (const CLI::Option* option : asked)
+      require(arguments->gradients || option->count() == 0, option->get_name(),
+              "goes with --gradients");
+    require(arguments->saved || arguments->bit_widths.empty(), "--bit-widths", "goes with --saved");
     if (arguments->saved) {
+      const RunConfig config = arguments->options->config(defaults, Runs::One);
       require(arguments->path.empty(), "inspect --saved", "does not take a path, got '",
               arguments->path, "'");
       if (!arguments->bit_widths.empty()) write_bit_widths(config, arguments->bit_widths);
       return inspect_saved(config, arguments->json);
     }
     if (arguments->gradients) {
+      const RunConfig config = arguments->options->changed(defaults, {"--activation-rounding"});
       arguments->questions.rounding = config.activations.rounding;
       return inspect_gradients(arguments->path, arguments->questions, arguments->json);
     }
     require(!arguments->path.empty(), "inspect",
             "pass a run directory or file, or use --saved with the options of a run");
+    arguments->options->changed(defaults, {});
     inspect(arguments->path, arguments->json);
   });
 }

@@ -54,6 +54,7 @@ std::string options_of(const MemoryPlan& plan, const MemoryRequest& request) {
 
 Json plan_json(const MemoryPlan& plan, const MemoryRequest& request) {
   return {{"bytes", plan.bytes()},
+          {"budget_bytes", budget_for(plan.bytes())},
           {"weight_bytes", plan.weights},
           {"state_bytes", plan.state},
           {"data_bytes", plan.data},
@@ -93,12 +94,13 @@ std::string recomputed_text(double share) {
 }
 
 std::string activation_text(const MemoryPlan& plan, const MemoryRequest& request) {
-  const std::int64_t passes = request.batch / plan.pass_size;
+  const std::int64_t passes = divide_up(request.batch, plan.pass_size);
+  const bool alike = request.batch % plan.pass_size == 0;
   const double share = plan.pass.offload_share;
   return fmt::format(
-      "{}{}{}{}, {} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
+      "{}{}{}{}, {}{} samples{}", share < 1 ? fmt::format("{:.0f} % ", 100 * share) : "",
       name_of(plan.pass.activations), plan.pass.recompute_norms ? ", norms recomputed" : "",
-      recomputed_text(plan.pass.recompute_segments), plan.pass_size,
+      recomputed_text(plan.pass.recompute_segments), alike ? "" : "at most ", plan.pass_size,
       passes > 1 ? fmt::format(" in each of {} passes", passes) : "");
 }
 
@@ -122,8 +124,8 @@ void print_plan(const MemoryPlan& plan, const MemoryCensus& census, const RunCon
 void print_sweep(const std::vector<MemoryPlan>& best, const MemoryCensus& census) {
   fmt::print("  {:>12}  {:>10}  {:<15} {}\n", "budget", "samples/s", "", "options");
   for (const MemoryPlan& plan : best)
-    fmt::print("  {:>12}  {:>10.0f}  {:<15} {}\n", byte_text(plan.bytes()), plan.samples_per_second,
-               name_of(plan.lossiness), options_of(plan, census.request));
+    fmt::print("  {:>12}  {:>10.0f}  {:<15} {}\n", byte_text_upwards(budget_for(plan.bytes())),
+               plan.samples_per_second, name_of(plan.lossiness), options_of(plan, census.request));
 }
 
 std::vector<MemoryPlan> sweep_of(RunParts& parts, const std::vector<MemoryPlan>& plans) {

@@ -235,6 +235,22 @@ class ReadCommands(unittest.TestCase):
         self.assertTrue(any(name.endswith("weight") for name in names))
         self.assertIn("elements", run("inspect", weights).stdout)
 
+    def test_inspect_refuses_options_without_effect(self):
+        for words, named in ((["--bit-widths", self.folder / "widths"], "--bit-widths"), (["--ratios", "3"], "--ratios"),
+                             (["--model", "vit-small"], "--model"), (["--gradients", "--device", "cuda"], "--device")):
+            done = run("inspect", self.folder / "run", *words)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertIn(f"[{named}]", done.stderr)
+
+    def test_inspect_of_a_run_with_a_damaged_line(self):
+        with scratch_folder() as folder:
+            shutil.copytree(self.folder / "run", folder / "run")
+            metrics = folder / "run" / "metrics.jsonl"
+            metrics.write_text(metrics.read_text() + "{\n")
+            done = run("inspect", folder / "run")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("metrics.jsonl:", done.stderr)
+
     def test_doctor(self):
         cells = self.json_of("doctor", "--device", "cpu")["formats"]
         self.assertEqual(len(cells), 9)
@@ -251,6 +267,11 @@ class ReadCommands(unittest.TestCase):
         self.assertEqual(sizes, sorted(sizes))
         self.assertLessEqual(sizes[0], plan["least_bytes"])
         self.assertIn(f"<code>{plan['sweep'][0]['options']}</code>", page.read_text())
+        for row in plan["sweep"][1:-1:2]:
+            again = self.json_of("plan", *published, "--budget", row["budget_bytes"])["plan"]
+            self.assertLessEqual(again["bytes"], row["budget_bytes"])
+            self.assertGreaterEqual(("exact", "slightly lossy", "lossy").index(row["lossiness"]),
+                                    ("exact", "slightly lossy", "lossy").index(again["lossiness"]))
         with scratch_folder() as folder:
             for share, code in ((1, 0), (0.95, 6)):
                 budget = int(share * plan["least_bytes"])
@@ -272,6 +293,12 @@ class ReadCommands(unittest.TestCase):
         self.assertLessEqual(timing["ms_p10"], timing["ms"])
         self.assertLessEqual(timing["ms"], timing["ms_p90"])
         self.assertGreater(timing["allocated_mb"], 0)
+        self.assertEqual(timing["batch"], 32)
+
+    def test_bench_step_names_the_batch_it_measured(self):
+        for words, batch in ((["--batch", 100000], 512), (["--batch", 32, "--accumulate", 4], 128)):
+            timing = self.json_of("bench", "step", *SMALL_RUN, *words, "--method", "fp32", "--samples", 1, "--warmup", 0)
+            self.assertEqual(timing["batch"], batch)
 
     def test_bench_step_of_zo_is_compared_with_two_forward_passes(self):
         timing = self.json_of("bench", "step", *SMALL_RUN, "--method", "zo", "--samples", 3)

@@ -6,7 +6,7 @@ import random
 import struct
 import subprocess
 
-TRIACCEL_INT8 = os.environ.get("TRIACCEL_INT8", "build/release/triaccel-int8")
+TRIACCEL_INT8 = os.path.abspath(os.environ.get("TRIACCEL_INT8", "build/release/triaccel-int8"))
 SANITIZED = os.environ.get("TRIACCEL_SANITIZED") == "1"
 
 

@@ -223,6 +223,31 @@ class EveryCommand(WithDigits):
             self.assertEqual(call(*words).returncode, 2, words)
         self.assertFalse(run.exists())
 
+    def test_a_batch_whose_gradients_do_not_fit_creates_nothing(self):
+        with scratch_folder() as folder:
+            root = write_digits(folder / "digits", 700, 20)
+            done = call("train", "--data-root", root, "--bp-layers", "5", "--batch", "700", "--out", folder / "run")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(b"up to a batch of", done.stderr)
+            self.assertFalse((folder / "run").exists())
+
+    def test_goes_on_from_another_folder(self):
+        run = self.new()
+        done = call("train", "--data-root", self.root.name, *SHORT, "--out", run, cwd=self.root.parent)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        succeed("eval", run, cwd="/")
+
+    def test_evaluates_what_it_holds_out_at_the_end(self):
+        done = call("train", "--data-root", self.root, *SHORT, "--val-split", "20", "--out", self.new())
+        self.assertIn(b"validation accuracy", done.stderr)
+
+    def test_fewer_samples_need_fewer_bytes(self):
+        def least(*words):
+            done = call("train", "--data-root", self.root, *LONG, "--budget", "100KiB", "--out", self.new(), *words)
+            return int(re.search(r"--budget (\d+)", done.stderr.decode())[1])
+
+        self.assertLess(least("--train-samples", "30"), least())
+
     def test_bad_data_is_named(self):
         for change, expected in ((lambda p: p.unlink(), b"missing file"),
                                  (lambda p: p.write_bytes(p.read_bytes()[:-5]), b"truncated"),

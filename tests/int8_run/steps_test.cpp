@@ -33,6 +33,13 @@ TEST(Int8Options, FollowWhatIsSaid) {
   EXPECT_EQ(options.at(0).slope_exponent, int8::kSignOnly);
 }
 
+TEST(Int8Options, RefuseABatchWhoseGradientsDoNotFit) {
+  const int8::Network network = int8_network("lenet5", 0, kDigits);
+  EXPECT_NO_THROW(int8_options({.batch = 679, .bp_layers = 5}, network, 1));
+  EXPECT_THROW(int8_options({.batch = 680, .bp_layers = 5}, network, 1), UsageError);
+  EXPECT_NO_THROW(int8_options({.batch = 680, .bp_layers = 0}, network, 1));
+}
+
 TEST(Int8Options, OfZerothOrderAloneStartFromLargerLogits) {
   const int8::Network network = int8_network("lenet5", 0, kDigits);
   int8::State state = int8::initial_state(network, 1);

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from libraries import library
+from conftest import library
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 

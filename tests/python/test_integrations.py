@@ -2,7 +2,7 @@
 import pytest
 import torch
 import triaccel
-from libraries import library
+from conftest import library
 
 transformers = library("transformers")
 

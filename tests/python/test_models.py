@@ -4,7 +4,7 @@ import os
 import pytest
 import torch
 import triaccel
-from libraries import library
+from conftest import library
 from torch.nn import functional as F
 from triaccel import _C
 

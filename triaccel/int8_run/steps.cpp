@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "triaccel/base/error.h"
+#include "triaccel/int8/layers/backward.h"
 #include "triaccel/int8/products/product.h"
 
 namespace triaccel {
@@ -38,6 +39,11 @@ Int8Options int8_options(const Int8Settings& settings, const int8::Network& netw
                          std::int64_t total_steps) {
   require(settings.bp_layers <= network.layer_count(), "--bp-layers", "the network has ",
           network.layer_count(), " layers, got ", settings.bp_layers);
+  const std::int64_t most_samples = int8::most_backward_samples(
+      network, network.layer_count() - static_cast<std::int32_t>(settings.bp_layers));
+  require(settings.batch <= most_samples, "--batch", "gradients of the last ", settings.bp_layers,
+          " layers fit int32 up to a batch of ", most_samples, ", got ", settings.batch,
+          "; use a smaller --batch or fewer --bp-layers");
   Int8Options options;
   options.step.seed = settings.seed;
   options.step.bp_layers = static_cast<std::int32_t>(settings.bp_layers);

@@ -15,6 +15,7 @@ namespace triaccel {
 /// schedule.
 struct Int8Settings {
   std::uint64_t seed = 0;
+  std::int64_t batch = 0;      // largest of a step; 0: does not train
   std::int64_t bp_layers = 0;  // last layers that backpropagate
   bool clean_pass = false;     // backpropagate from an extra pass with unperturbed weights
   bool freeze = false;         // the layers before them keep their weights

@@ -231,6 +231,21 @@ TEST(MetricsFiles, AResumedRunDropsDamagedLinesWithAWarning) {
   EXPECT_EQ(read_metrics(path).intervals.size(), 4u);
 }
 
+TEST(MetricsFiles, AResumedRunDropsDamagedPlansWithAWarning) {
+  ScratchDirectory scratch;
+  write_run(scratch.path(), 50);
+  const fs::path path = scratch.path() / kPlansJsonl;
+  const std::string lines = file_text(path);
+  std::ofstream(path, std::ios::binary) << "{\"step\":0,\n" << lines;
+  std::vector<std::string> warnings;
+  const MetricsFiles files(scratch.path(), {.resume_after_step = 50, .warn = [&](const auto& what) {
+                                              warnings.push_back(what);
+                                            }});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("plans.jsonl:1"), std::string::npos) << warnings[0];
+  EXPECT_EQ(file_text(path), lines);
+}
+
 TEST(MetricsFiles, AResumptionThatFailsLeavesNothing) {
   ScratchDirectory scratch;
   write_run(scratch.path(), 50);

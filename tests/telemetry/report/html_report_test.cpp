@@ -303,6 +303,14 @@ TEST(OutcomeOf, ClaimsNoAccuracyThatWasNeverMeasured) {
   EXPECT_EQ(report_of(run).find("0.00 %"), std::string::npos);
 }
 
+TEST(OutcomeOf, TakesAccuracyFromTheTestSetAlone) {
+  RunRecord run = sample_record(20);
+  run.summary.reset();
+  for (EvaluationReport& evaluation : run.metrics.evaluations) evaluation.split = "validation";
+  EXPECT_TRUE(std::isnan(outcome_of(run).accuracy));
+  EXPECT_EQ(outcome_of(run).best_accuracy, 87.5);
+}
+
 TEST(HtmlEscaped, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(html_escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
   EXPECT_EQ(html_escaped("caf\xC3\xA9"), "caf\xC3\xA9");

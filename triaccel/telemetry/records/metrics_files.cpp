@@ -18,6 +18,12 @@ bool stays(const MetricsRecord& record, std::int64_t last_step) {
   return step_of(record) <= last_step;
 }
 
+std::function<void(const std::string&)> dropping(const MetricsFilesOptions& options) {
+  return [&options](const std::string& problem) {
+    if (options.warn) options.warn(problem + "; dropping this line");
+  };
+}
+
 /// Truncates both files to the step after which the run resumes. The CSV file is regenerated from
 /// the JSONL lines, so the two agree even after a crash. Each file is replaced atomically; after a
 /// crash in between, the next resume truncates again.
@@ -30,10 +36,8 @@ void truncate_metrics(const fs::path& directory, const MetricsFilesOptions& opti
     AppendedFile kept_rows = AppendedFile::create(rows);
     kept_rows.append(csv_header() + '\n');
     if (fs::exists(jsonl)) {
-      const auto dropped = [&](const std::string& problem) {
-        if (options.warn) options.warn(problem + "; dropping this line");
-      };
-      const MetricsReadOptions reading{.max_bytes = std::int64_t{1} << 62, .on_damage = dropped};
+      const MetricsReadOptions reading{.max_bytes = std::int64_t{1} << 62,
+                                       .on_damage = dropping(options)};
       for_each_metrics_line(jsonl, reading, [&](std::string_view line, MetricsRecord& record) {
         if (!stays(record, options.resume_after_step)) return;
         kept_lines.append(std::string(line) + '\n');
@@ -53,13 +57,14 @@ void truncate_metrics(const fs::path& directory, const MetricsFilesOptions& opti
 
 /// Keeps the plans that took effect before `last_step`; the resumed run writes the one at
 /// `last_step` again. Returns the last plan kept.
-std::optional<ScheduledPlan> truncate_plans(const fs::path& path, std::int64_t last_step) {
+std::optional<ScheduledPlan> truncate_plans(const fs::path& path,
+                                            const MetricsFilesOptions& options) {
   std::vector<ScheduledPlan> plans;
-  if (fs::exists(path)) plans = read_plans(path);
+  if (fs::exists(path)) plans = read_plans(path, dropping(options));
   std::optional<ScheduledPlan> last;
   std::string kept;
   for (const ScheduledPlan& record : plans) {
-    if (record.step >= last_step) break;
+    if (record.step >= options.resume_after_step) break;
     kept += to_jsonl(record) + '\n';
     last = record;
   }
@@ -77,7 +82,7 @@ std::optional<ScheduledPlan> prepare(const fs::path& directory,
                                      const MetricsFilesOptions& options) {
   if (options.resume_after_step < 0) return std::nullopt;
   truncate_metrics(directory, options);
-  return truncate_plans(directory / kPlansJsonl, options.resume_after_step);
+  return truncate_plans(directory / kPlansJsonl, options);
 }
 
 }  // namespace

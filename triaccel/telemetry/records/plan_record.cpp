@@ -204,13 +204,25 @@ std::string to_jsonl(const ScheduledPlan& record) {
   return dump_line(json);
 }
 
-std::vector<ScheduledPlan> read_plans(const std::filesystem::path& path) {
+std::vector<ScheduledPlan> read_plans(
+    const std::filesystem::path& path,
+    const std::function<void(const std::string& problem)>& on_damage) {
   std::vector<ScheduledPlan> plans;
-  for_each_json_line(path, kMaxPlansBytes, [&](const std::string& line, const std::string& where) {
+  const auto read = [&](const std::string& line, const std::string& where) {
     ScheduledPlan record = plan_from(line, where);
     if (!plans.empty() && record.plan.layers.size() != plans.back().plan.layers.size())
       throw StorageError(text(where, ": a plan for ", record.plan.layers.size(),
                               " layers follows one for ", plans.back().plan.layers.size()));
+    return record;
+  };
+  for_each_json_line(path, kMaxPlansBytes, [&](const std::string& line, const std::string& where) {
+    ScheduledPlan record;
+    try {
+      record = read(line, where);
+    } catch (const StorageError& error) {
+      if (!on_damage) throw;
+      return on_damage(error.what());
+    }
     while (!plans.empty() && plans.back().step >= record.step) plans.pop_back();
     plans.push_back(std::move(record));
   });

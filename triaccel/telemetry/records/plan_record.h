@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,10 @@ std::string to_jsonl(const ScheduledPlan& record);
 /// micro_batch defaults to the batch, learning-rate scales to 1. Sorted by step: a line replaces
 /// earlier ones with the same or a later step, since a plan may be replaced before its first step
 /// and a run may roll back to a checkpoint. An incomplete last line is skipped. Throws StorageError
-/// naming file and line.
-std::vector<ScheduledPlan> read_plans(const std::filesystem::path& path);
+/// naming file and line, or drops a damaged line after `on_damage`.
+std::vector<ScheduledPlan> read_plans(
+    const std::filesystem::path& path,
+    const std::function<void(const std::string& problem)>& on_damage = {});
 
 /// An exact bit width as text: "2", "2.5", "0.125".
 std::string bits_text(int eighths);

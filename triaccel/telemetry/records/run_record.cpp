@@ -79,9 +79,11 @@ RunSummary outcome_of(const RunRecord& run) {
     last_hash = interval.plan_hash;
   }
   for (const EvaluationReport& evaluation : run.metrics.evaluations) {
+    const double accuracy = 100 * evaluation.accuracy;
+    outcome.best_accuracy = std::fmax(outcome.best_accuracy, accuracy);
+    if (evaluation.split != "test") continue;
     outcome.loss = evaluation.loss;
-    outcome.accuracy = 100 * evaluation.accuracy;
-    outcome.best_accuracy = std::fmax(outcome.best_accuracy, outcome.accuracy);
+    outcome.accuracy = accuracy;
   }
   return outcome;
 }

@@ -32,6 +32,7 @@ Int8Options int8_options(const RunConfig& config, const int8::Network& network,
   const std::int64_t asked_for = config.zeroth_order.bp_layers;
   const Int8Settings settings{
       .seed = static_cast<std::uint64_t>(config.train.seed),
+      .batch = std::min(extent_of(config).batch, samples_per_epoch),
       .bp_layers =
           asked_for < 0 ? std::min<std::int64_t>(kBpLayers, network.layer_count()) : asked_for,
       .clean_pass = config.zeroth_order.clean_pass,

@@ -70,18 +70,12 @@ StepTiming timed(const std::function<void()>& step, const StepTimingOptions& opt
           .peak_reserved_bytes = memory.reserved - data_bytes};
 }
 
-void require_whole_batch(std::int64_t batch, std::int64_t samples) {
-  require(batch <= samples, "bench step", "a batch of ", batch, " is more than the ", samples,
-          " samples of the set");
-}
-
 }  // namespace
 
 StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options) {
   RunParts parts(config);
   Sampler sampler(parts.data.training_ids, static_cast<std::uint64_t>(config.train.seed));
   EpochOrder order(parts.on.device, parts.data.train.get());
-  require_whole_batch(parts.plan.batch_size, sampler.samples_per_epoch());
   parts.network.module->train();
   if (parts.runner->saved() != nullptr)
     plan_activations(parts.config, parts, order.upcoming(sampler, kProfileSamples));
@@ -98,6 +92,7 @@ StepTiming time_steps(const RunConfig& config, const StepTimingOptions& options)
     sampler.take(ids.numel());
   };
   StepTiming timing = timed(step, options, parts.on, parts.data);
+  timing.batch = parts.plan.batch_size;
   timing.saved = parts.runner->collect().saved;
   return timing;
 }
@@ -107,16 +102,15 @@ StepTiming time_forward_passes(const RunConfig& config, const StepTimingOptions&
   RunDevice on(config);
   const bool channels_last = wants_channels_last(config, on.device);
   const LoadedData data = load_data_for(config, on, channels_last);
-  require_whole_batch(config.train.batch, static_cast<std::int64_t>(data.training_ids.size()));
   const Network network = make_network_for(config, data.shape, on, channels_last);
   network.module->train();
   on.gauge.release_cache();
   const at::NoGradGuard no_grad;
   const MemoryPurposeScope purpose(MemoryPurpose::Activations);
   const std::span<const std::int64_t> first(data.training_ids);
-  const Batch batch = gather_unprepared(
-      *data.train,
-      ids_on_device(first.first(static_cast<std::size_t>(config.train.batch)), on.device));
+  const std::size_t samples = std::min(static_cast<std::size_t>(config.train.batch), first.size());
+  const Batch batch =
+      gather_unprepared(*data.train, ids_on_device(first.first(samples), on.device));
   const auto forward = [&] {
     for (int i = 0; i < passes; ++i) network.forward(batch.inputs);
   };

@@ -17,8 +17,9 @@ struct StepTimingOptions {
 /// How long one training step takes, with all of its parts: batch, forward, backward, gradient
 /// statistics, update. Timed by the device's own clock.
 struct StepTiming {
-  double ms = 0;      // median
-  double ms_p10 = 0;  // a tenth of the timings were shorter
+  std::int64_t batch = 0;  // samples of a step: no more than the set has
+  double ms = 0;           // median
+  double ms_p10 = 0;       // a tenth of the timings were shorter
   double ms_p90 = 0;
   std::int64_t peak_allocated_bytes = 0;  // the resident data set left out
   std::int64_t peak_reserved_bytes = 0;   // likewise
