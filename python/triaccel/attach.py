@@ -29,7 +29,7 @@ from triaccel.checkpointing import explain_reentrant
 from triaccel.compiled import CompiledPrecision, difference_of, is_compiled
 from triaccel.layers import Layers
 from triaccel.user_optimizer import (OptimizerBefore, ParameterWatch, check_parameters, gradients_added, gradients_aside, rate_of,
-                                     scaled_rates, warn_of_partial_updates)
+                                     scaled_rates, unwrapped, warn_of_partial_updates)
 
 Loss = Union[torch.Tensor, "tuple[torch.Tensor, torch.Tensor | float]"]
 Closure = Callable[[Any], Loss]
@@ -391,7 +391,8 @@ class Attached:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the control loop, for checkpoints; the model's and the optimizer's are their own."""
-        state = self._open().state()
+        # What is empty as text: pickle writes no bytes as a call, which torch.load refuses.
+        state = {name: (kind, shape, data or "") for name, (kind, shape, data) in self._open().state().items()}
         self._count_skipped()
         return {**state, **({_KEPT: self._kept} if self._kept else {})}
 
@@ -452,6 +453,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = Non
         raise TypeError(f"attach() needs a torch.nn.Module, got {type(model).__name__}")
     if model in _attached and _attached[model]() is not None:
         raise ValueError("this model is attached already; call detach() on its handle first")
+    optimizer = unwrapped(optimizer)
     check_choice("batch", batch, ("micro", "elastic"))
     check_choice("curvature", curvature, ("off", "fisher", "hessian"))
     check_choice("compile", compile, ("off", "auto"))

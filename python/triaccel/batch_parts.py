@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -43,11 +43,27 @@ def samples_in(batch: Any) -> int:
 
 
 def part_of(batch: Any, first: int, count: int, samples: int) -> Any:
-    """Its containers are new ones: a closure may take things out of them."""
+    """Its containers are new ones of their types: a closure may take things out of them. Lists of strings or numbers and
+    arrays that have an entry for each sample are cut as tensors are."""
     if first == 0 and count == samples:
         return pytree.tree_map(lambda node: copy.copy(node) if _is_other_mapping(node) else node, batch, is_leaf=_is_other_mapping)
 
-    def part(leaf: Any) -> Any:
-        return leaf.narrow(0, first, count) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 else leaf
+    def is_list_of_samples(node: Any) -> bool:
+        return isinstance(node, list) and len(node) == samples and all(isinstance(value, (str, bytes, int, float)) for value in node)
 
-    return pytree.tree_map(part, _plain(batch))
+    def part(node: Any) -> Any:
+        if _is_other_mapping(node):
+            parts = {key: part_of(value, first, count, samples) for key, value in node.items()}
+            if not isinstance(node, MutableMapping):
+                return parts
+            own = copy.copy(node)
+            own.update(parts)
+            return own
+        if isinstance(node, torch.Tensor):
+            return node.narrow(0, first, count) if node.dim() > 0 else node
+        # An array of numpy, which need not be there.
+        if is_list_of_samples(node) or (hasattr(node, "__array__") and getattr(node, "shape", ())[:1] == (samples,)):
+            return node[first:first + count]
+        return node
+
+    return pytree.tree_map(part, batch, is_leaf=lambda node: _is_other_mapping(node) or is_list_of_samples(node))

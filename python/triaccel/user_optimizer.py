@@ -11,6 +11,11 @@ import torch
 from triaccel import optim
 
 
+def unwrapped(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer | None:
+    """Not what Accelerate has made of it, which hides its type and leaves out updates inside ``accelerator.accumulate``."""
+    return optimizer.optimizer if type(optimizer).__module__.partition(".")[0] == "accelerate" else optimizer
+
+
 def check_parameters(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> None:
     """Raises a ValueError where it holds others than these."""
     own = {id(parameter) for parameter in parameters}

@@ -1,5 +1,5 @@
 """What attach() keeps from one step, session or report to the next, and what it leaves alone."""
-import copy
+import io
 
 import pytest
 import torch
@@ -21,11 +21,14 @@ def resumed(options, steps, make_optimizer=None):
     model, optimizer = make(*arguments)
     ta = triaccel.attach(model, optimizer, **options)
     trained(ta, model, 0, steps)
-    saved = copy.deepcopy((model.state_dict(), optimizer.state_dict(), ta.state_dict(), torch.get_rng_state()))
+    file = io.BytesIO()
+    torch.save((model.state_dict(), optimizer.state_dict(), ta.state_dict(), torch.get_rng_state()), file)
     expected = trained(ta, model, steps, 2 * steps), ta.plan
     ta.detach()
     other, its_optimizer = make(*arguments, seed=9)
     ta = triaccel.attach(other, its_optimizer, **options)
+    file.seek(0)
+    saved = torch.load(file)
     other.load_state_dict(saved[0])
     its_optimizer.load_state_dict(saved[1])
     ta.load_state_dict(saved[2])

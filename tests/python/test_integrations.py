@@ -41,26 +41,9 @@ def test_hugging_face_trainer(tmp_path):
     found, its_weights, trainer = hugging_face_losses(tmp_path / "ours", TriaccelTrainer, precision="off")
     assert found == expected
     assert all(torch.equal(a, b) for a, b in zip(its_weights, weights))
-    trainer.attached.detach()
+    assert trainer.attached is None  # detached at the end
     with pytest.raises(ValueError, match="bf16 and fp16"):
         TriaccelTrainer(model=llama(), args=transformers.TrainingArguments(output_dir=str(tmp_path), bf16=True, use_cpu=True))
-
-
-def test_hugging_face_trainer_in_parts(tmp_path):
-    library("accelerate")
-    from triaccel.integrations.huggingface import TriaccelTrainer
-
-    class SmallDevice(TriaccelTrainer):
-        def compute_loss(self, model, inputs, *args, **kwargs):
-            if len(inputs["input_ids"]) > 3:
-                raise torch.OutOfMemoryError("out of memory: a device with room for three")
-            return super().compute_loss(model, inputs, *args, **kwargs)
-
-    expected, _, _ = hugging_face_losses(tmp_path / "plain", transformers.Trainer)
-    with pytest.warns(RuntimeWarning, match="passes of"):
-        found, _, trainer = hugging_face_losses(tmp_path / "ours", SmallDevice, precision="off")
-    assert found == pytest.approx(expected, rel=1e-3)
-    trainer.attached.detach()
 
 
 def test_accelerate_after_prepare():
@@ -84,6 +67,23 @@ def test_accelerate_after_prepare():
             optimizer.step()
             losses[attached].append(loss.item())
     assert losses[True] == losses[False]
+    ta.detach()
+
+
+def test_accelerate_hides_no_optimizer(recwarn):
+    accelerate = library("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    model = llama()
+    model, optimizer = accelerator.prepare(model, triaccel.optim.AdamW(model.parameters(), lr=1e-2))
+    ta = triaccel.attach(model, optimizer, budget="4GB", curvature="fisher")
+    assert not [one for one in recwarn if "allocates memory" in str(one.message)]
+    batch = {key: torch.stack([s[key] for s in sentences(8)]) for key in ("input_ids", "labels")}
+    before = [p.detach().clone() for p in model.parameters()]
+    for _ in range(2):
+        with accelerator.accumulate(model):
+            ta.step(batch, lambda b: model(**b).loss)
+        assert not any(torch.equal(a, b) for a, b in zip(model.parameters(), before))
+        before = [p.detach().clone() for p in model.parameters()]
     ta.detach()
 
 

@@ -1,6 +1,8 @@
 """What users do with models and optimizers next to attach()."""
+import collections
 import gc
 
+import numpy as np
 import pytest
 import torch
 import triaccel
@@ -122,8 +124,13 @@ def test_closures_may_take_things_out_of_their_part():
     assert calls == [12, 6, 6] and "y" in given
 
 
-class Encoding(dict):
+class Encoding(collections.UserDict):
     """As tokenizers return them."""
+
+    def __getattr__(self, name):
+        if name == "data":
+            raise AttributeError
+        return self.data[name]
 
 
 def test_mappings_of_other_types_are_split_wherever_they_are():
@@ -132,11 +139,24 @@ def test_mappings_of_other_types_are_split_wherever_they_are():
     def closure(b):
         encoding, y = b
         too_large_above(6, len(y), calls)
-        assert len(encoding["x"]) == len(y)
-        return F.cross_entropy(model(encoding["x"]), y)
+        assert len(encoding.x) == len(y)
+        return F.cross_entropy(model(encoding.x), y)
 
     triaccel.attach(model, budget="1GiB").backward((Encoding(x=given["x"]), given["y"]), closure)
     assert calls == [12, 6, 6]
+
+
+def test_entries_of_samples_go_with_them():
+    model, calls, seen, given = small(), [], [], batch()
+    given |= {"name": [str(i) for i in range(12)], "weight": np.arange(12.0), "task": ["one", "two"]}
+
+    def closure(b):
+        too_large_above(6, len(b["y"]), calls)
+        seen.append((b["name"], list(b["weight"]), b["task"]))
+        return closure_of(model)(b)
+
+    triaccel.attach(model, budget="1GiB").backward(given, closure)
+    assert seen == [([str(i) for i in part], list(part), ["one", "two"]) for part in (range(6), range(6, 12))]
 
 
 def test_what_has_no_kernels_for_16_bits_computes_in_32():
