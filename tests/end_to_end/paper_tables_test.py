@@ -1,17 +1,24 @@
 """How the papers' tables are put together from rows: no program is started."""
+import contextlib
 import html.parser
+import io
 import json
 import math
 import pathlib
+import shlex
 import sys
 import threading
 import unittest
 
 from program import scratch_folder
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench" / "papers"))
+BENCH = pathlib.Path(__file__).parents[2] / "bench"
+sys.path[:0] = [str(BENCH / "papers"), str(BENCH)]
 import elastic_zo  # noqa: E402
 import fdsr  # noqa: E402
+import gpu_jobs  # noqa: E402
+import memory_accuracy  # noqa: E402
+import reproduce  # noqa: E402
 import tri_accel  # noqa: E402
 from paper_figures import TRI_ACCEL  # noqa: E402
 from rows import DATA, Failures, Results, RowFailed, Run, UsageError, run_stages  # noqa: E402
@@ -275,6 +282,30 @@ class Fdsr(unittest.TestCase):
         for given in ("resnet18", "resnet18@32", "resnet18@/8", "@32/8", "resnet18@32/0"):
             with self.assertRaisesRegex(UsageError, "network@pixels/batch"):
                 fdsr.network_row(given)
+
+
+
+class GpuJobs(unittest.TestCase):
+    def test_are_rows_that_the_tables_have(self):
+        jobs = [job for rows in (gpu_jobs.shared_rows, gpu_jobs.timed_rows) for job in json.loads(gpu_jobs.jobs(rows("/data")))]
+        self.assertEqual(len({job["name"] for job in jobs}), len(jobs))
+        for job in jobs:
+            program, *words = shlex.split(job["command"])[1:]
+            if program.endswith("reproduce.py"):
+                self.assertEqual(reproduce.parsed(words).options.get("--device"), "cuda", job)
+            else:
+                options = dict(zip(words[::2], words[1::2]))
+                self.assertIn(options["--networks"], memory_accuracy.NETWORKS)
+                self.assertIn(options["--methods"], memory_accuracy.METHODS)
+
+    def test_excerpts_leave_out_intervals(self):
+        with scratch_folder() as folder:
+            (folder / "run").mkdir()
+            lines = [json.dumps({"kind": kind, "step": 1}) for kind in ("start", "interval", "notice", "evaluation", "finish")]
+            (folder / "run" / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+            with contextlib.redirect_stdout(io.StringIO()) as shown:
+                gpu_jobs.excerpt(folder)
+            self.assertEqual(shown.getvalue().splitlines(), [f"==== {folder / 'run' / 'metrics.jsonl'}", *(lines[:1] + lines[2:])])
 
 
 if __name__ == "__main__":
