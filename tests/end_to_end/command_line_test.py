@@ -267,11 +267,11 @@ class ReadCommands(unittest.TestCase):
         self.assertEqual(sizes, sorted(sizes))
         self.assertLessEqual(sizes[0], plan["least_bytes"])
         self.assertIn(f"<code>{plan['sweep'][0]['options']}</code>", page.read_text())
-        for row in plan["sweep"][1:-1:2]:
-            again = self.json_of("plan", *published, "--budget", row["budget_bytes"])["plan"]
-            self.assertLessEqual(again["bytes"], row["budget_bytes"])
-            self.assertGreaterEqual(("exact", "slightly lossy", "lossy").index(row["lossiness"]),
-                                    ("exact", "slightly lossy", "lossy").index(again["lossiness"]))
+        row = plan["sweep"][len(plan["sweep"]) // 2]
+        again = self.json_of("plan", *published, "--budget", row["budget_bytes"])["plan"]
+        self.assertLessEqual(again["bytes"], row["budget_bytes"])
+        degrees = ("exact", "slightly lossy", "lossy")
+        self.assertLessEqual(degrees.index(again["lossiness"]), degrees.index(row["lossiness"]))
         with scratch_folder() as folder:
             for share, code in ((1, 0), (0.95, 6)):
                 budget = int(share * plan["least_bytes"])
