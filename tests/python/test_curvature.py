@@ -81,8 +81,9 @@ def test_layers_move_by_their_scales(kind):
         ta.step(batch, closure)
         moves[curvature] = {name: p.detach() - before[name] for name, p in model.named_parameters()}
         ta.detach()
+    atol = 1e-9 if torch.get_default_device().type == "cpu" else 1e-7  # a GPU rounds weights of 0.5 otherwise
     for name, move in moves["off"].items():
-        torch.testing.assert_close(moves["hessian"][name], move * scales[name.removesuffix(".weight")], rtol=1e-3, atol=1e-7)
+        torch.testing.assert_close(moves["hessian"][name], move * scales[name.removesuffix(".weight")], rtol=1e-3, atol=atol)
 
 
 def test_caps_a_rate_that_diverges():

@@ -2,7 +2,7 @@
 import pytest
 import torch
 from conftest import library
-from test_integrations import WORDS, hugging_face_losses, llama, sentences
+from test_integrations import WORDS, llama, sentences
 
 transformers = library("transformers")
 library("accelerate")
@@ -34,15 +34,27 @@ def small_device(trainer_class):
     return SmallDevice
 
 
-def history(trainer_class, folder, model=llama, data=sentences, steps=4, accumulated=2, resume=None, save_steps=None,
-            trainer_options=None, **options):
+def history(trainer_class, folder, model=llama, data=sentences, steps=4, accumulated=2, resume=None, save_steps=None, **options):
+    """Losses and gradient norms of all steps, and the trainer."""
     arguments = transformers.TrainingArguments(
         output_dir=str(folder), per_device_train_batch_size=8, gradient_accumulation_steps=accumulated, max_steps=steps,
         logging_steps=1, learning_rate=1e-2, report_to=[], use_cpu=True, seed=3, disable_tqdm=True,
-        save_strategy="steps" if save_steps else "no", save_steps=save_steps or 500, **(trainer_options or {}))
+        save_strategy="steps" if save_steps else "no", save_steps=save_steps or 500)
     trainer = trainer_class(model=model(), args=arguments, train_dataset=data(), **options)
     trainer.train(resume_from_checkpoint=resume)
     return [(one["loss"], one["grad_norm"]) for one in trainer.state.log_history if "loss" in one], trainer
+
+
+def test_trains_as_the_trainer_does(tmp_path):
+    from triaccel.integrations.huggingface import TriaccelTrainer
+
+    expected, plain = history(transformers.Trainer, tmp_path / "plain", steps=6)
+    found, ours = history(TriaccelTrainer, tmp_path / "ours", steps=6, precision="off")
+    assert found == expected
+    assert all(torch.equal(a, b) for a, b in zip(ours.model.parameters(), plain.model.parameters()))
+    assert ours.attached is None  # detached at the end
+    with pytest.raises(ValueError, match="bf16 and fp16"):
+        TriaccelTrainer(model=llama(), args=transformers.TrainingArguments(output_dir=str(tmp_path), bf16=True, use_cpu=True))
 
 
 @pytest.mark.parametrize("model, data, options", [

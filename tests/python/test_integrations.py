@@ -23,29 +23,6 @@ def sentences(count=64):
     return [{"input_ids": row, "labels": row} for row in ids]
 
 
-def hugging_face_losses(folder, trainer_class, **options):
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder), per_device_train_batch_size=8, gradient_accumulation_steps=2, max_steps=6, logging_steps=1,
-        learning_rate=1e-2, report_to=[], use_cpu=True, save_strategy="no", seed=3, disable_tqdm=True)
-    trainer = trainer_class(model=llama(), args=arguments, train_dataset=sentences(), **options)
-    trainer.train()
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    return losses, [p.detach().clone() for p in trainer.model.parameters()], trainer
-
-
-def test_hugging_face_trainer(tmp_path):
-    library("accelerate")
-    from triaccel.integrations.huggingface import TriaccelTrainer
-
-    expected, weights, _ = hugging_face_losses(tmp_path / "plain", transformers.Trainer)
-    found, its_weights, trainer = hugging_face_losses(tmp_path / "ours", TriaccelTrainer, precision="off")
-    assert found == expected
-    assert all(torch.equal(a, b) for a, b in zip(its_weights, weights))
-    assert trainer.attached is None  # detached at the end
-    with pytest.raises(ValueError, match="bf16 and fp16"):
-        TriaccelTrainer(model=llama(), args=transformers.TrainingArguments(output_dir=str(tmp_path), bf16=True, use_cpu=True))
-
-
 def test_accelerate_after_prepare():
     accelerate = library("accelerate")
     losses = {}
