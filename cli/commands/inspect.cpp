@@ -171,8 +171,9 @@ void add_inspect(CLI::App& program) {
   command->callback([arguments, defaults, asked] {
     for (const CLI::Option* option : asked)
       require(arguments->gradients || option->count() == 0, option->get_name(),
-              "goes with --gradients");
-    require(arguments->saved || arguments->bit_widths.empty(), "--bit-widths", "goes with --saved");
+              "only has an effect with --gradients");
+    require(arguments->saved || arguments->bit_widths.empty(), "--bit-widths",
+            "only has an effect with --saved");
     if (arguments->saved) {
       const RunConfig config = arguments->options->config(defaults, Runs::One);
       require(arguments->path.empty(), "inspect --saved", "does not take a path, got '",

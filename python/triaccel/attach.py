@@ -391,7 +391,7 @@ class Attached:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the control loop, for checkpoints; the model's and the optimizer's are their own."""
-        # What is empty as text: pickle writes no bytes as a call, which torch.load refuses.
+        # Empty bytes as empty text: torch.load refuses the call of bytes() that pickle writes for them.
         state = {name: (kind, shape, data or "") for name, (kind, shape, data) in self._open().state().items()}
         self._count_skipped()
         return {**state, **({_KEPT: self._kept} if self._kept else {})}

@@ -61,7 +61,7 @@ def part_of(batch: Any, first: int, count: int, samples: int) -> Any:
             return own
         if isinstance(node, torch.Tensor):
             return node.narrow(0, first, count) if node.dim() > 0 else node
-        # An array of numpy, which need not be there.
+        # A NumPy array, told without importing NumPy.
         if is_list_of_samples(node) or (hasattr(node, "__array__") and getattr(node, "shape", ())[:1] == (samples,)):
             return node[first:first + count]
         return node
