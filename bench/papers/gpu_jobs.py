@@ -14,8 +14,10 @@ import sys
 
 PROGRAM = os.environ.get("TRIACCEL", "build/release/triaccel")
 SEEDS = (1, 2, 3, 4, 5)
-# At 64 px for ten epochs, two seeds; gradient noise lowers a ratio that is too high, but not early enough in a ViT.
-RATIOS_64 = {"resnet50": 14, "vgg16-bn": 14, "densenet121": 14, "vit-small": 10.2}
+# At 64 px for ten epochs, two seeds, at one batch size, so that rows with and without compression differ in that alone.
+# Gradient noise lowers a ratio that is too high, but not early enough in a ViT.
+RATIOS_64 = {"resnet18": 14, "resnet50": 14, "efficientnet-b0": 14, "vgg16-bn": 14, "densenet121": 14, "vit-small": 10.2}
+AT_64 = {"resnet18": "--image-size 64", "efficientnet-b0": "--image-size 64"}  # the others are there by default
 # Table 2: learning rate, and 70 % of what FP32 reserved (bench/records/2026-11-18_h200_elastic_runs_alone).
 ABLATED = {"resnet18": (0.1, 268645171), "efficientnet-b0": (0.02, 287729254)}
 # 16x against ActNN's codec.
@@ -27,13 +29,17 @@ def reproduce(arguments, out):
     return f"python3 bench/papers/reproduce.py {arguments} --triaccel {PROGRAM} --device cuda --out runs/{out}"
 
 
-def compressed(root, network, seed, epochs, ratio):
+def compressed(root, network, seed, epochs, ratio, options=""):
     """A run with compressed activations; ratio None: without."""
     method = "raw" if ratio is None else "compressed"
-    name = f"{network}-{method}{'' if ratio is None else f'-{ratio}x'}-{seed}"
-    options = "" if ratio is None else f" -- --activation-ratio {ratio}"
+    name = f"{network}-{epochs}-epochs-{method}{'' if ratio is None else f'-{ratio}x'}-{seed}"
+    options += "" if ratio is None else f" --activation-ratio {ratio}"
     return name, (f"python3 bench/memory_accuracy.py --program {PROGRAM} --data-root {root} --out runs/{name} --networks {network} "
-                  f"--methods {method} --epochs {epochs} --seeds {seed} --jobs 1{options}")
+                  f"--methods {method} --epochs {epochs} --seeds {seed} --jobs 1 -- {options}")
+
+
+def at_64_px(root, network, seed, ratio):
+    return compressed(root, network, seed, 10, ratio, f"--batch-control off {AT_64.get(network, '')}")
 
 
 def large_images(root, data, more):
@@ -45,8 +51,8 @@ def shared_rows(root):
     """(name, command)."""
     for seed in (1, 2):
         for network, ratio in RATIOS_64.items():
-            yield compressed(root, network, seed, 10, ratio)
-            yield compressed(root, network, seed, 10, None)
+            yield at_64_px(root, network, seed, ratio)
+            yield at_64_px(root, network, seed, None)
     for network, (rate, budget) in ABLATED.items():
         for seed in SEEDS:
             out = f"table2-{network}-{seed}"
