@@ -4,7 +4,7 @@ import io
 import pytest
 import torch
 import triaccel
-from test_attach import closure_of, everything, images, make, same
+from test_attach import closure_of, everything, images, make, random_state, same, set_random_state
 
 
 def trained(ta, model, first, last, samples=16, each=lambda: None):
@@ -22,7 +22,7 @@ def resumed(options, steps, make_optimizer=None):
     ta = triaccel.attach(model, optimizer, **options)
     trained(ta, model, 0, steps)
     file = io.BytesIO()
-    torch.save((model.state_dict(), optimizer.state_dict(), ta.state_dict(), torch.get_rng_state()), file)
+    torch.save((model.state_dict(), optimizer.state_dict(), ta.state_dict(), random_state()), file)
     expected = trained(ta, model, steps, 2 * steps), ta.plan
     ta.detach()
     other, its_optimizer = make(*arguments, seed=9)
@@ -32,12 +32,13 @@ def resumed(options, steps, make_optimizer=None):
     other.load_state_dict(saved[0])
     its_optimizer.load_state_dict(saved[1])
     ta.load_state_dict(saved[2])
-    torch.set_rng_state(saved[3])
+    set_random_state(saved[3])
     found = trained(ta, other, steps, 2 * steps), ta.plan
     ta.detach()
     return expected, found
 
 
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("steps", [20, 23])  # after a decision, and between two
 def test_rates_by_curvature_are_lowered_once(steps):
     options = {"precision": "off", "curvature": "fisher", "curvature_every": 5, "policy": "paper"}
@@ -47,6 +48,7 @@ def test_rates_by_curvature_are_lowered_once(steps):
     assert same(found, losses)
 
 
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("activations", ["lossless", "compressed"])
 def test_goes_on_with_planned_activations(activations):
     (losses, plan), (found, found_plan) = resumed({"precision": "off", "activations": activations}, 20)
@@ -110,6 +112,7 @@ def test_a_budget_lasts_as_long_as_its_session():
     last.detach()
 
 
+@pytest.mark.usefixtures("deterministic")
 def test_reports_take_nothing_from_decisions():
     plans, losses = [], []
     for asks in (False, True):

@@ -2,7 +2,7 @@
 import pytest
 import torch
 import triaccel
-from test_attach import closure_of, images, make
+from test_attach import closure_of, images, make, random_state, same
 
 
 def own_step(ta, model, optimizer, batch, *contexts):
@@ -15,6 +15,7 @@ def own_step(ta, model, optimizer, batch, *contexts):
     return loss.detach()
 
 
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("precision", ["bf16", "fp32", "off"])
 def test_compute_as_steps_do(precision):
     batches = [images(seed=i) for i in range(5)]
@@ -41,6 +42,7 @@ def test_decide_as_steps_do():
     assert all(report["gradient_norm"] > 0 for report in reports)  # of gradients that it has not computed itself
 
 
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("activations", ["lossless", "offloaded", "compressed"])
 def test_keep_activations_as_planned(activations, later):
@@ -49,9 +51,9 @@ def test_keep_activations_as_planned(activations, later):
     for kept in ("raw", activations):
         model, _ = make()
         ta = triaccel.attach(model, precision="off", activations=kept)
-        random_state = torch.get_rng_state()
+        before = random_state()
         ta.profile(batch, closure_of(model))
-        assert torch.equal(torch.get_rng_state(), random_state)  # it trains nothing
+        assert same(random_state(), before)  # it trains nothing
         with ta.activations():
             loss = closure_of(model)(batch)
             if not later:
@@ -85,15 +87,20 @@ def test_leave_everything_as_it_was_after_an_error():
 
 
 def test_compress_further_where_gradients_hardly_notice():
-    batch, held = images(512), {}
+    device, held = torch.get_default_device(), {}
+    with torch.device("cpu"):  # what the noise allows depends on the numbers, which a GPU would draw otherwise
+        batch = {name: values.to(device) for name, values in images(512).items()}
     for ratio in (10.2, "auto"):
-        model, optimizer = make()
+        with torch.device("cpu"):
+            model, optimizer = make()
+        model.to(device)
+        model.features[-1].p = 0.5  # much noise in the gradients, whichever masks are drawn
         ta = triaccel.attach(model, optimizer, precision="off", activations="compressed", activation_ratio=ratio, control_interval=2)
         for _ in range(5):
             ta.step(batch, closure_of(model))
         held[ratio] = ta.report()["activation_bytes_held"]
         ta.detach()
-    assert held["auto"] != held[10.2]  # fewer or more, as the noise has it
+    assert held["auto"] < held[10.2]
 
 
 @pytest.mark.parametrize("ratio", ["high", 0, 33])
