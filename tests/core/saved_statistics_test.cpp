@@ -49,6 +49,15 @@ TEST(TensorsOf, RefusesACensusThatRefersAhead) {
   EXPECT_THROW(tensors_of(census), UsageError);
 }
 
+TEST(TensorsOf, CountTheInputOfAFusedActivation) {
+  SavedCensus census = small_census();
+  census.entries[2].replaces_activation_input = true;
+  const std::vector<SavedStatistics> tensors = tensors_of(census);
+  EXPECT_EQ(tensors[0].fp32_bytes(4), 4 * 16 * 8 * 8 * 4);
+  EXPECT_EQ(tensors[2].fp32_bytes(4), 2 * tensors[0].fp32_bytes(4));
+  EXPECT_EQ(tensors[2].raw_bytes(4), tensors[0].raw_bytes(4)) << "it is held once";
+}
+
 TEST(PlansByEntry, GiveEveryTimeATensorIsSavedTheSamePlan) {
   const SavedCensus census = small_census();
   const std::vector<SavedStatistics> tensors = tensors_of(census);

@@ -10,15 +10,19 @@
 #include "triaccel/core/saved_statistics.h"
 #include "triaccel/device/device_choice.h"
 #include "triaccel/device/side_stream.h"
+#include "triaccel/policies/memory/held_bytes.h"
+#include "triaccel/saved/saved_profile.h"
+#include "triaccel/saved/saved_store.h"
 
 namespace triaccel {
 namespace {
 
-/// A slim residual network in BF16 on the GPU.
+/// A slim network in BF16 on the GPU.
 struct SlimRun {
-  explicit SlimRun(const std::optional<SavedStoreOptions>& saved) {
+  explicit SlimRun(const std::optional<SavedStoreOptions>& saved,
+                   const ModelOptions& model = {.name = "resnet18", .stem = "cifar", .width = 16}) {
     torch::manual_seed(3);
-    network = make_model({.name = "resnet18", .stem = "cifar", .width = 16});
+    network = make_model(model);
     network.module->to(kGpu);
     for (at::Tensor& weight : network.module->parameters())
       if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
@@ -85,6 +89,29 @@ TEST_F(CompressedStep, JoinsNormsWithTheirReluAndKeepsEveryReluMask) {
     return entry.kind == SavedClass::Positive && entry.mask >= 0;
   });
   EXPECT_GE(shares, 15) << "the output of the last is pooled";
+}
+
+/// But for single pixels and for statistics of norms, which fused operators keep themselves.
+TEST_F(CompressedStep, HasTheFp32ReferenceOfAnUnfusedRun) {
+  constexpr std::int64_t samples = 32;
+  SlimRun run(SavedStoreOptions{.seed = 1}, {.name = "efficientnet-b0", .width = 16});
+  run.keep_norm_inputs({});
+  run.after_steps(1);
+  const std::int64_t joined = fp32_bytes(tensors_of(run.runner->census()), samples);
+  EXPECT_EQ(run.runner->saved()->counts().fp32_bytes, joined);
+
+  run.network.module->to(kCpu);
+  std::vector<at::Tensor> constants = run.network.module->parameters();
+  for (const at::Tensor& buffer : run.network.module->buffers()) constants.push_back(buffer);
+  SavedProfile profile(std::move(constants));
+  const at::Tensor inputs = gather_unprepared(*run.data.train, run.ids).inputs.to(kCpu, at::kFloat);
+  at::Tensor logits;
+  {
+    const SavedTensorScope scope(profile);
+    logits = run.network.forward(inputs);
+  }
+  const std::int64_t plain = fp32_bytes(tensors_of(profile.census(logits, samples)), samples);
+  EXPECT_NEAR(static_cast<double>(joined) / static_cast<double>(plain), 1, 0.05);
 }
 
 /// Codes of a norm's input are rounded at random: a step is an estimate of the raw one, and the

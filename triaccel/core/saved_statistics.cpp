@@ -40,7 +40,8 @@ std::int64_t SavedStatistics::levels(std::int64_t samples) const {
 
 std::int64_t SavedStatistics::fp32_bytes(std::int64_t samples) const {
   if (kind == SavedClass::ReluMask) return 0;
-  return elements(samples) * (is_floating(type) ? 4 : size_of(type));
+  const std::int64_t tensors = replaces_activation_input ? 2 : 1;
+  return tensors * elements(samples) * (is_floating(type) ? 4 : size_of(type));
 }
 
 std::vector<std::int64_t> SavedStatistics::sizes_for(std::int64_t samples) const {
@@ -68,6 +69,7 @@ std::vector<SavedStatistics> tensors_of(const SavedCensus& census) {
                          .per_sample = entry.per_sample,
                          .window_taps = entry.windows.taps(),
                          .by_rows = entry.by_rows,
+                         .replaces_activation_input = entry.replaces_activation_input,
                          .derivation = entry.derivation,
                          .source = entry.source < 0 ? -1 : index_of(tensor_of, entry.source)});
       continue;

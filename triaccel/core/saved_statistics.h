@@ -41,6 +41,7 @@ struct SavedStatistics {
   bool per_sample = true;
   std::int64_t window_taps = 9;  // kind Window: of its pooling
   bool by_rows = false;  // NormInput of a layer norm, which goes by rows of the last dimension
+  bool replaces_activation_input = false;  // as SavedEntry
 
   Derivation derivation = Derivation::None;
   std::int64_t source = -1;  // index, in the same list, of what it can be computed from
@@ -65,7 +66,7 @@ struct SavedStatistics {
   /// Channels, or rows, that can be levelled; 0: it has none.
   std::int64_t levels(std::int64_t samples) const;
   std::int64_t raw_bytes(std::int64_t samples) const { return elements(samples) * size_of(type); }
-  /// What an FP32 run saves.
+  /// What an FP32 run saves without fused operators: both tensors where one replaces the other.
   std::int64_t fp32_bytes(std::int64_t samples) const;
   /// Sizes of the whole tensor.
   std::vector<std::int64_t> sizes_for(std::int64_t samples) const;

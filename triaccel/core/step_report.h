@@ -18,7 +18,7 @@ struct SavedCounts {
   std::int64_t saved = 0;         // times that an operator saved a tensor, without constants
   std::int64_t passed_bytes = 0;  // of those, one tensor as often as it was saved
   std::int64_t unique_bytes = 0;  // each tensor once
-  std::int64_t fp32_bytes = 0;    // the same, had all floating-point numbers 32 bits
+  std::int64_t fp32_bytes = 0;    // of an FP32 run without fused operators, each tensor once
   std::array<std::int64_t, kSavedCodecs> held_bytes = {};  // by codec; masks count as Mask,
                                                            // Host lies in host memory
   std::int64_t allocations = 0;      // of memory for encoded tensors, one or many in each

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "triaccel/core/saved_bytes.h"
+#include "triaccel/ops/norm/batch_norm.h"
 #include "triaccel/ops/tensors/autograd_node.h"
 #include "triaccel/saved/derived_tensor.h"
 #include "triaccel/saved/graph_walk.h"
@@ -120,6 +121,14 @@ bool looks_rectified(const at::Tensor& tensor) {
 bool grows_with_batch(const SavedEntry& entry, std::int64_t samples) {
   if (entry.sizes.empty() || entry.sizes[0] % samples != 0) return false;
   return entry.sizes.size() > 1 || !entry.consumer.ends_with("BatchNorm");
+}
+
+/// Whether a norm's node computes SiLU, too, which would save its own input. What other fused
+/// operators would save is not counted: single pixels of squeeze-and-excitation, the output of a
+/// ReLU that is only pooled, indices of max pooling.
+bool fuses_silu(const torch::autograd::Node& consumer) {
+  const auto* const norm = dynamic_cast<const HasNormHistory*>(&consumer);
+  return norm != nullptr && norm->norm_history().activation == Activation::Silu;
 }
 
 /// Numbers of the entries that each node saved, without constants.
@@ -270,7 +279,11 @@ SavedCensus SavedProfile::census(const at::Tensor& result, std::int64_t samples)
       entry.mask = mask_by(saved.producer.get(), entry, census.entries, saved_by);
       siblings.push_back(census.entries.size());
     }
+    const auto first = static_cast<std::size_t>(entry.same_as);
     census.entries.push_back(std::move(entry));
+    const bool is_input = siblings.size() == 1 && !saved.constant;
+    if (is_input && consumer != nodes.end() && fuses_silu(*consumer->second))
+      census.entries[first].replaces_activation_input = true;
   }
   return census;
 }

@@ -160,12 +160,13 @@ std::function<at::Tensor()> SavedStore::keep(const at::Tensor& tensor) {
     ++counts_.mismatches;
     needs_profile_ = true;
   }
-  const SavedClass kind = planned ? census_.entries[number].kind : SavedClass::Other;
-  Held& held = held_for(tensor, kind);
-  if (derives_ && kind == SavedClass::Statistics)
+  static const SavedEntry unplanned;
+  const SavedEntry& entry = planned ? census_.entries[number] : unplanned;
+  Held& held = held_for(tensor, entry);
+  if (derives_ && entry.kind == SavedClass::Statistics)
     sources_.add_statistic(node_under_construction(), tensor);
   GiveBack give_back;
-  if (kind == SavedClass::ReluMask && plans_[number].codec == SavedCodec::Raw)
+  if (entry.kind == SavedClass::ReluMask && plans_[number].codec == SavedCodec::Raw)
     give_back = keep_relu_mask(tensor);
   else if (planned && plans_[number].codec != SavedCodec::Raw) {
     Held apart;
@@ -188,7 +189,7 @@ bool SavedStore::is_planned(std::size_t number, const at::Tensor& tensor) const 
          made_by(tensor, census_.entries[number].producer);
 }
 
-SavedStore::Held& SavedStore::held_for(const at::Tensor& tensor, SavedClass kind) {
+SavedStore::Held& SavedStore::held_for(const at::Tensor& tensor, const SavedEntry& entry) {
   const std::int64_t bytes = bytes_of(tensor);
   ++counts_.saved;
   counts_.passed_bytes += bytes;
@@ -196,8 +197,9 @@ SavedStore::Held& SavedStore::held_for(const at::Tensor& tensor, SavedClass kind
   if (known == nullptr) {
     known = &held_.insert(tensor, {.mask = relu_mask_of(tensor)});
     counts_.unique_bytes += bytes;
-    if (kind != SavedClass::ReluMask)
-      counts_.fp32_bytes += tensor.is_floating_point() ? tensor.numel() * 4 : bytes;
+    const std::int64_t fp32_bytes = tensor.is_floating_point() ? tensor.numel() * 4 : bytes;
+    if (entry.kind != SavedClass::ReluMask)  // as SavedStatistics::fp32_bytes
+      counts_.fp32_bytes += entry.replaces_activation_input ? 2 * fp32_bytes : fp32_bytes;
   }
   return *known;
 }

@@ -91,7 +91,7 @@ class SavedStore final : public SavedTensorKeeper {
   using GiveBack = std::function<at::Tensor()>;
 
   bool is_planned(std::size_t number, const at::Tensor& tensor) const;
-  Held& held_for(const at::Tensor& tensor, SavedClass kind);
+  Held& held_for(const at::Tensor& tensor, const SavedEntry& entry);
   GiveBack keep_raw(const at::Tensor& tensor, Held& held);
   GiveBack keep_relu_mask(const at::Tensor& bits);
   GiveBack keep_on_host(const at::Tensor& tensor, Held& held);

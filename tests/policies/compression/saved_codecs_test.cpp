@@ -11,6 +11,7 @@
 #include "triaccel/policies/compression/band_table.h"
 #include "triaccel/policies/compression/predicted_error.h"
 #include "triaccel/policies/compression/rate_curve.h"
+#include "triaccel/policies/compression/saved_planner.h"
 #include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
@@ -237,6 +238,12 @@ TEST(HeldBytes, OfAPassAddUpWithoutConstants) {
   const std::vector<SavedPlan> raw(tensors.size());
   const std::int64_t before = fp32_bytes(tensors, kCodedSamples);
   EXPECT_EQ(held_bytes(tensors, raw, kCodedSamples), before);
+  const std::int64_t first = tensors[0].fp32_bytes(kCodedSamples);
+  tensors[0].replaces_activation_input = true;
+  EXPECT_EQ(held_bytes(tensors, raw, kCodedSamples), before);
+  EXPECT_EQ(fp32_bytes(tensors, kCodedSamples), before + first);
+  EXPECT_EQ(budget_for(tensors, 2, kCodedSamples), (before + first) / 2);
+  tensors[0].replaces_activation_input = false;
   tensors.push_back(saved_tensor(SavedClass::Constant, 64, 32));
   EXPECT_EQ(fp32_bytes(tensors, kCodedSamples), before);
   EXPECT_THROW(held_bytes(tensors, raw, kCodedSamples), UsageError);

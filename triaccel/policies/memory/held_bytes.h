@@ -39,7 +39,8 @@ class HeldBytes {
 std::int64_t held_bytes(std::span<const SavedStatistics> tensors, std::span<const SavedPlan> plans,
                         std::int64_t samples);
 
-/// Bytes an FP32 run stores per pass, each tensor once: the reference of compression ratios.
+/// Bytes an FP32 run without fused operators stores per pass, each tensor once: the reference of
+/// compression ratios.
 std::int64_t fp32_bytes(std::span<const SavedStatistics> tensors, std::int64_t samples);
 
 }  // namespace triaccel

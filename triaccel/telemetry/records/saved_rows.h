@@ -21,7 +21,7 @@ struct SavedRow {
   std::string kind = {};
   std::string codec = {};
   std::vector<double> bits = {};  // per element and band (five, or one); empty: not quantized
-  std::int64_t fp32_bytes = 0;    // per pass
+  std::int64_t fp32_bytes = 0;    // per pass; see SavedStatistics::fp32_bytes
   std::int64_t bytes = 0;         // per pass, as stored
   double ratio = 0;               // compression ratio; 0: nothing is stored
   double error_share = 0;         // predicted fraction of the gradient error
