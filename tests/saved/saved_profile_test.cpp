@@ -114,6 +114,15 @@ TEST(SavedProfile, TellsWhatATensorCanBeComputedFrom) {
   EXPECT_GE(found[Derivation::Smooth], 30);  // their outputs
 }
 
+TEST(SavedClasses, TellsWhatAnAttentionReadsFromItsStatistics) {
+  const auto read_by = [](std::vector<std::int64_t> sizes) {
+    return saved_class({.consumer = "ScaledDotProductCudnnAttention", .sizes = std::move(sizes)});
+  };
+  EXPECT_EQ(read_by({1, 6, 257, 64}), SavedClass::Attention);
+  EXPECT_EQ(read_by({1, 6, 257}), SavedClass::Statistics);
+  EXPECT_EQ(read_by({1, 6, 257, 1}), SavedClass::Statistics) << "a logarithm per row, by cuDNN";
+}
+
 TEST(SavedClasses, LeavesWhatItDoesNotKnowAlone) {
   EXPECT_EQ(saved_class({.consumer = "Erfinv", .sizes = {1, 64, 8, 8}}), SavedClass::Other);
   EXPECT_EQ(saved_class({.consumer = "Embedding", .type = ElementType::I64, .sizes = {1, 8}}),

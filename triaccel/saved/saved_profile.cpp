@@ -197,7 +197,8 @@ SavedClass saved_class(const SavedFacts& facts) {
   if (among(facts.consumer, kPoolsOfSizes)) return SavedClass::Sizes;
   if (among(facts.consumer, kLosses) || is_vector(facts)) return SavedClass::Vector;
   if (is_norm) return SavedClass::NormInput;
-  if (facts.consumer.starts_with("ScaledDotProduct") && facts.sizes.size() < 4)
+  if (facts.consumer.starts_with("ScaledDotProduct") &&
+      (facts.sizes.size() < 4 || facts.sizes.back() == 1))
     return SavedClass::Statistics;
   if (is_attention(facts.consumer)) return SavedClass::Attention;
   if (facts.two_valued) return SavedClass::Sign;
