@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "tests/step/step_parts.h"
@@ -114,9 +115,20 @@ TEST(CompressionNoise, ComesFromTheLayerThatReadsWhatIsCompressedOrFromBehindIt)
     EXPECT_EQ(noise.layers[l].variance, 0) << l;
 }
 
+// One buffer may hold all parameters, as on a GPU.
 TEST(SavedProbe, KnowsTheLayersThatReadWhatIsSaved) {
   for (const bool ours : {false, true}) {
-    const LookedAt run = ours ? LookedAt(LayerOptions{}) : LookedAt();
+    LookedAt run = ours ? LookedAt(LayerOptions{}) : LookedAt();
+    std::int64_t elements = 0;
+    for (const at::Tensor& parameter : run.network.module->parameters())
+      elements += parameter.numel();
+    const at::Tensor buffer = at::empty({elements});
+    for (at::Tensor parameter : run.network.module->parameters()) {
+      elements -= parameter.numel();
+      const at::Tensor part = buffer.narrow(0, elements, parameter.numel());
+      parameter.set_data(part.view_as(parameter).copy_(parameter));
+    }
+    run.look();
     std::vector<int> norms(run.plan.layers.size()), products(run.plan.layers.size());
     std::int64_t last = 0;
     for (const SavedEntry& entry : run.runner->census().entries) {
@@ -130,6 +142,27 @@ TEST(SavedProbe, KnowsTheLayersThatReadWhatIsSaved) {
     for (std::size_t l = 0; l + 1 < norms.size(); ++l) EXPECT_EQ(norms[l], 1) << l << ours;
     EXPECT_GE(last, static_cast<std::int64_t>(norms.size()) - 2);
   }
+}
+
+TEST(GradientErrors, OfSingleTensorsAddUpToThatOfAll) {
+  LookedAt run;
+  const CompressionNoise all = run.noise(groups_of(4));
+  std::vector<std::vector<SavedPlan>> alone;
+  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+    if (!keeps_values(run.tensors[i].kind)) continue;
+    std::vector<SavedPlan> plans(run.tensors.size());
+    plans[i] = groups_of(4);
+    alone.push_back(plans_by_entry(run.runner->census(), run.tensors, plans));
+  }
+  alone.emplace_back(run.runner->census().entries.size());  // without loss
+  const std::vector<at::Tensor> before = run.state();
+  DatasetBatch batch = run.runner->samples_of(synthetic_samples(), run.ids);
+  const std::vector<double> errors = run.runner->gradient_errors(run.plan, alone, batch);
+  ASSERT_EQ(errors.size(), alone.size());
+  EXPECT_EQ(errors.back(), 0);
+  EXPECT_NEAR(std::accumulate(errors.begin(), errors.end(), 0.0), all.error, 0.3 * all.error);
+  const std::vector<at::Tensor> after = run.state();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i], after[i])) << i;
 }
 
 TEST(CompressionNoise, IsNoneWithoutLoss) {

@@ -119,7 +119,7 @@ Decision Controller::next(const StepReport& report, const StepPlan& current) {
 std::optional<ProfileRequest> Controller::profile_due(std::int64_t step, const StepPlan& plan,
                                                       bool first) {
   if (!activations_ || !(first || activations_->profile_due(step))) return {};
-  return activations_->start_profile(plan, /*restored=*/first && !plan.saved.empty());
+  return activations_->start_profile(step, plan, /*restored=*/first && !plan.saved.empty());
 }
 
 Decision Controller::after_profile(const ActivationProfile& found, Decision last) {

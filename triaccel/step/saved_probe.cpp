@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +15,7 @@
 #include "triaccel/base/error.h"
 #include "triaccel/layers/execution/layer_nodes.h"
 #include "triaccel/ops/loss_data/cross_entropy.h"
+#include "triaccel/ops/norm/batch_norm.h"
 #include "triaccel/saved/graph_walk.h"
 #include "triaccel/saved/saved_profile.h"
 #include "triaccel/saved/saved_tensor_engine.h"
@@ -28,7 +32,8 @@ class SavedReaders final : public SavedTensorKeeper {
   SavedReaders(SavedTensorKeeper& keeper, const std::vector<ParameterRef>& parameters)
       : keeper_(keeper) {
     for (const ParameterRef& parameter : parameters)
-      layers_[parameter.tensor.storage().data()] = parameter.layer;
+      if (parameter.tensor.nbytes() > 0)
+        parameters_[address_of(parameter.tensor)] = {parameter.tensor.nbytes(), parameter.layer};
   }
 
   std::function<at::Tensor()> keep(const at::Tensor& tensor) override {
@@ -46,21 +51,40 @@ class SavedReaders final : public SavedTensorKeeper {
       const auto saved = node_layers_.find(nodes_[i]);
       const auto node = nodes.find(nodes_[i]);
       census.entries[i].layer = saved != node_layers_.end() ? saved->second
-                                : node != nodes.end()       ? layer_of(weight_of(*node->second))
+                                : node != nodes.end()       ? layer_of(*node->second)
                                                             : -1;
     }
   }
 
  private:
-  /// -1: no parameter of the network.
+  struct Parameter {
+    std::size_t bytes;
+    std::int64_t layer;
+  };
+
+  static std::uintptr_t address_of(const at::Tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+  }
+
+  /// By address, not by storage: parameters may lie in one buffer. -1: no parameter of the network.
   std::int64_t layer_of(const at::Tensor& tensor) const {
     if (!tensor.defined() || !tensor.has_storage()) return -1;
-    const auto found = layers_.find(tensor.storage().data());
-    return found == layers_.end() ? -1 : found->second;
+    const std::uintptr_t address = address_of(tensor);
+    auto found = parameters_.upper_bound(address);
+    if (found == parameters_.begin()) return -1;
+    --found;
+    return address < found->first + found->second.bytes ? found->second.layer : -1;
+  }
+
+  /// Of a node that saves no parameter as autograd sees it.
+  std::int64_t layer_of(const torch::autograd::Node& node) const {
+    if (const auto* norm = dynamic_cast<const HasNormHistory*>(&node))
+      return layer_of(norm->norm_history().weight);
+    return layer_of(weight_of(node));
   }
 
   SavedTensorKeeper& keeper_;
-  std::unordered_map<const void*, std::int64_t> layers_;         // by storage of a parameter
+  std::map<std::uintptr_t, Parameter> parameters_;               // by their first byte
   std::vector<std::uint64_t> nodes_;                             // by entry
   std::unordered_map<std::uint64_t, std::int64_t> node_layers_;  // of those that saved a parameter
 };
@@ -125,10 +149,16 @@ double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-/// Out of the way of the next pass.
+/// Out of the way of the next pass. From a GPU into pinned memory, which libtorch keeps for the
+/// next time: other memory is several times slower.
 std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
-  for (at::Tensor& tensor : tensors)
-    if (tensor.defined()) tensor = tensor.cpu();
+  for (at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.is_cpu()) continue;
+    const at::Tensor pinned = at::empty(
+        tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(/*pinned_memory=*/true));
+    pinned.copy_(tensor);
+    tensor = pinned;
+  }
   return tensors;
 }
 
@@ -216,10 +246,13 @@ CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
                                                const SavedStoreOptions& options) const {
   const std::int64_t all = batch_.samples(), half = all / 2;
   Gradients exact;
+  std::vector<double> squares;
   CompressionNoise noise;
   pass(nullptr, all, [&](const PassResult& result) {
     result.output.backward(result.gradient, /*retain_graph=*/true);
-    exact = in_host_memory(take_gradients());
+    exact = take_gradients();
+    squares = squared_distances(exact, 1, exact, 0);
+    exact = in_host_memory(std::move(exact));
     if (half == 0) return;
     // g = g_a + g_b are sums over a and b samples, divided by all of them. The means of the two
     // differ by (1/a + 1/b) times a sample's variance; the mean of all has 1/(a + b) of it.
@@ -248,7 +281,6 @@ CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
     else
       first = in_host_memory(std::move(compressed));
   }
-  const std::vector<double> squares = squared_distances(exact, 1, exact, 0);
   noise.layers.resize(static_cast<std::size_t>(network_.layer_count));
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
     LayerCompressionNoise& layer =
@@ -259,6 +291,33 @@ CompressionNoise SavedProbe::compression_noise(const SavedCensus& census,
   noise.compression_variance = sum_of(variances) / 2;
   noise.error = error / sum_of(squares);
   return noise;
+}
+
+std::vector<double> SavedProbe::gradient_errors(const SavedCensus& census,
+                                                const std::vector<std::vector<SavedPlan>>& plans,
+                                                const SavedStoreOptions& options) const {
+  Gradients exact;
+  double square = 0;
+  pass(nullptr, batch_.samples(), [&](const PassResult& result) {
+    result.output.backward(result.gradient);
+    exact = take_gradients();
+    square = sum_of(squared_distances(exact, 1, exact, 0));
+    exact = in_host_memory(std::move(exact));
+  });
+  SavedStoreOptions other = options;
+  other.seed ^= kProbeSeed;
+  SavedStore store(other, constants_of(network_), device_);
+  std::vector<double> errors;
+  for (const std::vector<SavedPlan>& one : plans) {
+    store.follow(census, one);
+    store.begin_pass();
+    pass(&store, batch_.samples(), [&](const PassResult& result) {
+      result.output.backward(result.gradient);
+      errors.push_back(sum_of(squared_distances(take_gradients(), 1, exact, 1)) / square);
+    });
+    store.end_pass();
+  }
+  return errors;
 }
 
 }  // namespace triaccel

@@ -43,6 +43,12 @@ class SavedProbe {
   CompressionNoise compression_noise(const SavedCensus& census, const std::vector<SavedPlan>& plans,
                                      const SavedStoreOptions& options) const;
 
+  /// The squared error of the gradient, relative to its square, under each of several plans for the
+  /// census. A pass for each.
+  std::vector<double> gradient_errors(const SavedCensus& census,
+                                      const std::vector<std::vector<SavedPlan>>& plans,
+                                      const SavedStoreOptions& options) const;
+
  private:
   using Gradients = std::vector<at::Tensor>;  // by parameter, FP32; undefined: none
 

@@ -165,6 +165,16 @@ CompressionNoise StepRunner::compression_noise(const StepPlan& plan, StepBatch& 
   return noise;
 }
 
+std::vector<double> StepRunner::gradient_errors(const StepPlan& plan,
+                                                const std::vector<std::vector<SavedPlan>>& saved,
+                                                StepBatch& batch) {
+  std::vector<double> errors;
+  probe_saved(plan, batch, [&](const SavedProbe& probe) {
+    errors = probe.gradient_errors(census(), saved, *options_.saved);
+  });
+  return errors;
+}
+
 void StepRunner::divide_layers(const StepPlan& plan) {
   if (!strategy_->follow(plan.layers)) return;
   execution_->drop_captured();  // what is captured updates states where they were

@@ -106,6 +106,10 @@ class StepRunner {
   /// to the gradients of weights, and what compression by plan.saved does to the whole gradient.
   std::vector<ErrorGain> error_gains(const StepPlan& plan, StepBatch& batch);
   CompressionNoise compression_noise(const StepPlan& plan, StepBatch& batch);
+  /// The relative squared error of the gradient under each of other plans for saved tensors.
+  std::vector<double> gradient_errors(const StepPlan& plan,
+                                      const std::vector<std::vector<SavedPlan>>& saved,
+                                      StepBatch& batch);
 
   // The same over the samples `ids` of a data set.
   std::vector<SavedSample> take_census(const StepPlan& plan, const Dataset& data,

@@ -14,6 +14,7 @@ namespace {
 /// Measures a network of eight saved tensors in two layers, with the noise that `noise_of` says.
 struct SimulatedProfiler {
   std::function<CompressionNoise(const StepPlan&)> noise_of;
+  std::function<double(std::size_t)> error_of = {};  // of the gradient, by place in a request
   std::vector<ProfileKind> asked = {};
   std::vector<StepPlan> tried = {};  // of noise
 
@@ -24,6 +25,7 @@ struct SimulatedProfiler {
       tried.push_back(plan);
       found.noise = noise_of(plan);
     }
+    for (std::size_t i = 0; i < request.plans.size(); ++i) found.errors.push_back(error_of(i));
     if (request.kind != ProfileKind::Values) return found;
     found.tensors = saved_resnet(4);
     for (std::size_t i = 0; i < found.tensors.size(); ++i) {
@@ -38,9 +40,10 @@ struct SimulatedProfiler {
     return found;
   }
 
-  PolicyEvents profile(ActivationPolicy& policy, StepPlan& plan, bool restored = false) {
+  PolicyEvents profile(ActivationPolicy& policy, StepPlan& plan, bool restored = false,
+                       std::int64_t step = 0) {
     PolicyEvents events;
-    std::optional<ProfileRequest> request = policy.start_profile(plan, restored);
+    std::optional<ProfileRequest> request = policy.start_profile(step, plan, restored);
     while (request) request = policy.take(measure(*request, plan), plan, events);
     return events;
   }
@@ -115,6 +118,40 @@ TEST(ActivationPolicy, KeepsATrialOnlyWhereTheNoiseFalls) {
   }
 }
 
+TEST(ActivationPolicy, MeasuresTensorsOneByOneButRarely) {
+  for (const double later : {0.001, 0.1}) {
+    ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
+    SimulatedProfiler profiler;
+    StepPlan plan = profiled_plan();
+    const auto asked_after = [&](std::int64_t step) {
+      profiler.asked.clear();
+      profiler.tried.clear();
+      profiler.profile(policy, plan, /*restored=*/false, step);
+      return std::ranges::count(profiler.asked, ProfileKind::Tensors);
+    };
+    // One tensor matters a hundred times as much as the others.
+    profiler.error_of = [](std::size_t i) { return i == 2 ? 0.1 : 0.001; };
+    profiler.noise_of = [&](const StepPlan&) {
+      return CompressionNoise{.compression_variance = 0.01,
+                              .batch_variance = 1,
+                              .error = profiler.tried.size() < 2 ? 0.05 : later,
+                              .layers = std::vector<LayerCompressionNoise>(2)};
+    };
+    EXPECT_EQ(asked_after(50), 0);
+    const StepPlan before = plan;
+    EXPECT_EQ(asked_after(100), 1);
+    ASSERT_EQ(profiler.asked,
+              (std::vector{kValuesAsked, kNoiseAsked, ProfileKind::Tensors, kNoiseAsked}));
+    EXPECT_NE(profiler.tried[0], profiler.tried[1]);
+    EXPECT_EQ(plan, later < 0.05 ? profiler.tried[1] : before) << later;
+    EXPECT_EQ(asked_after(500), 0);
+    ActivationPolicy resumed = resumed_from(policy);
+    policy = std::move(resumed);
+    EXPECT_EQ(asked_after(900), 0);
+    EXPECT_EQ(asked_after(1000), 1);
+  }
+}
+
 /// Tries a higher ratio after a first profile without noise worth mentioning; what it then adds to
 /// the mini-batch's noise, plan by plan.
 struct Rise {
@@ -165,6 +202,43 @@ INSTANTIATE_TEST_SUITE_P(Ratios, ARise,
                                          Rise{.noise = {0.5, 0.03}, .ratio = 11.8},
                                          Rise{.noise = {1e18, 0.06}, .ratio = 10.2}));
 
+TEST(ActivationPolicy, RisesAgainOnceTensorsWereMeasured) {
+  ActivationPolicy policy(
+      {.compression = {.mode = CompressionMode::Ratio, .loop = {.most_ratio = 32}}});
+  double noise = 1e-5;
+  SimulatedProfiler profiler;
+  profiler.error_of = [](std::size_t i) { return i == 2 ? 0.1 : 0.001; };
+  profiler.noise_of = [&](const StepPlan&) {
+    return CompressionNoise{.compression_variance = noise,
+                            .batch_variance = 1,
+                            .error = noise,
+                            .layers = std::vector<LayerCompressionNoise>(2)};
+  };
+  StepPlan plan = profiled_plan();
+  profiler.profile(policy, plan);
+  PolicyEvents events;
+  const auto rises_after = [&](std::int64_t step) {
+    policy.apply({.step = step}, plan, events);
+    return policy.profile_due(step + 1);
+  };
+  ASSERT_TRUE(rises_after(25));
+  noise = 0.5;
+  profiler.profile(policy, plan, /*restored=*/false, 25);  // fails, and stays for three epochs
+  noise = 1e-5;
+  profiler.profile(policy, plan, /*restored=*/false, 50);
+  EXPECT_FALSE(rises_after(50));
+  std::size_t measured = profiler.tried.size();
+  profiler.noise_of = [&](const StepPlan&) {
+    const double now = profiler.tried.size() == measured + 1 ? 1e-4 : 1e-5;
+    return CompressionNoise{.compression_variance = now,
+                            .batch_variance = 1,
+                            .error = now,
+                            .layers = std::vector<LayerCompressionNoise>(2)};
+  };
+  profiler.profile(policy, plan, /*restored=*/false, 100);
+  EXPECT_TRUE(rises_after(100));
+}
+
 TEST(ActivationPolicy, ProfilesNoMoreSamplesThanAPassHasRoomFor) {
   EXPECT_EQ(profile_samples(96, 10.2), 11);
   EXPECT_EQ(profile_samples(64, 10.2), 7);
@@ -175,7 +249,7 @@ TEST(ActivationPolicy, ProfilesNoMoreSamplesThanAPassHasRoomFor) {
   for (const auto& [mode, samples] :
        {std::pair{CompressionMode::Ratio, 7}, std::pair{CompressionMode::Lossless, 11},
         std::pair{CompressionMode::Error, 11}})
-    EXPECT_EQ(activation_policy(mode).start_profile(plan, /*restored=*/false).samples, samples);
+    EXPECT_EQ(activation_policy(mode).start_profile(0, plan, /*restored=*/false).samples, samples);
 }
 
 TEST(ActivationPolicy, ProfilesOftenWhileARunIsYoung) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <set>
+
 #include "tests/trainer/small_run.h"
 #include "triaccel/device/cuda_memory.h"
 #include "triaccel/models/model_zoo.h"
@@ -62,6 +64,29 @@ TEST_P(ProfilesOnCuda, KeepTheBoundAndLeaveTheRunAsItWas) {
   EXPECT_GT(noise.batch_variance, noise.compression_variance);
   for (std::int64_t s = 4; s < 7; ++s) step(64 * s);
   EXPECT_EQ(parts.runner->collect().skipped_steps, 0);
+}
+
+TEST_P(ProfilesOnCuda, KnowTheLayersThatReadActivations) {
+  if (GetParam() == "amp") GTEST_SKIP() << "its operators read copies of weights";
+  RunConfig config = small_run("cuda");
+  config.train.method = GetParam();
+  config.activations.keep = "compressed";
+  config = resolved(config);
+  RunParts parts(config, make_model({.name = "resnet18", .stem = "cifar", .width = 16}));
+  parts.network.module->train();
+  ActivationPolicy compression(activation_options(config));
+  StepPlan plan = parts.plan;
+  PolicyEvents events;
+  plan_activations(compression, parts, numbers(0, kProfileSamples, parts.on.device), plan, events);
+  std::set<std::int64_t> products, norms;
+  for (const SavedEntry& entry : parts.runner->census().entries) {
+    const bool product = entry.kind == SavedClass::Factor || entry.kind == SavedClass::Positive;
+    if (!product && entry.kind != SavedClass::NormInput) continue;
+    EXPECT_GE(entry.layer, 0) << entry.consumer << " reads what " << entry.producer << " made";
+    (product ? products : norms).insert(entry.layer);
+  }
+  EXPECT_GE(products.size() + 1, plan.layers.size()) << "the last reads a vector";
+  EXPECT_EQ(norms.size() + 1, plan.layers.size()) << "it has no norm";
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, ProfilesOnCuda, testing::Values("fp32", "amp", "triaccel"));

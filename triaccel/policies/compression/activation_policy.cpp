@@ -71,12 +71,14 @@ bool ActivationPolicy::profile_due(std::int64_t step) const {
   return policy_.lossy() && (policy_.outdated() || is_profiled_after(step, options_.profile_every));
 }
 
-ProfileRequest ActivationPolicy::start_profile(const StepPlan& plan, bool restored) {
+ProfileRequest ActivationPolicy::start_profile(std::int64_t step, const StepPlan& plan,
+                                               bool restored) {
   // The noise is measured by the calendar, and before steps follow a higher ratio: it can grow a
   // thousandfold where a fourth fewer bytes should double it.
   const bool adapts = options_.compression.loop.adapt;
   const double ratio_before = adapts ? policy_.ratio_before_rise() : 0;
-  session_ = {.restored = restored,
+  session_ = {.step = step,
+              .restored = restored,
               .asks_noise = adapts && (plans_.empty() || !policy_.outdated() || ratio_before > 0),
               .ratio_before = ratio_before,
               .noise_before = noise_};
@@ -96,6 +98,9 @@ std::optional<ProfileRequest> ActivationPolicy::take(const ActivationProfile& fo
       break;
     case ProfileKind::Noise:
       next = session_.trial ? end_trial(found, plan) : take_noise(found, plan);
+      break;
+    case ProfileKind::Tensors:
+      next = take_tensors(found, plan);
       break;
   }
   if (!next) std::ranges::move(std::exchange(session_.events, {}), std::back_inserter(events));
@@ -136,7 +141,8 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
     session_.events.clear();
     return back_off(plan, /*all_the_way=*/session_.corrections++ > 0);
   }
-  if (policy_.error_bound() == 0) return start_trial(plan);
+  if (policy_.error_bound() == 0)
+    return policy_.tensors_due(session_.step) ? ask_tensors() : try_layers(plan);
   if (session_.corrections == kMostCorrections) {
     session_.events.push_back(text("the relative squared error of the gradient is ", noise_.error,
                                    ", above its bound of ", policy_.error_bound()));
@@ -158,11 +164,38 @@ std::optional<ProfileRequest> ActivationPolicy::back_off(StepPlan& plan, bool al
   return {};
 }
 
-std::optional<ProfileRequest> ActivationPolicy::start_trial(StepPlan& plan) {
+std::optional<ProfileRequest> ActivationPolicy::ask_tensors() {
+  if (!is_finite(noise_)) return {};
+  policy_.tensors_were_measured(session_.step);
+  session_.lone = lone_plans(tensors_, plans_);
+  ProfileRequest request{.kind = ProfileKind::Tensors};
+  for (const LonePlan& lone : session_.lone)
+    request.plans.push_back(plans_by_entry(census_, tensors_, lone.plans));
+  return request;
+}
+
+std::optional<ProfileRequest> ActivationPolicy::take_tensors(const ActivationProfile& found,
+                                                             StepPlan& plan) {
+  if (!found.failure.empty()) {
+    session_.events.push_back("could not measure the error of each activation: " + found.failure);
+    session_.lone.clear();
+    return try_layers(plan);
+  }
+  Trial before{policy_, plans_, plan, {}};
+  policy_.learn_tensors(tensors_, session_.lone, found.errors);
+  return start_trial(std::move(before), plan);
+}
+
+std::optional<ProfileRequest> ActivationPolicy::try_layers(StepPlan& plan) {
   if (!is_finite(noise_)) return {};
   policy_.learn(noise_, tensors_, plans_);
-  session_.trial = Trial{policy_, plans_, plan, {}};
+  Trial before{policy_, plans_, plan, {}};
   policy_.calibrate();
+  return start_trial(std::move(before), plan);
+}
+
+std::optional<ProfileRequest> ActivationPolicy::start_trial(Trial trial, StepPlan& plan) {
+  session_.trial = std::move(trial);
   put(plan, session_.trial->events);
   if (plans_ == session_.trial->plans) return end_trial({}, plan);
   return ProfileRequest{.kind = ProfileKind::Noise};
@@ -174,11 +207,15 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
   const bool measured = found.kind == ProfileKind::Noise && found.failure.empty();
   if (!found.failure.empty())
     session_.events.push_back("could not measure compression noise: " + found.failure);
-  if (measured && NoiseCalibration::pays(noise_, found.noise)) {
+  // What was measured for each tensor also holds where the mean over a layer misleads.
+  const bool pays = session_.lone.empty() ? NoiseCalibration::pays(noise_, found.noise)
+                                          : found.noise.error < noise_.error;
+  if (measured && pays) {
     session_.events.push_back(
-        text("reallocated bit widths by the noise of each layer: the relative squared error of the "
-             "gradient falls from ",
-             noise_.error, " to ", found.noise.error));
+        text("reallocated bit widths by the ",
+             session_.lone.empty() ? "noise of each layer" : "error that each activation causes",
+             ": the relative squared error of the gradient falls from ", noise_.error, " to ",
+             found.noise.error));
     std::ranges::move(trial.events, std::back_inserter(session_.events));
     noise_ = found.noise;
   } else {

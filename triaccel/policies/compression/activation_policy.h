@@ -22,8 +22,9 @@ inline constexpr std::array<std::int64_t, 4> kProfileSizes = {11, 7, 5, 3};
 inline constexpr std::int64_t kProfileSamples = kProfileSizes.front();
 
 enum class ProfileKind {
-  Values,  // statistics of every tensor that a pass saves, on fresh samples
-  Noise,   // on the same samples: what compression by the plan adds to the gradient
+  Values,   // statistics of every tensor that a pass saves, on fresh samples
+  Noise,    // on the same samples: what compression by the plan adds to the gradient
+  Tensors,  // likewise: the error of the gradient under each of other plans
 };
 
 /// What is to be measured next under a plan that may be tentative.
@@ -31,6 +32,7 @@ struct ProfileRequest {
   ProfileKind kind = ProfileKind::Values;
   bool error_gains = false;                // Values: also what errors do to gradients of weights
   std::int64_t samples = kProfileSamples;  // Values: at most
+  std::vector<std::vector<SavedPlan>> plans = {};  // Tensors: by entry of the census
 };
 
 /// How many samples a profile takes next to passes of `pass` samples whose activations are
@@ -49,6 +51,7 @@ struct ActivationProfile {
   SavedCensus census = {};                    // Values
   std::vector<SavedStatistics> tensors = {};  // Values: index as tensors_of(census)
   CompressionNoise noise = {};                // Noise
+  std::vector<double> errors = {};            // Tensors: relative and squared, one per plan
   std::string failure = {};                   // why nothing was measured: memory is short
 };
 
@@ -70,9 +73,9 @@ class ActivationPolicy final : public Stateful {
   /// Whether activations are to be profiled again after this step.
   bool profile_due(std::int64_t step) const;
 
-  /// `restored`: keeps the plans of an earlier session; only the tensors they are for are not
-  /// known.
-  ProfileRequest start_profile(const StepPlan& plan, bool restored);
+  /// After `step` steps. `restored`: keeps the plans of an earlier session; only the tensors they
+  /// are for are not known.
+  ProfileRequest start_profile(std::int64_t step, const StepPlan& plan, bool restored);
 
   /// Plans by what was measured under `plan`; the next request, under the plan as it is then.
   std::optional<ProfileRequest> take(const ActivationProfile& found, StepPlan& plan,
@@ -97,7 +100,7 @@ class ActivationPolicy final : public Stateful {
   void restore(const StateMap& saved) override;
 
  private:
-  /// What to restore when plans calibrated by the noise per layer are no better.
+  /// What to restore when plans made by what was measured are no better.
   struct Trial {
     CompressionPolicy policy;
     std::vector<SavedPlan> plans;
@@ -106,19 +109,25 @@ class ActivationPolicy final : public Stateful {
   };
   /// Of the profile under way.
   struct Session {
+    std::int64_t step = 0;
     bool restored = false;
     bool asks_noise = false;
     double ratio_before = 0;  // 0: the ratio does not rise
     CompressionNoise noise_before = {};
-    int corrections = 0;       // of plans that broke their bound
-    PolicyEvents events = {};  // reported once the plan is final
+    int corrections = 0;              // of plans that broke their bound
+    PolicyEvents events = {};         // reported once the plan is final
+    std::vector<LonePlan> lone = {};  // whose errors are being measured
     std::optional<Trial> trial = {};
   };
 
   std::optional<ProfileRequest> take_values(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> take_noise(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> back_off(StepPlan& plan, bool all_the_way);
-  std::optional<ProfileRequest> start_trial(StepPlan& plan);
+  std::optional<ProfileRequest> ask_tensors();
+  std::optional<ProfileRequest> take_tensors(const ActivationProfile& found, StepPlan& plan);
+  /// Plans calibrated by the noise per layer.
+  std::optional<ProfileRequest> try_layers(StepPlan& plan);
+  std::optional<ProfileRequest> start_trial(Trial trial, StepPlan& plan);
   std::optional<ProfileRequest> end_trial(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> ask_noise() const;
   void put(StepPlan& plan, PolicyEvents& events);

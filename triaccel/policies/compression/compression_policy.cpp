@@ -1,5 +1,6 @@
 #include "triaccel/policies/compression/compression_policy.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "triaccel/base/error.h"
@@ -14,6 +15,11 @@ constexpr const char* kPlanned = "compression/planned";
 constexpr const char* kTensorSketches = "compression/sketches";
 constexpr const char* kLearnt = "compression/layers_learnt";
 constexpr const char* kCalibration = "compression/layers";
+constexpr const char* kSensitivities = "compression/tensors";
+constexpr const char* kMeasured = "compression/tensors_measured";
+
+// Steps until tensors are measured first, and how many times as many until they are again.
+constexpr std::int64_t kFirstMeasured = 100, kNextMeasured = 10;
 
 const CompressionOptions& checked(const CompressionOptions& options) {
   check_options(options);
@@ -65,7 +71,22 @@ bool CompressionPolicy::correct(double measured_error, bool may_grow) {
 void CompressionPolicy::learn(const CompressionNoise& measured,
                               std::span<const SavedStatistics> tensors,
                               std::span<const SavedPlan> plans) {
-  learnt_.add(measured, tensors, predicted_errors(tensors, plans, planned_.drop_price));
+  learnt_.add(measured, sensitivities_.applied(tensors),
+              predicted_errors(tensors, plans, planned_.drop_price));
+}
+
+bool CompressionPolicy::tensors_due(std::int64_t step) const {
+  return options_.mode == CompressionMode::Ratio && options_.loop.adapt &&
+         step >= std::max(kFirstMeasured, kNextMeasured * tensors_measured_);
+}
+
+void CompressionPolicy::learn_tensors(std::span<const SavedStatistics> tensors,
+                                      std::span<const LonePlan> lone,
+                                      std::span<const double> errors) {
+  sensitivities_.learn(tensors, lone, errors);
+  learnt_ = calibration_ = {};
+  planned_ = {};
+  loop_.frozen_epochs = 0;  // what failed to rise before knew less
 }
 
 void CompressionPolicy::calibrate() {
@@ -99,7 +120,8 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                       .error_bound = wanted.error_bound,
                       .previous = previous};
   if (wanted == planned_ && !previous.empty()) request.keep = unchanged_tensors(sketches_, tensors);
-  SavedDecision decision = plan_saved(calibration_.calibrated(tensors), request, options_.codecs);
+  SavedDecision decision = plan_saved(calibration_.calibrated(sensitivities_.applied(tensors)),
+                                      request, options_.codecs);
   sketches_.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
@@ -117,6 +139,8 @@ std::vector<StateView> CompressionPolicy::state() const {
       kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
   state.push_back(learnt_.state(kLearnt));
   state.push_back(calibration_.state(kCalibration));
+  state.push_back(sensitivities_.state(kSensitivities));
+  state.push_back(number_state<std::int64_t>(kMeasured, {tensors_measured_}));
   return state;
 }
 
@@ -130,6 +154,12 @@ void CompressionPolicy::restore(const StateMap& saved) {
   NoiseCalibration learnt, calibration;
   learnt.restore(saved, kLearnt);
   calibration.restore(saved, kCalibration);
+  TensorSensitivities sensitivities;
+  sensitivities.restore(saved, kSensitivities);
+  const std::int64_t measured =
+      saved.contains(kMeasured) ? numbers_from<std::int64_t>(saved, kMeasured, 1)[0] : 0;
+  sensitivities_ = sensitivities;
+  tensors_measured_ = measured;
   learnt_ = learnt;
   calibration_ = calibration;
   loop_ = loop;

@@ -11,6 +11,7 @@
 #include "triaccel/policies/compression/noise_calibration.h"
 #include "triaccel/policies/compression/saved_planner.h"
 #include "triaccel/policies/compression/similarity_meter.h"
+#include "triaccel/policies/compression/tensor_sensitivities.h"
 
 namespace triaccel {
 
@@ -61,6 +62,16 @@ class CompressionPolicy final : public Stateful {
   /// better, a copy from before goes on.
   void calibrate();
 
+  /// Whether the sensitivity to single tensors is to be measured after so many steps: rarely, since
+  /// that takes a pass per tensor.
+  bool tensors_due(std::int64_t step) const;
+
+  /// They were, under each of `lone`, plans for these tensors. The next plans are made by it, for
+  /// all tensors.
+  void learn_tensors(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
+                     std::span<const double> errors);
+  void tensors_were_measured(std::int64_t step) { tensors_measured_ = step; }
+
   /// The error of the gradient that Error mode promises; 0 in other modes.
   double error_bound() const;
 
@@ -80,7 +91,9 @@ class CompressionPolicy final : public Stateful {
   CompressionOptions options_;
   CompressionState loop_;
   double error_scale_ = 1;             // of the planner's bound over error_bound()
-  NoiseCalibration learnt_;            // what the noise of layers says
+  TensorSensitivities sensitivities_;  // that plans are made by
+  std::int64_t tensors_measured_ = 0;  // after which step; 0: not yet
+  NoiseCalibration learnt_;            // what the noise of layers says since then
   NoiseCalibration calibration_;       // what plans are made by: the same, or as it once was
   Planned planned_;                    // what the last plans were made for
   std::vector<SavedSketch> sketches_;  // of the tensors when they last got a plan

@@ -55,7 +55,7 @@ ErrorModel::ErrorModel(const SavedStatistics& tensor)
       variance_(tensor.variance),
       unevenness_(tensor.unevenness),
       transform_unevenness_(tensor.by_rows ? tensor.unevenness : 1),
-      levelled_squared_range_(std::max(tensor.levelled_squared_range, kNormal.squared_range)),
+      levelled_squared_range_(std::max(tensor.levelled_squared_range, kLeastLevelledRange)),
       nonzero_share_(tensor.nonzero_share),
       nonzero_squared_range_(tensor.nonzero_squared_range) {
   TransformStatistics& plain = transforms_[0];

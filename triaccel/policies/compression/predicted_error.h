@@ -12,6 +12,10 @@ namespace triaccel {
 /// they do noise.
 inline constexpr double kDropPrice = 32;
 
+/// The squared range of a levelled channel, over its variance, that is expected of whole batches at
+/// least: a range grows with the number of samples.
+inline constexpr double kLeastLevelledRange = 32;
+
 /// Mean squared error of dithered quantization to 1 to 8 bits, relative to the squared range: 1 /
 /// (12 (L - 1)^2) for L levels. At fractional widths some elements have one bit more.
 double quantization_error(double bits);

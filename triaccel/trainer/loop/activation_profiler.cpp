@@ -42,7 +42,11 @@ ActivationProfile ActivationProfiler::measure(const ProfileRequest& request, con
   if (request.kind == ProfileKind::Values) return values(request, plan, batch, samples);
   ActivationProfile found{.kind = request.kind};
   try {
-    found.noise = runner_.compression_noise(plan, *batch(samples_));
+    const std::unique_ptr<StepBatch> some = batch(samples_);
+    if (request.kind == ProfileKind::Noise)
+      found.noise = runner_.compression_noise(plan, *some);
+    else
+      found.errors = runner_.gradient_errors(plan, request.plans, *some);
   } catch (const OutOfMemory& error) {
     gauge_.release_cache();
     found.failure = error.what();
@@ -77,7 +81,8 @@ void plan_activations(ActivationPolicy& policy, RunParts& parts, const at::Tenso
                       StepPlan& plan, PolicyEvents& events) {
   ActivationProfiler profiler(*parts.runner, parts.on.gauge);
   const ProfiledBatch batch = profiled_samples(parts, ids);
-  std::optional<ProfileRequest> request = policy.start_profile(plan, /*restored=*/false);
+  std::optional<ProfileRequest> request =
+      policy.start_profile(/*step=*/0, plan, /*restored=*/false);
   while (request)
     request = policy.take(profiler.measure(*request, plan, batch, ids.numel()), plan, events);
 }

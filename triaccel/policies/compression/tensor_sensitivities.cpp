@@ -1,0 +1,96 @@
+#include "triaccel/policies/compression/tensor_sensitivities.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "triaccel/base/error.h"
+#include "triaccel/policies/compression/codec_rules.h"
+#include "triaccel/policies/compression/predicted_error.h"
+
+namespace triaccel {
+namespace {
+
+constexpr double kMostSpread = 64;  // of a factor about the mean: weights change until the next one
+constexpr double kNoDropPrice = 1;  // measured errors have none
+
+/// What the error is on the profiled samples: a channel's range grows with the batch, which
+/// predictions for whole batches allow for.
+double error_when_profiled(const SavedStatistics& tensor, const SavedPlan& plan) {
+  const double error = ErrorModel(tensor).of(plan, kNoDropPrice);
+  const bool levelled =
+      plan.codec == SavedCodec::Levelled || plan.codec == SavedCodec::LevelledRows;
+  if (!levelled || !(tensor.levelled_squared_range > 0)) return error;
+  return error * std::min(1.0, tensor.levelled_squared_range / kLeastLevelledRange);
+}
+
+}  // namespace
+
+std::vector<LonePlan> lone_plans(std::span<const SavedStatistics> tensors,
+                                 std::span<const SavedPlan> plans) {
+  const std::vector<SavedPlan> lossless = lossless_plans(tensors);
+  std::vector<LonePlan> all;
+  std::vector<std::size_t> place(tensors.size(), tensors.size());  // of a stored tensor in `all`
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!is_lossy(plans[i].codec) || plans[i].codec == SavedCodec::Derived) continue;
+    place[i] = all.size();
+    all.push_back({.tensor = i, .plans = lossless});
+    all.back().plans[i] = plans[i];
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (plans[i].codec != SavedCodec::Derived) continue;
+    const std::size_t root = place[root_of(tensors, plans, i)];
+    if (root < all.size()) all[root].plans[i] = plans[i];
+  }
+  return all;
+}
+
+void TensorSensitivities::learn(std::span<const SavedStatistics> tensors,
+                                std::span<const LonePlan> lone, std::span<const double> errors) {
+  ensure(lone.size() == errors.size(), "one error per tensor that is measured");
+  std::vector<double> logarithms(tensors.size(), std::nan(""));
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < lone.size(); ++i) {
+    const std::vector<SavedPlan>& plans = lone[i].plans;
+    double usual = 0;
+    std::vector<std::size_t> lossy;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      if (!is_lossy(plans[t].codec)) continue;
+      lossy.push_back(t);
+      usual += sensitivity_of(tensors[t]);
+    }
+    const double predicted =
+        usual * error_when_profiled(tensors[lone[i].tensor], plans[lone[i].tensor]);
+    const double factor = std::log(errors[i] / predicted);
+    if (!std::isfinite(factor)) continue;
+    for (const std::size_t t : lossy) logarithms[t] = factor;
+    sum += factor;
+    ++count;
+  }
+  if (count == 0) return;
+  const double mean = sum / static_cast<double>(count), spread = std::log(kMostSpread);
+  factors_.clear();
+  for (const double logarithm : logarithms)
+    factors_.push_back(std::exp(
+        std::isnan(logarithm) ? mean : std::clamp(logarithm, mean - spread, mean + spread)));
+}
+
+std::vector<SavedStatistics> TensorSensitivities::applied(
+    std::span<const SavedStatistics> tensors) const {
+  std::vector<SavedStatistics> all(tensors.begin(), tensors.end());
+  if (factors_.size() != all.size()) return all;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].sensitivity = sensitivity_of(tensors[i]) * factors_[i];
+  return all;
+}
+
+StateView TensorSensitivities::state(std::string name) const {
+  return number_state(std::move(name), factors_);
+}
+
+void TensorSensitivities::restore(const StateMap& saved, const std::string& name) {
+  factors_ = saved.contains(name) ? numbers_from<double>(saved, name) : std::vector<double>();
+}
+
+}  // namespace triaccel
