@@ -15,7 +15,7 @@ import sys
 PROGRAM = os.environ.get("TRIACCEL", "build/release/triaccel")
 SEEDS = (1, 2, 3, 4, 5)
 # At 64 px for ten epochs, two seeds, at one batch size, so that rows with and without compression differ in that alone.
-# Ratios that added at most 3 % to the noise of a mini-batch in trials of 500 steps; a ViT at 14x fails later (28 and 51 %).
+# Noise lowers a ratio that is too high, as these are at first, but not early enough in a ViT: at 14x it fails.
 RATIOS_64 = {"resnet18": 13, "resnet50": 12, "efficientnet-b0": 16, "vgg16-bn": 16, "densenet121": 14, "vit-small": 8}
 AT_64 = {"resnet18": "--image-size 64", "efficientnet-b0": "--image-size 64"}  # the others are there by default
 # Table 2: learning rate, and 70 % of what FP32 reserved (bench/records/2026-11-18_h200_elastic_runs_alone).

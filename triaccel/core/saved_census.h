@@ -88,8 +88,9 @@ struct SavedEntry {
   std::int64_t mask = -1;    // number of the ReluMask that says which elements are zero; -1: none
   PoolingWindows windows = {};  // kind Window
   bool by_rows = false;  // NormInput of a layer norm, which goes by rows of the last dimension
-  bool replaces_activation_input = false;  // the first entry of a norm's input: the norm is fused
-                                           // with SiLU, which would save its own, of this size, too
+  // The first entry of the input of a norm that is fused with SiLU: unfused, SiLU would also save
+  // its input, of the same size.
+  bool replaces_activation_input = false;
   bool operator==(const SavedEntry&) const = default;
 };
 

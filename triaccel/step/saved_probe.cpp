@@ -149,15 +149,18 @@ double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-/// Out of the way of the next pass. From a GPU into pinned memory, which libtorch keeps for the
-/// next time: other memory is several times slower.
+/// Out of the way of the next pass. From a GPU into pinned memory, since other memory is several
+/// times slower; not large gradients, since libtorch keeps what was pinned.
 std::vector<at::Tensor> in_host_memory(std::vector<at::Tensor> tensors) {
+  constexpr std::size_t most_pinned = std::size_t{1} << 30;
+  std::size_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += tensor.defined() ? tensor.nbytes() : 0;
   for (at::Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.is_cpu()) continue;
-    const at::Tensor pinned = at::empty(
-        tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(/*pinned_memory=*/true));
-    pinned.copy_(tensor);
-    tensor = pinned;
+    const auto options = tensor.options().device(at::kCPU).pinned_memory(bytes <= most_pinned);
+    at::Tensor copy = at::empty_like(tensor, options, at::MemoryFormat::Preserve);
+    copy.copy_(tensor);
+    tensor = std::move(copy);
   }
   return tensors;
 }

@@ -62,6 +62,24 @@ TEST(CompressionLoop, GrowsAtOnceAsFarAsMuchNoiseAsksFor) {
   EXPECT_DOUBLE_EQ(ratio_after(1), 10.2 / 1.5) << "but no more than that in one go";
 }
 
+TEST(CompressionLoop, MayRiseAgainWithBetterPlansButNotAgainstAccuracy) {
+  const LoopOptions free{.most_ratio = 32};
+  PolicyEvents events;
+  const CompressionState failed =
+      after_failed_rise(first_state(free), 10.2, /*all_the_way=*/true, free, events);
+  EXPECT_TRUE(orders_of(failed, free).frozen);
+  events.clear();
+  EXPECT_FALSE(orders_of(after_better_plans(failed, events), free).frozen);
+  EXPECT_EQ(events.size(), 1u);
+  CompressionState guarded = after_epoch(first_state(free), {.accuracy = 80}, free, events);
+  guarded = after_epoch(guarded, {.accuracy = 70}, free, events);
+  ASSERT_TRUE(orders_of(guarded, free).frozen);
+  events.clear();
+  EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
+  guarded = after_failed_rise(guarded, 10.2, /*all_the_way=*/true, free, events);
+  EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
+}
+
 TEST(CompressionLoop, StaysInItsDeadBandAndAtItsFloor) {
   const CompressionOrders first = orders_of(first_state({}), {});
   for (const double noise : {0.02, 0.03, 0.05})

@@ -74,8 +74,8 @@ TEST(TensorSensitivities, StayNearTheirMean) {
 TEST(TensorSensitivities, IgnoreWhatIsNotFinite) {
   const Planned network;
   TensorSensitivities sensitivities;
-  sensitivities.learn(network.tensors, lone_plans(network.tensors, network.plans),
-                      std::vector{NAN, 0.0});
+  EXPECT_FALSE(sensitivities.learn(network.tensors, lone_plans(network.tensors, network.plans),
+                                   std::vector{NAN, 0.0}));
   EXPECT_EQ(sensitivities.applied(network.tensors), network.tensors);
 }
 
@@ -93,13 +93,27 @@ TEST(TensorSensitivities, AllowForRangesThatGrowWithTheBatch) {
               4, 1e-9);
 }
 
+TEST(TensorSensitivities, AreOfTheTensorsThatWereMeasured) {
+  Planned network;
+  TensorSensitivities sensitivities;
+  EXPECT_FALSE(sensitivities.are_of_others(network.tensors)) << "not measured yet";
+  EXPECT_TRUE(sensitivities.learn(network.tensors, lone_plans(network.tensors, network.plans),
+                                  std::vector{0.03, 0.002}));
+  EXPECT_FALSE(sensitivities.are_of_others(network.tensors));
+  network.tensors[2].kind = SavedClass::Nonlinear;
+  EXPECT_TRUE(sensitivities.are_of_others(network.tensors));
+  EXPECT_EQ(sensitivities.applied(network.tensors), network.tensors);
+}
+
 TEST(TensorSensitivities, ReadTheirStateBack) {
   const Planned network;
   TensorSensitivities measured, other;
   measured.learn(network.tensors, lone_plans(network.tensors, network.plans),
                  std::vector{0.03, 0.002});
-  const StateView view = measured.state("tensors");
-  other.restore({{"tensors", view}}, "tensors");
+  StateMap state;
+  const std::vector<StateView> views = measured.state("tensors");
+  for (const StateView& view : views) state.emplace(view.name, view);
+  other.restore(state, "tensors");
   EXPECT_EQ(other.applied(network.tensors), measured.applied(network.tensors));
   other.restore({}, "tensors");
   EXPECT_EQ(other.applied(network.tensors), network.tensors) << "an older checkpoint";

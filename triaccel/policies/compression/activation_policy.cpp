@@ -111,6 +111,7 @@ std::optional<ProfileRequest> ActivationPolicy::take_values(const ActivationProf
                                                             StepPlan& plan) {
   census_ = found.census;
   tensors_ = found.tensors;
+  policy_.forget_other_tensors(tensors_);
   if (session_.restored) {
     plans_.clear();
     for (const SavedStatistics& tensor : tensors_)
@@ -166,8 +167,9 @@ std::optional<ProfileRequest> ActivationPolicy::back_off(StepPlan& plan, bool al
 
 std::optional<ProfileRequest> ActivationPolicy::ask_tensors() {
   if (!is_finite(noise_)) return {};
-  policy_.tensors_were_measured(session_.step);
   session_.lone = lone_plans(tensors_, plans_);
+  if (session_.lone.empty()) return {};
+  policy_.tensors_were_measured(session_.step);
   ProfileRequest request{.kind = ProfileKind::Tensors};
   for (const LonePlan& lone : session_.lone)
     request.plans.push_back(plans_by_entry(census_, tensors_, lone.plans));
@@ -182,8 +184,10 @@ std::optional<ProfileRequest> ActivationPolicy::take_tensors(const ActivationPro
     return try_layers(plan);
   }
   Trial before{policy_, plans_, plan, {}};
-  policy_.learn_tensors(tensors_, session_.lone, found.errors);
-  return start_trial(std::move(before), plan);
+  if (policy_.learn_tensors(tensors_, session_.lone, found.errors))
+    return start_trial(std::move(before), plan);
+  session_.lone.clear();
+  return try_layers(plan);
 }
 
 std::optional<ProfileRequest> ActivationPolicy::try_layers(StepPlan& plan) {
@@ -207,23 +211,23 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
   const bool measured = found.kind == ProfileKind::Noise && found.failure.empty();
   if (!found.failure.empty())
     session_.events.push_back("could not measure compression noise: " + found.failure);
-  // What was measured for each tensor also holds where the mean over a layer misleads.
-  const bool pays = session_.lone.empty() ? NoiseCalibration::pays(noise_, found.noise)
-                                          : found.noise.error < noise_.error;
-  if (measured && pays) {
+  const bool by_tensor = !session_.lone.empty();
+  if (measured && NoiseCalibration::pays(noise_, found.noise)) {
     session_.events.push_back(
         text("reallocated bit widths by the ",
-             session_.lone.empty() ? "noise of each layer" : "error that each activation causes",
+             by_tensor ? "error that each activation causes" : "noise of each layer",
              ": the relative squared error of the gradient falls from ", noise_.error, " to ",
              found.noise.error));
     std::ranges::move(trial.events, std::back_inserter(session_.events));
     noise_ = found.noise;
-  } else {
-    policy_ = std::move(trial.policy);
-    plans_ = std::move(trial.plans);
-    plan = std::move(trial.step);
+    if (by_tensor && session_.corrections == 0) policy_.accept_tensors(session_.events);
+    return {};
   }
-  return {};
+  policy_ = std::move(trial.policy);
+  plans_ = std::move(trial.plans);
+  plan = std::move(trial.step);
+  session_.lone.clear();
+  return by_tensor ? try_layers(plan) : std::nullopt;
 }
 
 void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {

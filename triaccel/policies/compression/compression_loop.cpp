@@ -197,9 +197,11 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   const double before = ratio_of(state, options);
   const Drop drop = drop_of(state, epoch, options);
   state.frozen_epochs = std::max<std::int64_t>(0, state.frozen_epochs - 1);
+  state.rise_failed = state.rise_failed && state.frozen_epochs > 0;
   if (drop.too_far && state.lossless_until == 0) {
     grow(state, options.guard_grow, options);
     state.frozen_epochs = options.frozen_epochs;
+    state.rise_failed = false;
     state.quiet_epochs = 0;
     events.push_back(change_text(before, state, options) + drop.reason +
                      text("; the ratio will not rise for ", options.frozen_epochs, " epochs"));
@@ -232,10 +234,19 @@ CompressionState after_failed_rise(CompressionState state, double ratio, bool al
                                    const LoopOptions& options, PolicyEvents& events) {
   const double before = ratio_of(state, options), bytes = options.target_ratio / ratio;
   state.bytes = all_the_way ? bytes : std::sqrt(bytes * state.bytes);
+  state.rise_failed = state.rise_failed || state.frozen_epochs == 0;
   state.frozen_epochs = std::max(state.frozen_epochs, options.frozen_epochs);
   events.push_back(change_text(before, state, options) +
                    text("it adds too much noise; the ratio will not rise for ",
                         options.frozen_epochs, " epochs"));
+  return state;
+}
+
+CompressionState after_better_plans(CompressionState state, PolicyEvents& events) {
+  if (!state.rise_failed || state.frozen_epochs == 0) return state;
+  state.frozen_epochs = 0;
+  state.rise_failed = false;
+  events.push_back("the compression ratio may rise again: bit widths follow measured errors now");
   return state;
 }
 
@@ -244,10 +255,11 @@ double error_bound_of(const CompressionState& state, double error_bound) {
 }
 
 std::vector<StateView> compression_state(const CompressionState& s) {
-  return {number_state<double>(kNumbers, {s.bytes, s.best_accuracy, s.best_loss, s.loss_mean,
-                                          s.loss_variance, s.noise}),
-          number_state<std::int64_t>(kCounts, {s.loss_ticks, s.lossless_until, s.frozen_epochs,
-                                               s.quiet_epochs, s.quiet, s.told_limit})};
+  return {
+      number_state<double>(
+          kNumbers, {s.bytes, s.best_accuracy, s.best_loss, s.loss_mean, s.loss_variance, s.noise}),
+      number_state<std::int64_t>(kCounts, {s.loss_ticks, s.lossless_until, s.frozen_epochs,
+                                           s.quiet_epochs, s.quiet, s.told_limit, s.rise_failed})};
 }
 
 CompressionState compression_from(const StateMap& saved) {
@@ -256,12 +268,16 @@ CompressionState compression_from(const StateMap& saved) {
     numbers.erase(numbers.begin() + 1, numbers.begin() + 3);
   else
     numbers = numbers_from<double>(saved, kNumbers, 6);
-  const auto counts = numbers_from<std::int64_t>(saved, kCounts, 6);
+  auto counts = numbers_from<std::int64_t>(saved, kCounts);
+  if (counts.size() == 6)  // written by a version that did not say why a ratio was frozen
+    counts.push_back(0);
+  else
+    counts = numbers_from<std::int64_t>(saved, kCounts, 7);
   CompressionState s;
   assign_numbers(numbers, s.bytes, s.best_accuracy, s.best_loss, s.loss_mean, s.loss_variance,
                  s.noise);
   assign_numbers(counts, s.loss_ticks, s.lossless_until, s.frozen_epochs, s.quiet_epochs, s.quiet,
-                 s.told_limit);
+                 s.told_limit, s.rise_failed);
   return s;
 }
 

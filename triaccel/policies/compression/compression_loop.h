@@ -47,6 +47,7 @@ struct CompressionState {
   std::int64_t loss_ticks = 0;      // that both know of
   std::int64_t lossless_until = 0;  // step; 0: lossy
   std::int64_t frozen_epochs = 0;   // left
+  bool rise_failed = false;         // why it is frozen: a higher ratio was too noisy
   std::int64_t quiet_epochs = 0;    // in a row
   bool quiet = true;                // this epoch, so far
   bool told_limit = false;          // that bytes are at their most
@@ -72,6 +73,10 @@ bool is_too_noisy(double compression_noise, double batch_noise, const LoopOption
 /// `all_the_way`. It does not rise again for a few epochs.
 CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
                                    const LoopOptions& options, PolicyEvents& events);
+
+/// The state once errors are known better than when a rise failed: it may rise again. What accuracy
+/// has frozen stays.
+CompressionState after_better_plans(CompressionState state, PolicyEvents& events);
 
 /// The bound of Error mode in force: `state.bytes` times the bytes lower the error by about its
 /// fourth power where values have three bits.

@@ -1,6 +1,7 @@
 #include "triaccel/policies/compression/compression_policy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "triaccel/base/error.h"
@@ -80,13 +81,20 @@ bool CompressionPolicy::tensors_due(std::int64_t step) const {
          step >= std::max(kFirstMeasured, kNextMeasured * tensors_measured_);
 }
 
-void CompressionPolicy::learn_tensors(std::span<const SavedStatistics> tensors,
+bool CompressionPolicy::learn_tensors(std::span<const SavedStatistics> tensors,
                                       std::span<const LonePlan> lone,
                                       std::span<const double> errors) {
-  sensitivities_.learn(tensors, lone, errors);
+  if (!sensitivities_.learn(tensors, lone, errors)) return false;
   learnt_ = calibration_ = {};
   planned_ = {};
-  loop_.frozen_epochs = 0;  // what failed to rise before knew less
+  return true;
+}
+
+void CompressionPolicy::forget_other_tensors(std::span<const SavedStatistics> tensors) {
+  if (!sensitivities_.are_of_others(tensors)) return;
+  sensitivities_ = {};
+  learnt_ = calibration_ = {};
+  tensors_measured_ = 0;
 }
 
 void CompressionPolicy::calibrate() {
@@ -139,7 +147,7 @@ std::vector<StateView> CompressionPolicy::state() const {
       kPlanned, {planned_.ratio, planned_.drop_price, planned_.error_bound, error_scale_}));
   state.push_back(learnt_.state(kLearnt));
   state.push_back(calibration_.state(kCalibration));
-  state.push_back(sensitivities_.state(kSensitivities));
+  std::ranges::move(sensitivities_.state(kSensitivities), std::back_inserter(state));
   state.push_back(number_state<std::int64_t>(kMeasured, {tensors_measured_}));
   return state;
 }

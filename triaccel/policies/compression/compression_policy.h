@@ -68,8 +68,13 @@ class CompressionPolicy final : public Stateful {
 
   /// They were, under each of `lone`, plans for these tensors. The next plans are made by it, for
   /// all tensors.
-  void learn_tensors(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
+  /// False: nothing was learnt, and nothing changes.
+  bool learn_tensors(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
                      std::span<const double> errors);
+  /// Those plans are better: a ratio that failed to rise may try again.
+  void accept_tensors(PolicyEvents& events) { loop_ = after_better_plans(loop_, events); }
+  /// What was learnt of other tensors than these is of no use; they are measured soon.
+  void forget_other_tensors(std::span<const SavedStatistics> tensors);
   void tensors_were_measured(std::int64_t step) { tensors_measured_ = step; }
 
   /// The error of the gradient that Error mode promises; 0 in other modes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "triaccel/base/error.h"
@@ -22,6 +23,24 @@ double error_when_profiled(const SavedStatistics& tensor, const SavedPlan& plan)
       plan.codec == SavedCodec::Levelled || plan.codec == SavedCodec::LevelledRows;
   if (!levelled || !(tensor.levelled_squared_range > 0)) return error;
   return error * std::min(1.0, tensor.levelled_squared_range / kLeastLevelledRange);
+}
+
+/// What tells a tensor from others at its place.
+std::int64_t identity_of(const SavedStatistics& tensor) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&](std::int64_t number) {
+    hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u;
+  };
+  add(static_cast<std::int64_t>(tensor.kind));
+  add(tensor.layer);
+  for (const std::int64_t size : tensor.sizes) add(size);
+  return static_cast<std::int64_t>(hash);
+}
+
+std::vector<std::int64_t> identities_of(std::span<const SavedStatistics> tensors) {
+  std::vector<std::int64_t> identities;
+  for (const SavedStatistics& tensor : tensors) identities.push_back(identity_of(tensor));
+  return identities;
 }
 
 }  // namespace
@@ -45,7 +64,7 @@ std::vector<LonePlan> lone_plans(std::span<const SavedStatistics> tensors,
   return all;
 }
 
-void TensorSensitivities::learn(std::span<const SavedStatistics> tensors,
+bool TensorSensitivities::learn(std::span<const SavedStatistics> tensors,
                                 std::span<const LonePlan> lone, std::span<const double> errors) {
   ensure(lone.size() == errors.size(), "one error per tensor that is measured");
   std::vector<double> logarithms(tensors.size(), std::nan(""));
@@ -68,29 +87,41 @@ void TensorSensitivities::learn(std::span<const SavedStatistics> tensors,
     sum += factor;
     ++count;
   }
-  if (count == 0) return;
+  if (count == 0) return false;
   const double mean = sum / static_cast<double>(count), spread = std::log(kMostSpread);
   factors_.clear();
   for (const double logarithm : logarithms)
     factors_.push_back(std::exp(
         std::isnan(logarithm) ? mean : std::clamp(logarithm, mean - spread, mean + spread)));
+  identities_ = identities_of(tensors);
+  return true;
+}
+
+bool TensorSensitivities::are_of_others(std::span<const SavedStatistics> tensors) const {
+  return !factors_.empty() && identities_ != identities_of(tensors);
 }
 
 std::vector<SavedStatistics> TensorSensitivities::applied(
     std::span<const SavedStatistics> tensors) const {
   std::vector<SavedStatistics> all(tensors.begin(), tensors.end());
-  if (factors_.size() != all.size()) return all;
+  if (factors_.empty() || are_of_others(tensors)) return all;
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i].sensitivity = sensitivity_of(tensors[i]) * factors_[i];
   return all;
 }
 
-StateView TensorSensitivities::state(std::string name) const {
-  return number_state(std::move(name), factors_);
+std::vector<StateView> TensorSensitivities::state(const std::string& name) const {
+  return {number_state(name, factors_), number_state(name + "_of", identities_)};
 }
 
 void TensorSensitivities::restore(const StateMap& saved, const std::string& name) {
-  factors_ = saved.contains(name) ? numbers_from<double>(saved, name) : std::vector<double>();
+  if (!saved.contains(name)) {
+    *this = {};
+    return;
+  }
+  auto factors = numbers_from<double>(saved, name);
+  identities_ = numbers_from<std::int64_t>(saved, name + "_of");
+  factors_ = std::move(factors);
 }
 
 }  // namespace triaccel

@@ -26,19 +26,24 @@ std::vector<LonePlan> lone_plans(std::span<const SavedStatistics> tensors,
 /// add up in the gradient, so that tensors measured one by one predict the error of all.
 class TensorSensitivities {
  public:
-  /// `errors`: the relative squared error of the gradient under each of `lone`.
-  void learn(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
+  /// `errors`: the relative squared error of the gradient under each of `lone`. False: they say
+  /// nothing, as none is a positive number.
+  bool learn(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
              std::span<const double> errors);
+
+  /// Whether other tensors were measured than these: a network may come to save other ones.
+  bool are_of_others(std::span<const SavedStatistics> tensors) const;
 
   /// The tensors with these sensitivities; as they are where others were measured.
   std::vector<SavedStatistics> applied(std::span<const SavedStatistics> tensors) const;
 
-  StateView state(std::string name) const;
+  std::vector<StateView> state(const std::string& name) const;
   /// Older checkpoints have none.
   void restore(const StateMap& saved, const std::string& name);
 
  private:
-  std::vector<double> factors_ = {};  // by tensor; empty: not measured yet
+  std::vector<double> factors_ = {};           // by tensor; empty: not measured yet
+  std::vector<std::int64_t> identities_ = {};  // of the tensors
 };
 
 }  // namespace triaccel

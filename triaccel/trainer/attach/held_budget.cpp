@@ -14,7 +14,8 @@ std::vector<const HeldBudget*> held_budgets;  // in the order in which sessions 
 
 HeldBudget::HeldBudget(MemoryGauge& gauge, c10::Device device, std::int64_t bytes)
     : gauge_(gauge), device_(device), bytes_(bytes) {
-  gauge_.release_cache();  // it counts too, and a limit is only checked where more is taken
+  gauge_.release_cache();  // cached memory counts, too, and a limit is checked only where the
+                           // allocator takes more
   const std::lock_guard lock(held_mutex);
   held_budgets.push_back(this);
   put_in_force();
