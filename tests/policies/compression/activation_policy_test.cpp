@@ -16,6 +16,7 @@ struct SimulatedProfiler {
   std::function<CompressionNoise(const StepPlan&)> noise_of;
   std::function<double(std::size_t)> error_of = {};  // of the gradient, by place in a request
   double scale = 1;                                  // of the first tensor's range
+  std::int64_t channels = 0;                         // of the first tensor; 0: as they are
   std::vector<ProfileKind> asked = {};
   std::vector<StepPlan> tried = {};  // of noise
 
@@ -29,6 +30,7 @@ struct SimulatedProfiler {
     for (std::size_t i = 0; i < request.plans.size(); ++i) found.errors.push_back(error_of(i));
     if (request.kind != ProfileKind::Values) return found;
     found.tensors = saved_resnet(4);
+    if (channels > 0) found.tensors[0].sizes[1] = channels;
     for (TransformStatistics& transform : found.tensors[0].transforms)
       for (BandStatistics& band : transform.bands) band.squared_range *= scale;
     for (std::size_t i = 0; i < found.tensors.size(); ++i) {
@@ -161,6 +163,30 @@ TEST(ActivationPolicy, MeasuresTensorsOneByOneButRarely) {
     EXPECT_EQ(plan, again);
     EXPECT_EQ(asked_after(1000), 1);
   }
+}
+
+TEST(ActivationPolicy, MeasuresOtherTensorsAgainAfterTwiceAsManySteps) {
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
+  SimulatedProfiler profiler;
+  profiler.error_of = [](std::size_t i) { return i == 2 ? 0.1 : 0.001; };
+  profiler.noise_of = [&](const StepPlan&) {
+    return CompressionNoise{.compression_variance = 0.01,
+                            .batch_variance = 1,
+                            .error = profiler.tried.size() < 2 ? 0.05 : 0.001,
+                            .layers = one_noisy_layer(0.05).layers};
+  };
+  StepPlan plan = profiled_plan();
+  const auto asked_after = [&](std::int64_t step) {
+    profiler.asked.clear();
+    profiler.tried.clear();
+    profiler.profile(policy, plan, /*restored=*/false, step);
+    return std::ranges::count(profiler.asked, ProfileKind::Tensors);
+  };
+  asked_after(50);
+  EXPECT_EQ(asked_after(100), 1);
+  profiler.channels = 24;
+  EXPECT_EQ(asked_after(150), 0);
+  EXPECT_EQ(asked_after(200), 1);
 }
 
 /// Tries a higher ratio after a first profile without noise worth mentioning; what it then adds to

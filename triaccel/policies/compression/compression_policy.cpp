@@ -94,7 +94,7 @@ void CompressionPolicy::forget_other_tensors(std::span<const SavedStatistics> te
   if (!sensitivities_.are_of_others(tensors)) return;
   sensitivities_ = {};
   learnt_ = calibration_ = {};
-  tensors_measured_ = 0;
+  tensors_measured_ /= kNextMeasured / 2;
 }
 
 void CompressionPolicy::calibrate() {

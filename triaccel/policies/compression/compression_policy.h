@@ -67,13 +67,13 @@ class CompressionPolicy final : public Stateful {
   bool tensors_due(std::int64_t step) const;
 
   /// They were, under each of `lone`, plans for these tensors. The next plans are made by it, for
-  /// all tensors.
-  /// False: nothing was learnt, and nothing changes.
+  /// all tensors. False: nothing was learnt, and nothing changes.
   bool learn_tensors(std::span<const SavedStatistics> tensors, std::span<const LonePlan> lone,
                      std::span<const double> errors);
   /// Those plans are better: a ratio that failed to rise may try again.
   void accept_tensors(PolicyEvents& events) { loop_ = after_better_plans(loop_, events); }
-  /// What was learnt of other tensors than these is of no use; they are measured soon.
+  /// What was learnt of other tensors than these is of no use; they are measured after twice as
+  /// many steps.
   void forget_other_tensors(std::span<const SavedStatistics> tensors);
   void tensors_were_measured(std::int64_t step) { tensors_measured_ = step; }
 

@@ -25,13 +25,12 @@ double error_when_profiled(const SavedStatistics& tensor, const SavedPlan& plan)
   return error * std::min(1.0, tensor.levelled_squared_range / kLeastLevelledRange);
 }
 
-/// What tells a tensor from others at its place.
+/// What tells a tensor from others at its place. Not its kind, which may follow from its values.
 std::int64_t identity_of(const SavedStatistics& tensor) {
   std::uint64_t hash = 14695981039346656037u;
   const auto add = [&](std::int64_t number) {
     hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u;
   };
-  add(static_cast<std::int64_t>(tensor.kind));
   add(tensor.layer);
   for (const std::int64_t size : tensor.sizes) add(size);
   return static_cast<std::int64_t>(hash);
