@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tests/trainer/paper_rules.h"
 #include "tests/trainer/watched_run.h"
 #include "triaccel/base/error.h"
 #include "triaccel/device/cpu_memory.h"
@@ -82,6 +83,14 @@ TEST(TheControlLoop, LowersRatesByCurvatureOnlyWhereItIsToldTo) {
   EXPECT_EQ(lowest_rate("robust", 0), 1);
   EXPECT_EQ(lowest_rate("robust", 0.25), 0.25F);
   EXPECT_EQ(lowest_rate("paper", 0), 0.1F);
+}
+
+TEST(TheControlLoop, FollowsThePapersRules) {
+  RunConfig config = digits_run();
+  config.model.width = 2;
+  config.train.batch = 12;  // eight steps an epoch
+  config.train.epochs = 4;
+  expect_all_precisions_by_paper_rules(paper_run(config));
 }
 
 TEST(TheControlLoop, ProbesAndDecidesWhereItSaysSo) {

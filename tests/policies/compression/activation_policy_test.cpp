@@ -220,7 +220,7 @@ TEST_P(ARise, IsMeasuredBeforeStepsFollowIt) {
   policy.apply({.step = 25}, plan, events);
   ASSERT_TRUE(policy.profile_due(25));
   rises = true;
-  events = profiler.profile(policy, plan);
+  events = profiler.profile(policy, plan, /*restored=*/false, 25);
   EXPECT_GE(measured, GetParam().noise.size());
   const std::string told = "-> " + text(GetParam().ratio).substr(0, 4);
   if (GetParam().noise.front() > 0.05) {
@@ -289,16 +289,56 @@ TEST(ActivationPolicy, ProfilesNoMoreSamplesThanAPassHasRoomFor) {
     EXPECT_EQ(activation_policy(mode).start_profile(0, plan, /*restored=*/false).samples, samples);
 }
 
-TEST(ActivationPolicy, ProfilesOftenWhileARunIsYoung) {
-  const auto steps = [](std::int64_t every) {
-    std::vector<std::int64_t> found;
-    for (std::int64_t step = 0; step <= 1000; ++step)
-      if (is_profiled_after(step, every)) found.push_back(step);
-    return found;
+TEST(ActivationPolicy, MeasuresEveryLowerRatioUntilTheNoiseIsLowEnough) {
+  ActivationPolicy policy(
+      {.compression = {.mode = CompressionMode::Ratio, .loop = {.target_ratio = 16}}});
+  double noise = 1e-3;
+  SimulatedProfiler profiler;
+  profiler.error_of = [](std::size_t) { return 0.001; };
+  profiler.noise_of = [&](const StepPlan&) {
+    return CompressionNoise{.compression_variance = noise,
+                            .batch_variance = 1,
+                            .error = noise,
+                            .layers = std::vector<LayerCompressionNoise>(2)};
   };
-  EXPECT_EQ(steps(500), (std::vector<std::int64_t>{25, 50, 100, 250, 500, 1000}));
-  EXPECT_EQ(steps(200), (std::vector<std::int64_t>{20, 40, 100, 200, 400, 600, 800, 1000}));
-  EXPECT_EQ(steps(20).size(), 50u) << "no more often than that";
+  StepPlan plan = profiled_plan();
+  profiler.profile(policy, plan);
+  PolicyEvents events;
+  std::int64_t step = 25;
+  const auto decide = [&] {
+    policy.apply({.step = step}, plan, events);
+    const bool due = policy.profile_due(step);
+    if (due) profiler.profile(policy, plan, /*restored=*/false, step);
+    step += 25;
+    return due;
+  };
+  EXPECT_TRUE(decide());
+  EXPECT_FALSE(decide());
+  noise = 3;
+  EXPECT_TRUE(decide());  // finds it
+  EXPECT_TRUE(decide());
+  EXPECT_TRUE(decide());
+  noise = 0.02;
+  EXPECT_TRUE(decide());
+  const StepPlan low = plan;
+  EXPECT_EQ(std::ranges::count_if(
+                events, [](const std::string& event) { return event.starts_with("compression "); }),
+            3)
+      << "16 -> 10.7 -> 7.1 -> 4.7";
+  EXPECT_TRUE(decide()) << "soon after";
+  EXPECT_FALSE(decide());
+  EXPECT_EQ(plan, low);
+}
+
+TEST(ActivationPolicy, ProfilesAResumedRunWhenItWouldHave) {
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
+  SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return one_noisy_layer(0.05); }};
+  StepPlan plan = profiled_plan();
+  for (const std::int64_t step : {0, 25, 75}) profiler.profile(policy, plan, false, step);
+  ActivationPolicy resumed = resumed_from(policy);
+  profiler.profile(resumed, plan, /*restored=*/true, 80);
+  for (const std::int64_t step : {100, 174, 175})
+    EXPECT_EQ(resumed.profile_due(step), step == 175) << step;
 }
 
 TEST(ActivationPolicy, SaysOnceThatTensorsDiffer) {

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "tests/policies/compression/saved_network.h"
 #include "triaccel/base/error.h"
 #include "triaccel/base/random.h"
-#include "triaccel/policies/compression/codec_rules.h"
-#include "triaccel/policies/compression/compression_policy.h"
-#include "triaccel/policies/memory/held_bytes.h"
 
 namespace triaccel {
 namespace {
@@ -66,7 +63,7 @@ TEST(CompressionLoop, MayRiseAgainWithBetterPlansButNotAgainstAccuracy) {
   const LoopOptions free{.most_ratio = 32};
   PolicyEvents events;
   const CompressionState failed =
-      after_failed_rise(first_state(free), 10.2, /*all_the_way=*/true, free, events);
+      after_failed_rise(first_state(free), 10.2, /*all_the_way=*/true, "noise", free, events);
   EXPECT_TRUE(orders_of(failed, free).frozen);
   events.clear();
   EXPECT_FALSE(orders_of(after_better_plans(failed, events), free).frozen);
@@ -76,7 +73,7 @@ TEST(CompressionLoop, MayRiseAgainWithBetterPlansButNotAgainstAccuracy) {
   ASSERT_TRUE(orders_of(guarded, free).frozen);
   events.clear();
   EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
-  guarded = after_failed_rise(guarded, 10.2, /*all_the_way=*/true, free, events);
+  guarded = after_failed_rise(guarded, 10.2, /*all_the_way=*/true, "noise", free, events);
   EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
 }
 
@@ -132,14 +129,39 @@ TEST(CompressionLoop, GrowsNoFurtherThanItsLeastRatioAndSaysSoOnce) {
   EXPECT_LT(events.size(), 20u);
 }
 
+TEST(CompressionLoop, SaysThatAccuracyCannotLowerItsLeastRatio) {
+  const LoopOptions options{.target_ratio = 4};
+  PolicyEvents events;
+  CompressionState state = after_epoch(first_state(options), {.accuracy = 70}, options, events);
+  state = after_epoch(state, {.accuracy = 60}, options, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state, options), 4);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_NE(events[0].find("compression stays at 4x, the lowest allowed: accuracy 60 %"),
+            std::string::npos)
+      << events[0];
+}
+
+TEST(CompressionLoop, TakesNoiseThatIsNoNumberForTooMuch) {
+  PolicyEvents events;
+  const CompressionState state = after_tick(
+      first_state({}), tick_with_noise(std::numeric_limits<double>::infinity()), {}, events);
+  EXPECT_DOUBLE_EQ(ratio_of(state), 10.2 / 1.5);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_NE(events[0].find("was not finite"), std::string::npos);
+  EXPECT_EQ(noise_over_target(0, 0, {}), 0);
+  EXPECT_GT(noise_over_target(std::nan(""), 1, {}), 1e300);
+}
+
 TEST(CompressionLoop, GoesBackFromARatioThatIsTooNoisyAndStaysThereForAWhile) {
   const LoopOptions free{.most_ratio = 32, .frozen_epochs = 2};
   CompressionState risen = ticked(first_state(free), tick_with_noise(0.0001), free);
   EXPECT_DOUBLE_EQ(ratio_of(risen, free), 10.2 / 0.75);
   PolicyEvents events;
-  const CompressionState half = after_failed_rise(risen, 10.2, /*all_the_way=*/false, free, events);
+  const CompressionState half =
+      after_failed_rise(risen, 10.2, /*all_the_way=*/false, "noise", free, events);
   EXPECT_DOUBLE_EQ(ratio_of(half, free), 10.2 / std::sqrt(0.75));
-  const CompressionState back = after_failed_rise(half, 10.2, /*all_the_way=*/true, free, events);
+  const CompressionState back =
+      after_failed_rise(half, 10.2, /*all_the_way=*/true, "noise", free, events);
   EXPECT_DOUBLE_EQ(ratio_of(back, free), 10.2);
   ASSERT_EQ(events.size(), 2u);
   EXPECT_NE(events[1].find("will not rise for 2 epochs"), std::string::npos);
@@ -180,6 +202,16 @@ TEST(CompressionLoop, ContinuesAsBeforeAfterASpikeThatCompressionCannotHaveCause
   state = ticked(with_losses(2), measured);
   state = ticked(state, {.step = 100, .nonfinite = true});
   EXPECT_LT(ratio_of(state), before) << "what is not finite is answered in any case";
+}
+
+TEST(CompressionLoop, BlamesASpikeOnTheNoiseOfTheSameInterval) {
+  PolicyEvents events;
+  const CompressionState calm = ticked(with_losses(1), tick_with_noise(0.001));
+  CompressionTick spike = tick_with_noise(0.5);
+  spike.loss = 30;
+  EXPECT_LT(ratio_of(after_tick(calm, spike, {}, events)), ratio_of(calm));
+  spike.compression_noise = 0.001;
+  EXPECT_EQ(ratio_of(after_tick(calm, spike, {}, events)), ratio_of(calm));
 }
 
 TEST(CompressionLoop, TakesNoSpikeForOneThatNoiseExplains) {
@@ -345,147 +377,6 @@ TEST(ErrorBound, FollowsTheBytesTheLoopAllows) {
   EXPECT_DOUBLE_EQ(error_bound_of(state, 0.01), 0.01);
   state.bytes = 2;
   EXPECT_DOUBLE_EQ(error_bound_of(state, 0.01), 0.01 / 16);
-}
-
-TEST(CompressionPolicy, FollowsTheOrdersOfItsLoop) {
-  CompressionPolicy policy({.mode = CompressionMode::Ratio});
-  const std::vector<SavedStatistics> tensors = saved_resnet(4);
-  const SavedDecision first = policy.plan(tensors, 64, {});
-  EXPECT_LE(first.bytes, budget_for(tensors, 10.2, 64));
-  PolicyEvents events;
-  policy.tick(tick_with_noise(1), events);
-  const SavedDecision more = policy.plan(tensors, 64, first.plans);
-  EXPECT_GT(more.bytes, first.bytes);
-  EXPECT_LE(more.bytes, budget_for(tensors, policy.orders().ratio, 64));
-  policy.tick({.step = 400, .nonfinite = true}, events);
-  const SavedDecision lossless = policy.plan(tensors, 64, more.plans);
-  EXPECT_EQ(lossless.gradient_error, 0);
-}
-
-TEST(CompressionPolicy, PlansAnewOnlyWhatHasMoved) {
-  CompressionPolicy policy({.mode = CompressionMode::Ratio});
-  std::vector<SavedStatistics> tensors = saved_resnet(4);
-  const SavedDecision first = policy.plan(tensors, 64, {});
-  tensors[3].sensitivity = 100;  // no part of a sketch
-  tensors[6].transforms[1].bands[4].squared_range *= 100;
-  const SavedDecision second = policy.plan(tensors, 64, first.plans);
-  EXPECT_EQ(second.plans[3], first.plans[3]);
-}
-
-TEST(CompressionPolicy, LeavesRawOrLosslessWhatItsModeSays) {
-  const std::vector<SavedStatistics> tensors = {saved_tensor(SavedClass::Sign, 8, 8),
-                                                saved_tensor(SavedClass::Factor, 8, 8)};
-  const auto codec = [&](CompressionMode mode) {
-    return CompressionPolicy({.mode = mode}).plan(tensors, 64, {}).plans[0].codec;
-  };
-  EXPECT_EQ(codec(CompressionMode::Off), SavedCodec::Raw);
-  EXPECT_EQ(codec(CompressionMode::Lossless), SavedCodec::Mask);
-  const SavedDecision offloaded =
-      CompressionPolicy({.mode = CompressionMode::Offload}).plan(tensors, 1024, {});
-  EXPECT_EQ(offloaded.plans[0].codec, SavedCodec::Mask);
-  EXPECT_EQ(offloaded.plans[1].codec, SavedCodec::Host);
-  EXPECT_EQ(offloaded.errors, (std::vector<double>{0, 0}));
-  const SavedDecision bounded =
-      CompressionPolicy({.mode = CompressionMode::Error}).plan(tensors, 64, {});
-  EXPECT_LE(bounded.errors[1], 0.005);
-  EXPECT_GT(bounded.errors[1], 0);
-}
-
-TEST(CompressionPolicy, KnowsWhenItsPlansAreForOtherOrders) {
-  CompressionPolicy policy({.mode = CompressionMode::Ratio});
-  const std::vector<SavedStatistics> tensors = saved_resnet(4);
-  const auto plan = [&] { return policy.plan(tensors, 64, {}); };
-  EXPECT_TRUE(policy.outdated());
-  plan();
-  EXPECT_FALSE(policy.outdated());
-  PolicyEvents events;
-  policy.epoch({.accuracy = 70}, events);
-  EXPECT_FALSE(policy.outdated());
-  policy.epoch({.accuracy = 60}, events);
-  EXPECT_TRUE(policy.outdated());
-  CompressionPolicy restored({.mode = CompressionMode::Ratio});
-  restored.restore(as_map(policy.state()));
-  EXPECT_TRUE(restored.outdated()) << "also for a run that goes on from here";
-  plan();
-  policy.tick({.step = 400, .nonfinite = true}, events);
-  EXPECT_TRUE(policy.outdated());
-  plan();
-  EXPECT_FALSE(policy.outdated()) << "without loss, as ordered";
-  policy.tick({.step = 450}, events);
-  EXPECT_TRUE(policy.outdated());
-  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Lossless}).outdated());
-}
-
-TEST(CompressionPolicy, SpendsMoreWhereTheMeasuredErrorIsAboveItsBound) {
-  CompressionPolicy policy({.mode = CompressionMode::Error, .error_bound = 0.01});
-  const std::vector<SavedStatistics> tensors = saved_resnet(4);
-  const SavedDecision first = policy.plan(tensors, 64, {});
-  EXPECT_FALSE(policy.correct(0.006, true));
-  EXPECT_TRUE(policy.correct(0.05, true));
-  EXPECT_TRUE(policy.outdated());
-  const SavedDecision second = policy.plan(tensors, 64, first.plans);
-  EXPECT_GT(second.bytes, first.bytes);
-  EXPECT_LT(second.gradient_error, first.gradient_error / 5);
-  EXPECT_FALSE(CompressionPolicy({.mode = CompressionMode::Ratio}).correct(1, true));
-}
-
-/// Nearly all of the noise in the gradient of layer 0, which reads as many tensors as layer 1.
-void learn_one_layer(CompressionPolicy& policy, std::vector<SavedStatistics>& tensors,
-                     const std::vector<SavedPlan>& plans) {
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    tensors[i].layer = tensors[i].kind == SavedClass::Positive ? (i > 5 ? 0 : 1) : -1;
-  policy.learn({.layers = {{.variance = 1, .square = 1}, {.variance = 0.01, .square = 1}}}, tensors,
-               plans);
-}
-
-TEST(CompressionPolicy, PlansByTheNoiseOfLayersOnceItIsToldTo) {
-  CompressionPolicy policy({.mode = CompressionMode::Ratio});
-  std::vector<SavedStatistics> tensors = saved_resnet(4);
-  const SavedDecision first = policy.plan(tensors, 64, {});
-  learn_one_layer(policy, tensors, first.plans);
-  const CompressionPolicy before = policy;
-  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "not yet";
-  policy.calibrate();
-  const SavedDecision second = policy.plan(tensors, 64, first.plans);
-  EXPECT_FALSE(policy.outdated());
-  EXPECT_LE(second.bytes, budget_for(tensors, 10.2, 64));
-  int more = 0, less = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const double change =
-        mean_bits(tensors[i], second.plans[i]) - mean_bits(tensors[i], first.plans[i]);
-    more += tensors[i].layer == 0 && change > 0 ? 1 : 0;
-    less += tensors[i].layer == 1 && change < 0 ? 1 : 0;
-    EXPECT_FALSE(tensors[i].layer == 0 && change < 0) << i;
-    EXPECT_FALSE(tensors[i].layer == 1 && change > 0) << i;
-  }
-  EXPECT_GT(more, 0);
-  EXPECT_GT(less, 0);
-  policy = before;
-  EXPECT_EQ(policy.plan(tensors, 64, first.plans).plans, first.plans) << "as if not tried";
-}
-
-TEST(CompressionPolicy, GoesOnFromItsState) {
-  CompressionPolicy policy({.mode = CompressionMode::Ratio});
-  std::vector<SavedStatistics> tensors = saved_resnet(4);
-  SavedDecision first = policy.plan(tensors, 64, {});
-  learn_one_layer(policy, tensors, first.plans);
-  policy.calibrate();
-  first = policy.plan(tensors, 64, first.plans);
-  PolicyEvents events;
-  policy.tick({.step = 200, .loss = 2}, events);
-  CompressionPolicy restored({.mode = CompressionMode::Ratio});
-  restored.restore(as_map(policy.state()));
-  EXPECT_EQ(restored.orders(), policy.orders());
-  tensors[0].transforms[0].bands[0].squared_range *= 3;
-  EXPECT_EQ(restored.plan(tensors, 64, first.plans).plans,
-            policy.plan(tensors, 64, first.plans).plans);
-  restored.calibrate();
-  policy.calibrate();
-  EXPECT_EQ(restored.plan(tensors, 64, {}).plans, policy.plan(tensors, 64, {}).plans);
-  EXPECT_THROW(restored.restore({}), StorageError);
-  StateMap older = as_map(policy.state());
-  older.erase("compression/layers");
-  EXPECT_THROW(restored.restore(older), StorageError) << "from before noise was told by layer";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr const char* kPendingState = "saved.pending";  // whom the noise is for
 constexpr const char* kNoiseState = "saved.noise";      // as noise_numbers() has it
+constexpr const char* kScheduleState = "saved.schedule";
 
 constexpr int kMostCorrections = 8;  // of plans whose error is not what was predicted
 
@@ -55,33 +57,24 @@ std::int64_t profile_samples(std::int64_t pass, double ratio) {
   return fitting == kProfileSizes.end() ? kProfileSizes.back() : *fitting;
 }
 
-bool is_profiled_after(std::int64_t step, std::int64_t every) {
-  constexpr std::array<std::int64_t, 4> parts = {20, 10, 5, 2};
-  constexpr std::int64_t first = 16;
-  if (step > 0 && step % every == 0) return true;
-  return std::ranges::any_of(parts, [&](std::int64_t part) {
-    return every % part == 0 && step == every / part && step >= first;
-  });
-}
-
 ActivationPolicy::ActivationPolicy(const ActivationOptions& options)
-    : options_(options), policy_(options.compression) {}
+    : options_(options), policy_(options.compression), schedule_(options.profile_every) {}
 
 bool ActivationPolicy::profile_due(std::int64_t step) const {
-  return policy_.lossy() && (policy_.outdated() || is_profiled_after(step, options_.profile_every));
+  return policy_.lossy() && (policy_.outdated() || schedule_.due(step));
 }
 
 ProfileRequest ActivationPolicy::start_profile(std::int64_t step, const StepPlan& plan,
                                                bool restored) {
-  // The noise is measured by the calendar, and before steps follow a higher ratio: it can grow a
-  // thousandfold where a fourth fewer bytes should double it.
+  // Also of a new ratio: noise can grow a thousandfold where a fourth fewer bytes should double it,
+  // and one lower ratio may not be enough.
   const bool adapts = options_.compression.loop.adapt;
-  const double ratio_before = adapts ? policy_.ratio_before_rise() : 0;
   session_ = {.step = step,
               .restored = restored,
-              .asks_noise = adapts && (plans_.empty() || !policy_.outdated() || ratio_before > 0),
-              .ratio_before = ratio_before,
+              .asks_noise = adapts,
+              .ratio_before = adapts ? policy_.ratio_before_rise() : 0,
               .noise_before = noise_};
+  if (!restored) schedule_.start(step);
   const bool by_ratio = options_.compression.mode == CompressionMode::Ratio;
   return {.kind = ProfileKind::Values,
           .error_gains = policy_.error_bound() > 0,
@@ -138,7 +131,8 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
-  if (session_.ratio_before > 0 && policy_.is_too_noisy(noise_)) {
+  if (session_.ratio_before == 0) schedule_.found(policy_.noise_over_target(noise_), session_.step);
+  if (session_.ratio_before > 0 && policy_.noise_over_target(noise_) > 1) {
     session_.events.clear();
     return back_off(plan, /*all_the_way=*/session_.corrections++ > 0);
   }
@@ -252,12 +246,16 @@ void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEve
         text(mismatches, " saved tensors differ from the profiled ones and are not compressed"));
   if (report.saved) mismatches_told_ = mismatches;
   if (!policy_.lossy()) return;
-  const bool measured = std::exchange(noise_unreported_, false) && is_finite(noise_);
+  const bool measured =
+      std::exchange(noise_unreported_, false) && std::isfinite(noise_.batch_variance);
+  const double compression_noise = std::isfinite(noise_.compression_variance)
+                                       ? noise_.compression_variance
+                                       : std::numeric_limits<double>::infinity();
   // A dynamic loss scale overflows now and then by design.
   const bool scale_overflowed = report.loss_scale > 1 && report.nonfinite_losses == 0;
   const bool skipped = report.skipped_steps > 0 && !scale_overflowed;
   policy_.tick({.step = report.step,
-                .compression_noise = measured ? noise_.compression_variance : kUnmeasured,
+                .compression_noise = measured ? compression_noise : kUnmeasured,
                 .batch_noise = measured ? noise_.batch_variance : kUnmeasured,
                 .loss = report.loss,
                 .nonfinite = skipped || report.saved_nonfinite > 0},
@@ -286,6 +284,7 @@ std::vector<StateView> ActivationPolicy::state() const {
   all.push_back(number_state<double>(kPendingState,
                                      {noise_unreported_ ? 1.0 : 0.0, noise_pending_ ? 1.0 : 0.0}));
   all.push_back(number_state(kNoiseState, noise_numbers(noise_)));
+  all.push_back(schedule_.state(kScheduleState));
   return all;
 }
 
@@ -296,7 +295,10 @@ void ActivationPolicy::restore(const StateMap& saved) {
   else
     pending = numbers_from<double>(saved, kPendingState, 2);
   const CompressionNoise noise = noise_from(numbers_from<double>(saved, kNoiseState));
+  ProfileSchedule schedule(options_.profile_every);
+  schedule.restore(saved, kScheduleState);
   policy_.restore(saved);
+  schedule_ = schedule;
   assign_numbers(pending, noise_unreported_, noise_pending_);
   noise_ = noise;
 }

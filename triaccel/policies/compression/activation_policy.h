@@ -13,6 +13,7 @@
 #include "triaccel/core/step_plan.h"
 #include "triaccel/core/step_report.h"
 #include "triaccel/policies/compression/compression_policy.h"
+#include "triaccel/policies/compression/profile_schedule.h"
 
 namespace triaccel {
 
@@ -40,11 +41,6 @@ struct ProfileRequest {
 /// memory.
 std::int64_t profile_samples(std::int64_t pass, double ratio);
 
-/// Whether activations are profiled again after so many steps: every `every` of them, and early in
-/// a run, when gradients change fast (a last layer that begins with zeros lets none through), after
-/// a twentieth, a tenth, a fifth and half of that, which are control intervals as a rule.
-bool is_profiled_after(std::int64_t step, std::int64_t every);
-
 /// What was measured.
 struct ActivationProfile {
   ProfileKind kind = ProfileKind::Values;
@@ -58,7 +54,7 @@ struct ActivationProfile {
 struct ActivationOptions {
   CompressionOptions compression = {};
   SavedPlan fixed = {};              // of every tensor; Raw: the policy chooses
-  std::int64_t profile_every = 500;  // steps
+  std::int64_t profile_every = 500;  // steps, at most
 };
 
 /// Activation compression in the control loop: reports and profiles in, plans out.
@@ -134,6 +130,7 @@ class ActivationPolicy final : public Stateful {
 
   ActivationOptions options_;
   CompressionPolicy policy_;
+  ProfileSchedule schedule_;
   CompressionNoise noise_;         // of the last profile that measured it
   bool noise_unreported_ = false;  // no tick has seen it yet
   bool noise_pending_ = false;     // nor any report

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 #include "triaccel/base/error.h"
@@ -93,17 +94,20 @@ void fall_back(CompressionState& state, const CompressionTick& tick, const std::
                      text(why, "; lossless for ", options.lossless_steps, " steps first"));
 }
 
+bool is_measured(const CompressionTick& tick) {
+  return !std::isnan(tick.compression_noise) && tick.batch_noise > 0;
+}
+
 void answer_noise(CompressionState& state, const CompressionTick& tick, const LoopOptions& options,
                   PolicyEvents& events) {
-  const bool measured = std::isfinite(tick.compression_noise) && tick.batch_noise > 0;
-  if (!measured) return;
-  const double noise = tick.compression_noise / tick.batch_noise;
-  const double target = options.noise_target;
-  state.noise = noise / target;
+  if (!is_measured(tick)) return;
+  const double target = options.noise_target, noise = state.noise * target;
   const double before = ratio_of(state, options);
   const std::string reason =
-      text("compression adds ", brief(100 * noise), " % to the mini-batch's noise, target ",
-           brief(100 * target), " %");
+      std::isfinite(noise)
+          ? text("compression adds ", brief(100 * noise), " % to the mini-batch's noise, target ",
+                 brief(100 * target), " %")
+          : std::string("a gradient under compression was not finite");
   const double to_aim =
       std::clamp(std::pow(state.noise / kAimedNoise, 1 / kNoisePower), kFewestBytes, kMostBytes);
   const double to_target = std::min(std::pow(state.noise, 1 / kNoisePower), kMostBytes);
@@ -167,6 +171,8 @@ CompressionOrders orders_of(const CompressionState& state, const LoopOptions& op
 CompressionState after_tick(CompressionState state, const CompressionTick& tick,
                             const LoopOptions& options, PolicyEvents& events) {
   if (!options.adapt) return state;
+  if (is_measured(tick))
+    state.noise = noise_over_target(tick.compression_noise, tick.batch_noise, options);
   if (tick.nonfinite) {
     fall_back(state, tick, "a loss or gradient was not finite", options, events);
     return state;
@@ -199,11 +205,14 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   state.frozen_epochs = std::max<std::int64_t>(0, state.frozen_epochs - 1);
   state.rise_failed = state.rise_failed && state.frozen_epochs > 0;
   if (drop.too_far && state.lossless_until == 0) {
-    grow(state, options.guard_grow, options);
+    const bool grew = grow(state, options.guard_grow, options);
     state.frozen_epochs = options.frozen_epochs;
     state.rise_failed = false;
     state.quiet_epochs = 0;
-    events.push_back(change_text(before, state, options) + drop.reason +
+    const std::string change =
+        grew ? change_text(before, state, options)
+             : text("compression stays at ", brief(before), "x, the lowest allowed: ");
+    events.push_back(change + drop.reason +
                      text("; the ratio will not rise for ", options.frozen_epochs, " epochs"));
   } else if (drop.measured && !drop.too_far && state.quiet) {
     ++state.quiet_epochs;
@@ -226,19 +235,21 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
   return state;
 }
 
-bool is_too_noisy(double compression_noise, double batch_noise, const LoopOptions& options) {
-  return !(compression_noise <= options.noise_target * batch_noise);
+double noise_over_target(double compression_noise, double batch_noise, const LoopOptions& options) {
+  if (compression_noise == 0) return 0;
+  const double noise = compression_noise / batch_noise / options.noise_target;
+  return std::isnan(noise) ? std::numeric_limits<double>::infinity() : noise;
 }
 
 CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
-                                   const LoopOptions& options, PolicyEvents& events) {
+                                   const std::string& why, const LoopOptions& options,
+                                   PolicyEvents& events) {
   const double before = ratio_of(state, options), bytes = options.target_ratio / ratio;
   state.bytes = all_the_way ? bytes : std::sqrt(bytes * state.bytes);
   state.rise_failed = state.rise_failed || state.frozen_epochs == 0;
   state.frozen_epochs = std::max(state.frozen_epochs, options.frozen_epochs);
   events.push_back(change_text(before, state, options) +
-                   text("it adds too much noise; the ratio will not rise for ",
-                        options.frozen_epochs, " epochs"));
+                   text(why, "; the ratio will not rise for ", options.frozen_epochs, " epochs"));
   return state;
 }
 

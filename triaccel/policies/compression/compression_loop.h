@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
@@ -15,8 +16,8 @@ inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 /// What one control interval says about compression.
 struct CompressionTick {
   std::int64_t step = 0;  // optimizer steps done
-  double compression_noise =
-      kUnmeasured;  // variance that compression adds to the probed layers' gradients
+  // Variance that compression adds to the probed layers' gradients, maybe infinite.
+  double compression_noise = kUnmeasured;
   double batch_noise = kUnmeasured;  // variance that the choice of samples adds to the same
   double loss = kUnmeasured;         // mean over the interval
   bool nonfinite = false;            // a loss or a gradient was
@@ -66,13 +67,15 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
 CompressionState after_epoch(CompressionState state, const CompressionEpoch& epoch,
                              const LoopOptions& options, PolicyEvents& events);
 
-/// Whether compression adds more than the target to the mini-batch's noise.
-bool is_too_noisy(double compression_noise, double batch_noise, const LoopOptions& options);
+/// What compression adds to the mini-batch's noise, over the target; infinite where it is no
+/// number.
+double noise_over_target(double compression_noise, double batch_noise, const LoopOptions& options);
 
-/// The state after a higher ratio turned out to be too noisy: halfway back to `ratio`, or
-/// `all_the_way`. It does not rise again for a few epochs.
+/// The state after a ratio turned out to be too high for the reason `why`: halfway back to `ratio`,
+/// or `all_the_way`. It does not rise again for a few epochs.
 CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
-                                   const LoopOptions& options, PolicyEvents& events);
+                                   const std::string& why, const LoopOptions& options,
+                                   PolicyEvents& events);
 
 /// The state once errors are known better than when a rise failed: it may rise again. What accuracy
 /// has frozen stays.

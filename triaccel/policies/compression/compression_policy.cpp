@@ -22,6 +22,11 @@ constexpr const char* kMeasured = "compression/tensors_measured";
 // Steps until tensors are measured first, and how many times as many until they are again.
 constexpr std::int64_t kFirstMeasured = 100, kNextMeasured = 10;
 
+// Bits by which minimum widths may be lowered: a ViT with three fewer trained as well as without
+// compression, one with five fewer did not train.
+constexpr int kMostLowered = 3;
+constexpr double kLowerRatio = 1 / 1.08;  // of the one before, until no more are lowered
+
 const CompressionOptions& checked(const CompressionOptions& options) {
   check_options(options);
   return options;
@@ -55,11 +60,13 @@ double CompressionPolicy::ratio_before_rise() const {
 }
 
 void CompressionPolicy::back_off(double ratio, bool all_the_way, PolicyEvents& events) {
-  loop_ = after_failed_rise(loop_, ratio, all_the_way, options_.loop, events);
+  loop_ =
+      after_failed_rise(loop_, ratio, all_the_way, "it adds too much noise", options_.loop, events);
 }
 
-bool CompressionPolicy::is_too_noisy(const CompressionNoise& noise) const {
-  return triaccel::is_too_noisy(noise.compression_variance, noise.batch_variance, options_.loop);
+double CompressionPolicy::noise_over_target(const CompressionNoise& noise) const {
+  return triaccel::noise_over_target(noise.compression_variance, noise.batch_variance,
+                                     options_.loop);
 }
 
 bool CompressionPolicy::correct(double measured_error, bool may_grow) {
@@ -110,7 +117,7 @@ CompressionPolicy::Planned CompressionPolicy::wanted() const {
 
 SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                                       std::int64_t samples, std::span<const SavedPlan> previous) {
-  const Planned wanted = this->wanted();
+  Planned wanted = this->wanted();
   if (wanted == Planned{}) {
     SavedDecision decision{.plans = options_.mode == CompressionMode::Off
                                         ? std::vector<SavedPlan>(tensors.size())
@@ -128,13 +135,35 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                       .error_bound = wanted.error_bound,
                       .previous = previous};
   if (wanted == planned_ && !previous.empty()) request.keep = unchanged_tensors(sketches_, tensors);
-  SavedDecision decision = plan_saved(calibration_.calibrated(sensitivities_.applied(tensors)),
-                                      request, options_.codecs);
+  const auto weighted = calibration_.calibrated(sensitivities_.applied(tensors));
+  SavedDecision decision = plan_saved(weighted, request, options_.codecs);
+  if (decision.lowered > kMostLowered && lower_ratio(decision, weighted, request))
+    wanted = this->wanted();
   sketches_.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (request.keep.empty() || !request.keep[i]) sketches_[i] = sketch_of(tensors[i]);
   planned_ = wanted;
   return decision;
+}
+
+bool CompressionPolicy::lower_ratio(SavedDecision& decision,
+                                    std::span<const SavedStatistics> tensors, PlanRequest request) {
+  const double asked = orders().ratio, least = std::min(asked, options_.loop.least_ratio);
+  if (options_.mode != CompressionMode::Ratio || !options_.loop.adapt || asked <= least)
+    return false;
+  double ratio = asked;
+  request.keep.clear();
+  while (decision.lowered > kMostLowered && ratio > least) {
+    ratio = std::max(least, ratio * kLowerRatio);
+    request.budget_bytes = budget_for(tensors, ratio, request.samples);
+    decision = plan_saved(tensors, request, options_.codecs);
+  }
+  PolicyEvents events;
+  loop_ = after_failed_rise(loop_, ratio, /*all_the_way=*/true,
+                            "nonlinear inputs and attention would keep too few bits", options_.loop,
+                            events);
+  decision.events.insert(decision.events.begin(), events.begin(), events.end());
+  return true;
 }
 
 std::vector<StateView> CompressionPolicy::state() const {

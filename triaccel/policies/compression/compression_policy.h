@@ -29,7 +29,8 @@ class CompressionPolicy final : public Stateful {
 
   /// Plans for passes of so many samples; `previous` are those in force, by tensor, or none. While
   /// neither the ratio, the price of a drop nor the bound has changed, only tensors that have moved
-  /// since the last call get new ones.
+  /// since the last call get new ones. Lowers a ratio at which nonlinear inputs and attention would
+  /// keep too few bits to train.
   SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
                      std::span<const SavedPlan> previous);
 
@@ -46,8 +47,8 @@ class CompressionPolicy final : public Stateful {
   /// `all_the_way`.
   void back_off(double ratio, bool all_the_way, PolicyEvents& events);
 
-  /// Whether compression adds too much noise to the gradient.
-  bool is_too_noisy(const CompressionNoise& noise) const;
+  /// What compression adds to the mini-batch's noise, over what it may.
+  double noise_over_target(const CompressionNoise& noise) const;
 
   /// Tells the relative error of the gradient that was measured under the last plans. True: plan
   /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
@@ -92,6 +93,10 @@ class CompressionPolicy final : public Stateful {
     bool operator==(const Planned&) const = default;
   };
   Planned wanted() const;
+  /// The decision at the highest ratio below the present one that leaves enough bits, which becomes
+  /// the present one. False: it has to stay.
+  bool lower_ratio(SavedDecision& decision, std::span<const SavedStatistics> tensors,
+                   PlanRequest request);
 
   CompressionOptions options_;
   CompressionState loop_;

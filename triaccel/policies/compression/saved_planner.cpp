@@ -144,9 +144,12 @@ SavedDecision plan_saved(std::span<const SavedStatistics> tensors, const PlanReq
   if (!request.previous.empty()) {
     SavedDecision before = as_before(tensors, request);
     if (!worth_changing(before, decision, request, options.hysteresis) &&
-        keeps_rules(tensors, before, request, options, derivable, lowered > 0))
+        keeps_rules(tensors, before, request, options, derivable, lowered > 0)) {
+      before.lowered = lowered;
       return before;
+    }
   }
+  decision.lowered = lowered;
   if (!decision.fits)
     events.push_back(text("saved tensors need at least ", decision.bytes,
                           " bytes, more than the budget of ", request.budget_bytes));

@@ -28,6 +28,7 @@ struct SavedDecision {
   double gradient_error = 0;          // sum of sensitivity * error
   std::int64_t bytes = 0;
   bool fits = true;
+  int lowered = 0;  // bits by which minimum widths were
   PolicyEvents events = {};
 };
 
