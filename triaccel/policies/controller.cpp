@@ -122,6 +122,10 @@ std::optional<ProfileRequest> Controller::profile_due(std::int64_t step, const S
   return activations_->start_profile(step, plan, /*restored=*/first && !plan.saved.empty());
 }
 
+void Controller::postpone_profile(std::int64_t step) {
+  if (activations_) activations_->postpone_profile(step);
+}
+
 Decision Controller::after_profile(const ActivationProfile& found, Decision last) {
   last.profile = activations_->take(found, last.plan, last.events);
   return last;

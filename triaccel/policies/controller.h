@@ -87,6 +87,8 @@ class Controller final : public Stateful {
 
   /// What to profile after this step; before the first one of a session in any case.
   std::optional<ProfileRequest> profile_due(std::int64_t step, const StepPlan& plan, bool first);
+  /// There was no memory for that profile.
+  void postpone_profile(std::int64_t step);
   /// The plan by what a profile under the last decision's plan says, or the next request.
   Decision after_profile(const ActivationProfile& found, Decision last);
 

@@ -17,6 +17,7 @@ struct SimulatedProfiler {
   std::function<double(std::size_t)> error_of = {};  // of the gradient, by place in a request
   double scale = 1;                                  // of the first tensor's range
   std::int64_t channels = 0;                         // of the first tensor; 0: as they are
+  bool attention = false;                            // four tensors of it in place of the network
   std::vector<ProfileKind> asked = {};
   std::vector<StepPlan> tried = {};  // of noise
 
@@ -30,6 +31,10 @@ struct SimulatedProfiler {
     for (std::size_t i = 0; i < request.plans.size(); ++i) found.errors.push_back(error_of(i));
     if (request.kind != ProfileKind::Values) return found;
     found.tensors = saved_resnet(4);
+    if (attention) {
+      found.tensors.assign(4, saved_tensor(SavedClass::Attention, 16, 32));
+      for (std::size_t i = 0; i < 4; ++i) found.tensors[i].entry = static_cast<std::int64_t>(i);
+    }
     if (channels > 0) found.tensors[0].sizes[1] = channels;
     for (TransformStatistics& transform : found.tensors[0].transforms)
       for (BandStatistics& band : transform.bands) band.squared_range *= scale;
@@ -328,6 +333,73 @@ TEST(ActivationPolicy, MeasuresEveryLowerRatioUntilTheNoiseIsLowEnough) {
   EXPECT_TRUE(decide()) << "soon after";
   EXPECT_FALSE(decide());
   EXPECT_EQ(plan, low);
+}
+
+TEST(ActivationPolicy, DoesNotProfileMoreOftenWhereNothingCanFollow) {
+  for (const double batch_variance : {1.0, 0.0}) {
+    ActivationPolicy policy(
+        {.compression = {.mode = CompressionMode::Ratio, .loop = {.target_ratio = 4}}});
+    SimulatedProfiler profiler;
+    profiler.error_of = [](std::size_t) { return 0.001; };
+    profiler.noise_of = [&](const StepPlan&) {
+      return CompressionNoise{.compression_variance = 0.06,
+                              .batch_variance = batch_variance,
+                              .error = 0.06,
+                              .layers = std::vector<LayerCompressionNoise>(2)};
+    };
+    StepPlan plan = profiled_plan();
+    PolicyEvents events;
+    std::int64_t profiles = 0;
+    for (std::int64_t step = 0; step <= 2000; step += 25) {
+      policy.apply({.step = step}, plan, events);
+      if (!policy.profile_due(step)) continue;
+      profiler.profile(policy, plan, /*restored=*/false, step);
+      ++profiles;
+    }
+    EXPECT_EQ(profiles, 8) << batch_variance;
+  }
+}
+
+TEST(ActivationPolicy, CallsNoRiseTooNoisyThatBitsTookBack) {
+  ActivationPolicy policy({.compression = {.mode = CompressionMode::Ratio,
+                                           .loop = {.target_ratio = 6.2, .most_ratio = 32}}});
+  SimulatedProfiler profiler;
+  profiler.attention = true;
+  double noise = 1e-5;
+  profiler.noise_of = [&](const StepPlan&) {
+    return CompressionNoise{.compression_variance = noise,
+                            .batch_variance = 1,
+                            .error = noise,
+                            .layers = std::vector<LayerCompressionNoise>(2)};
+  };
+  StepPlan plan = profiled_plan();
+  profiler.profile(policy, plan);
+  PolicyEvents events;
+  policy.apply({.step = 25}, plan, events);
+  ASSERT_FALSE(events.empty());
+  EXPECT_NE(events.back().find("6.2x -> 8.27x"), std::string::npos) << events.back();
+  noise = 0.5;
+  events = profiler.profile(policy, plan, /*restored=*/false, 25);
+  ASSERT_FALSE(events.empty());
+  EXPECT_NE(events.front().find("too few bits"), std::string::npos) << events.front();
+  for (const std::string& event : events)
+    EXPECT_EQ(event.find("too much noise"), std::string::npos) << event;
+}
+
+TEST(ActivationPolicy, IsDueAgainAfterAProfileThatWasNotMade) {
+  ActivationPolicy policy = activation_policy(CompressionMode::Ratio);
+  SimulatedProfiler profiler{.noise_of = [](const StepPlan&) { return one_noisy_layer(0.05); }};
+  StepPlan plan = profiled_plan();
+  profiler.profile(policy, plan);
+  ASSERT_TRUE(policy.profile_due(25));
+  policy.start_profile(25, plan, /*restored=*/false);  // the epoch has too few samples left
+  EXPECT_TRUE(policy.profile_due(26));
+  policy.postpone_profile(26);  // there is too little memory
+  EXPECT_FALSE(policy.profile_due(50));
+  EXPECT_TRUE(policy.profile_due(51));
+  profiler.profile(policy, plan, /*restored=*/false, 51);
+  EXPECT_FALSE(policy.profile_due(100));
+  EXPECT_TRUE(policy.profile_due(101)) << "the gap has doubled once";
 }
 
 TEST(ActivationPolicy, ProfilesAResumedRunWhenItWouldHave) {

@@ -63,7 +63,7 @@ TEST(CompressionLoop, MayRiseAgainWithBetterPlansButNotAgainstAccuracy) {
   const LoopOptions free{.most_ratio = 32};
   PolicyEvents events;
   const CompressionState failed =
-      after_failed_rise(first_state(free), 10.2, /*all_the_way=*/true, "noise", free, events);
+      after_failed_rise(first_state(free), 10.2, /*all_the_way=*/true, free, events);
   EXPECT_TRUE(orders_of(failed, free).frozen);
   events.clear();
   EXPECT_FALSE(orders_of(after_better_plans(failed, events), free).frozen);
@@ -73,7 +73,7 @@ TEST(CompressionLoop, MayRiseAgainWithBetterPlansButNotAgainstAccuracy) {
   ASSERT_TRUE(orders_of(guarded, free).frozen);
   events.clear();
   EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
-  guarded = after_failed_rise(guarded, 10.2, /*all_the_way=*/true, "noise", free, events);
+  guarded = after_failed_rise(guarded, 10.2, /*all_the_way=*/true, free, events);
   EXPECT_TRUE(orders_of(after_better_plans(guarded, events), free).frozen);
 }
 
@@ -157,11 +157,9 @@ TEST(CompressionLoop, GoesBackFromARatioThatIsTooNoisyAndStaysThereForAWhile) {
   CompressionState risen = ticked(first_state(free), tick_with_noise(0.0001), free);
   EXPECT_DOUBLE_EQ(ratio_of(risen, free), 10.2 / 0.75);
   PolicyEvents events;
-  const CompressionState half =
-      after_failed_rise(risen, 10.2, /*all_the_way=*/false, "noise", free, events);
+  const CompressionState half = after_failed_rise(risen, 10.2, /*all_the_way=*/false, free, events);
   EXPECT_DOUBLE_EQ(ratio_of(half, free), 10.2 / std::sqrt(0.75));
-  const CompressionState back =
-      after_failed_rise(half, 10.2, /*all_the_way=*/true, "noise", free, events);
+  const CompressionState back = after_failed_rise(half, 10.2, /*all_the_way=*/true, free, events);
   EXPECT_DOUBLE_EQ(ratio_of(back, free), 10.2);
   ASSERT_EQ(events.size(), 2u);
   EXPECT_NE(events[1].find("will not rise for 2 epochs"), std::string::npos);

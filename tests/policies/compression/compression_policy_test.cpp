@@ -43,6 +43,12 @@ TEST(CompressionPolicy, LowersARatioThatLeavesAttentionTooFewBits) {
   ASSERT_FALSE(decision.events.empty());
   EXPECT_NE(decision.events[0].find("attention would keep too few bits"), std::string::npos);
   EXPECT_EQ(policy.plan(tensors, 64, decision.plans).plans, decision.plans);
+  // A trial keeps its ratio; then it may need more than the bytes it has.
+  CompressionPolicy on_trial(options);
+  const SavedDecision trial = on_trial.plan_at_ratio(tensors, 64, {});
+  EXPECT_FALSE(trial.fits);
+  EXPECT_DOUBLE_EQ(on_trial.orders().ratio, 14);
+  EXPECT_TRUE(policy.plan_at_ratio(tensors, 64, decision.plans).fits);
   // Not below the least ratio, and nowhere where the user's own is to stay.
   options.loop.least_ratio = 10;
   CompressionPolicy bounded(options);

@@ -74,7 +74,6 @@ ProfileRequest ActivationPolicy::start_profile(std::int64_t step, const StepPlan
               .asks_noise = adapts,
               .ratio_before = adapts ? policy_.ratio_before_rise() : 0,
               .noise_before = noise_};
-  if (!restored) schedule_.start(step);
   const bool by_ratio = options_.compression.mode == CompressionMode::Ratio;
   return {.kind = ProfileKind::Values,
           .error_gains = policy_.error_bound() > 0,
@@ -112,7 +111,9 @@ std::optional<ProfileRequest> ActivationPolicy::take_values(const ActivationProf
         plans_.push_back(plan.saved[static_cast<std::size_t>(tensor.entry)]);
     return {};
   }
+  schedule_.start(session_.step);
   put(plan, session_.events);
+  if (policy_.orders().ratio <= session_.ratio_before) session_.ratio_before = 0;  // too few bits
   if (policy_.lossy() && (session_.asks_noise || policy_.error_bound() > 0)) return ask_noise();
   return {};
 }
@@ -131,11 +132,13 @@ std::optional<ProfileRequest> ActivationPolicy::take_noise(const ActivationProfi
   }
   noise_ = found.noise;
   noise_unreported_ = noise_pending_ = true;
-  if (session_.ratio_before == 0) schedule_.found(policy_.noise_over_target(noise_), session_.step);
-  if (session_.ratio_before > 0 && policy_.noise_over_target(noise_) > 1) {
+  const double over_target = policy_.noise_over_target(noise_);
+  if (session_.ratio_before > 0 && over_target > 1) {
     session_.events.clear();
     return back_off(plan, /*all_the_way=*/session_.corrections++ > 0);
   }
+  if (policy_.can_fall() && std::isfinite(noise_.batch_variance) && noise_.batch_variance > 0)
+    schedule_.found(over_target, session_.step);
   if (policy_.error_bound() == 0)
     return policy_.tensors_due(session_.step) ? ask_tensors() : try_layers(plan);
   if (session_.corrections == kMostCorrections) {
@@ -194,8 +197,8 @@ std::optional<ProfileRequest> ActivationPolicy::try_layers(StepPlan& plan) {
 
 std::optional<ProfileRequest> ActivationPolicy::start_trial(Trial trial, StepPlan& plan) {
   session_.trial = std::move(trial);
-  put(plan, session_.trial->events);
-  if (plans_ == session_.trial->plans) return end_trial({}, plan);
+  const bool fits = put(plan, session_.trial->events);
+  if (!fits || plans_ == session_.trial->plans) return end_trial({}, plan);
   return ProfileRequest{.kind = ProfileKind::Noise};
 }
 
@@ -224,19 +227,24 @@ std::optional<ProfileRequest> ActivationPolicy::end_trial(const ActivationProfil
   return by_tensor ? try_layers(plan) : std::nullopt;
 }
 
-void ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
+bool ActivationPolicy::put(StepPlan& plan, PolicyEvents& events) {
   const std::int64_t samples = plan.micro_batch_size;
+  const bool on_trial = session_.trial.has_value();
+  bool fits = true;
   if (options_.fixed.codec != SavedCodec::Raw) {
     plans_ = uniform_plans(tensors_, options_.fixed, samples);
   } else {
     const bool same_tensors = plans_.size() == tensors_.size();
-    SavedDecision decision = policy_.plan(
-        tensors_, samples,
-        same_tensors ? std::span<const SavedPlan>(plans_) : std::span<const SavedPlan>());
+    const auto previous =
+        same_tensors ? std::span<const SavedPlan>(plans_) : std::span<const SavedPlan>();
+    SavedDecision decision = on_trial ? policy_.plan_at_ratio(tensors_, samples, previous)
+                                      : policy_.plan(tensors_, samples, previous);
     std::ranges::move(decision.events, std::back_inserter(events));
     plans_ = std::move(decision.plans);
+    fits = !on_trial || decision.fits;
   }
   put_saved_plans(plan, census_, tensors_, plans_);
+  return fits;
 }
 
 void ActivationPolicy::apply(const StepReport& report, StepPlan& plan, PolicyEvents& events) {

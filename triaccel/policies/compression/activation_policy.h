@@ -77,6 +77,9 @@ class ActivationPolicy final : public Stateful {
   std::optional<ProfileRequest> take(const ActivationProfile& found, StepPlan& plan,
                                      PolicyEvents& events);
 
+  /// The profile that was due could not be made: not again before as many steps as between others.
+  void postpone_profile(std::int64_t step) { schedule_.postpone(step); }
+
   /// After an interval: a plan without loss where a spike asks for one.
   void apply(const StepReport& report, StepPlan& plan, PolicyEvents& events);
 
@@ -126,7 +129,8 @@ class ActivationPolicy final : public Stateful {
   std::optional<ProfileRequest> start_trial(Trial trial, StepPlan& plan);
   std::optional<ProfileRequest> end_trial(const ActivationProfile& found, StepPlan& plan);
   std::optional<ProfileRequest> ask_noise() const;
-  void put(StepPlan& plan, PolicyEvents& events);
+  /// False: plans on trial exceed their bytes.
+  bool put(StepPlan& plan, PolicyEvents& events);
 
   ActivationOptions options_;
   CompressionPolicy policy_;

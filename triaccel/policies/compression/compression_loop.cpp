@@ -111,7 +111,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
   const double to_aim =
       std::clamp(std::pow(state.noise / kAimedNoise, 1 / kNoisePower), kFewestBytes, kMostBytes);
   const double to_target = std::min(std::pow(state.noise, 1 / kNoisePower), kMostBytes);
-  if (noise > target) {
+  if (state.noise > 1) {
     state.quiet = false;
     state.quiet_epochs = 0;
     if (grow(state, is_free(options) ? to_aim : std::max(options.grow, to_target), options)) {
@@ -121,7 +121,7 @@ void answer_noise(CompressionState& state, const CompressionTick& tick, const Lo
       events.push_back(
           text("compression stays at ", brief(before), "x, the lowest allowed: ", reason));
     }
-  } else if (noise < kQuietNoise * target && state.frozen_epochs == 0 &&
+  } else if (state.noise < kQuietNoise && state.frozen_epochs == 0 &&
              shrink(state, to_aim, options)) {
     state.told_limit = false;
     events.push_back(change_text(before, state, options) + reason);
@@ -191,7 +191,7 @@ CompressionState after_tick(CompressionState state, const CompressionTick& tick,
     if (tick.step < state.lossless_until) return state;
     state.lossless_until = 0;
     events.push_back(text("compression resumed at ", brief(ratio_of(state, options)), "x"));
-    return state;  // the noise of this interval is nobody's
+    return state;  // nothing was compressed in this interval
   }
   answer_noise(state, tick, options, events);
   return state;
@@ -242,14 +242,27 @@ double noise_over_target(double compression_noise, double batch_noise, const Loo
 }
 
 CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
-                                   const std::string& why, const LoopOptions& options,
-                                   PolicyEvents& events) {
+                                   const LoopOptions& options, PolicyEvents& events) {
   const double before = ratio_of(state, options), bytes = options.target_ratio / ratio;
   state.bytes = all_the_way ? bytes : std::sqrt(bytes * state.bytes);
   state.rise_failed = state.rise_failed || state.frozen_epochs == 0;
   state.frozen_epochs = std::max(state.frozen_epochs, options.frozen_epochs);
   events.push_back(change_text(before, state, options) +
-                   text(why, "; the ratio will not rise for ", options.frozen_epochs, " epochs"));
+                   text("it adds too much noise; the ratio will not rise for ",
+                        options.frozen_epochs, " epochs"));
+  return state;
+}
+
+CompressionState after_too_few_bits(CompressionState state, double ratio,
+                                    const LoopOptions& options, PolicyEvents& events) {
+  const double before = ratio_of(state, options);
+  state.bytes = options.target_ratio / ratio;
+  state.rise_failed = false;
+  state.frozen_epochs = std::max(state.frozen_epochs, options.frozen_epochs);
+  events.push_back(change_text(before, state, options) +
+                   text("nonlinear inputs and attention would keep too few bits; the ratio will "
+                        "not rise for ",
+                        options.frozen_epochs, " epochs"));
   return state;
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "triaccel/core/state_view.h"
@@ -71,11 +70,15 @@ CompressionState after_epoch(CompressionState state, const CompressionEpoch& epo
 /// number.
 double noise_over_target(double compression_noise, double batch_noise, const LoopOptions& options);
 
-/// The state after a ratio turned out to be too high for the reason `why`: halfway back to `ratio`,
-/// or `all_the_way`. It does not rise again for a few epochs.
+/// The state after a higher ratio turned out to be too noisy: halfway back to `ratio`, or
+/// `all_the_way`. It does not rise again for a few epochs.
 CompressionState after_failed_rise(CompressionState state, double ratio, bool all_the_way,
-                                   const std::string& why, const LoopOptions& options,
-                                   PolicyEvents& events);
+                                   const LoopOptions& options, PolicyEvents& events);
+
+/// The state at a lower `ratio`, since the present one leaves attention and nonlinear functions too
+/// few bits. It does not rise again for a few epochs.
+CompressionState after_too_few_bits(CompressionState state, double ratio,
+                                    const LoopOptions& options, PolicyEvents& events);
 
 /// The state once errors are known better than when a rise failed: it may rise again. What accuracy
 /// has frozen stays.

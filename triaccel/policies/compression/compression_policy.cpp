@@ -60,8 +60,7 @@ double CompressionPolicy::ratio_before_rise() const {
 }
 
 void CompressionPolicy::back_off(double ratio, bool all_the_way, PolicyEvents& events) {
-  loop_ =
-      after_failed_rise(loop_, ratio, all_the_way, "it adds too much noise", options_.loop, events);
+  loop_ = after_failed_rise(loop_, ratio, all_the_way, options_.loop, events);
 }
 
 double CompressionPolicy::noise_over_target(const CompressionNoise& noise) const {
@@ -115,8 +114,30 @@ CompressionPolicy::Planned CompressionPolicy::wanted() const {
   return {orders.ratio, kDropPrice, error_scale_ * error_bound()};
 }
 
+bool CompressionPolicy::can_fall() const {
+  const LoopOptions& loop = options_.loop;
+  return loop.adapt && loop_.bytes < loop.target_ratio / loop.least_ratio;
+}
+
+bool CompressionPolicy::guards_bits() const {
+  return options_.mode == CompressionMode::Ratio && options_.loop.adapt;
+}
+
 SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                                       std::int64_t samples, std::span<const SavedPlan> previous) {
+  return plan_within(tensors, samples, previous, /*may_lower_ratio=*/true);
+}
+
+SavedDecision CompressionPolicy::plan_at_ratio(std::span<const SavedStatistics> tensors,
+                                               std::int64_t samples,
+                                               std::span<const SavedPlan> previous) {
+  return plan_within(tensors, samples, previous, /*may_lower_ratio=*/false);
+}
+
+SavedDecision CompressionPolicy::plan_within(std::span<const SavedStatistics> tensors,
+                                             std::int64_t samples,
+                                             std::span<const SavedPlan> previous,
+                                             bool may_lower_ratio) {
   Planned wanted = this->wanted();
   if (wanted == Planned{}) {
     SavedDecision decision{.plans = options_.mode == CompressionMode::Off
@@ -134,6 +155,7 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
                       .drop_price = wanted.drop_price,
                       .error_bound = wanted.error_bound,
                       .previous = previous};
+  if (guards_bits() && !may_lower_ratio) request.most_lowered = kMostLowered;
   if (wanted == planned_ && !previous.empty()) request.keep = unchanged_tensors(sketches_, tensors);
   const auto weighted = calibration_.calibrated(sensitivities_.applied(tensors));
   SavedDecision decision = plan_saved(weighted, request, options_.codecs);
@@ -149,8 +171,7 @@ SavedDecision CompressionPolicy::plan(std::span<const SavedStatistics> tensors,
 bool CompressionPolicy::lower_ratio(SavedDecision& decision,
                                     std::span<const SavedStatistics> tensors, PlanRequest request) {
   const double asked = orders().ratio, least = std::min(asked, options_.loop.least_ratio);
-  if (options_.mode != CompressionMode::Ratio || !options_.loop.adapt || asked <= least)
-    return false;
+  if (!guards_bits() || asked <= least) return false;
   double ratio = asked;
   request.keep.clear();
   while (decision.lowered > kMostLowered && ratio > least) {
@@ -159,9 +180,7 @@ bool CompressionPolicy::lower_ratio(SavedDecision& decision,
     decision = plan_saved(tensors, request, options_.codecs);
   }
   PolicyEvents events;
-  loop_ = after_failed_rise(loop_, ratio, /*all_the_way=*/true,
-                            "nonlinear inputs and attention would keep too few bits", options_.loop,
-                            events);
+  loop_ = after_too_few_bits(loop_, ratio, options_.loop, events);
   decision.events.insert(decision.events.begin(), events.begin(), events.end());
   return true;
 }

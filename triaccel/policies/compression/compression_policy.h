@@ -34,6 +34,10 @@ class CompressionPolicy final : public Stateful {
   SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
                      std::span<const SavedPlan> previous);
 
+  /// The same at the present ratio whatever bits it leaves, but no fewer than that. It may not fit.
+  SavedDecision plan_at_ratio(std::span<const SavedStatistics> tensors, std::int64_t samples,
+                              std::span<const SavedPlan> previous);
+
   /// Whether the mode is a lossy one: then values matter, and loss and accuracy steer.
   bool lossy() const;
 
@@ -49,6 +53,9 @@ class CompressionPolicy final : public Stateful {
 
   /// What compression adds to the mini-batch's noise, over what it may.
   double noise_over_target(const CompressionNoise& noise) const;
+
+  /// Whether the ratio falls where noise asks for it: it adapts, and is not at its lowest yet.
+  bool can_fall() const;
 
   /// Tells the relative error of the gradient that was measured under the last plans. True: plan
   /// again, since it is above the bound of Error mode, or, with `may_grow`, far below.
@@ -93,6 +100,10 @@ class CompressionPolicy final : public Stateful {
     bool operator==(const Planned&) const = default;
   };
   Planned wanted() const;
+  /// Whether a ratio that leaves too few bits is lowered.
+  bool guards_bits() const;
+  SavedDecision plan_within(std::span<const SavedStatistics> tensors, std::int64_t samples,
+                            std::span<const SavedPlan> previous, bool may_lower_ratio);
   /// The decision at the highest ratio below the present one that leaves enough bits, which becomes
   /// the present one. False: it has to stay.
   bool lower_ratio(SavedDecision& decision, std::span<const SavedStatistics> tensors,

@@ -115,6 +115,7 @@ PlanAttempts::PlanAttempts(std::span<const SavedStatistics> tensors, const PlanR
     if (quantizable_.back())
       most_lowered_ = std::max(most_lowered_, least_bits(tensor.kind, options) - 1);
   }
+  most_lowered_ = std::min(most_lowered_, request.most_lowered);
 }
 
 void PlanAttempts::draw_curves(int lowered) {

@@ -6,7 +6,7 @@
 namespace triaccel {
 namespace {
 
-constexpr double kCalmNoise = 0.5;      // of the target
+constexpr double kLittleNoise = 0.5;    // of the target
 constexpr std::int64_t kYoung = 20;     // parts of `every`
 constexpr std::int64_t kLeastGap = 16;  // steps, where `every` is not less
 
@@ -19,27 +19,28 @@ void ProfileSchedule::start(std::int64_t step) {
   if (!due(step)) return;
   if (gap_ == 0)
     gap_ = first_;
-  else if (calm_)
+  else if (quiet_)
     gap_ = std::min(2 * gap_, every_);
-  calm_ = true;
+  quiet_ = true;
   next_ = step + gap_;
 }
 
 void ProfileSchedule::found(double noise, std::int64_t step) {
-  calm_ = noise <= kCalmNoise;
+  quiet_ = noise <= kLittleNoise;
   if (noise <= 1) return;
   gap_ = first_;
   next_ = step + gap_;
 }
 
 StateView ProfileSchedule::state(std::string name) const {
-  return number_state<std::int64_t>(std::move(name), {gap_, next_, calm_});
+  return number_state<std::int64_t>(std::move(name), {gap_, next_, quiet_});
 }
 
 void ProfileSchedule::restore(const StateMap& saved, const std::string& name) {
   if (!saved.contains(name)) return;
   const auto numbers = numbers_from<std::int64_t>(saved, name, 3);
-  assign_numbers(numbers, gap_, next_, calm_);
+  assign_numbers(numbers, gap_, next_, quiet_);
+  gap_ = std::min(gap_, every_);
 }
 
 }  // namespace triaccel

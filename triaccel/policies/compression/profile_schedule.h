@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -9,15 +10,18 @@ namespace triaccel {
 
 /// When activations are profiled: often while a run is young, when gradients change fast (a last
 /// layer that begins with zeros lets none through), then after twice as many steps each time, up to
-/// `every` of them. Compression that was too noisy is watched as closely as a young run.
+/// `every` of them; as often as at first again after too much compression noise.
 class ProfileSchedule {
  public:
   explicit ProfileSchedule(std::int64_t every);
 
   bool due(std::int64_t step) const { return step >= next_; }
 
-  /// A profile begins after `step` steps. One that was not due, for a new ratio, changes nothing.
+  /// A profile after `step` steps. One that was not due, for a new ratio, changes nothing.
   void start(std::int64_t step);
+
+  /// It could not be made, for want of memory.
+  void postpone(std::int64_t step) { next_ = step + std::max(gap_, first_); }
 
   /// It found so much compression noise, over its target.
   void found(double noise, std::int64_t step);
@@ -31,7 +35,7 @@ class ProfileSchedule {
   std::int64_t first_;     // steps until the second profile
   std::int64_t gap_ = 0;   // steps until the next one; 0: there was none
   std::int64_t next_ = 0;  // step
-  bool calm_ = true;       // the gap may grow
+  bool quiet_ = true;      // the last one found little noise: the gap grows
 };
 
 }  // namespace triaccel

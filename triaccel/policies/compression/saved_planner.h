@@ -11,12 +11,15 @@
 
 namespace triaccel {
 
+inline constexpr int kAnyLowered = 64;
+
 /// Goals for the plan of all saved tensors.
 struct PlanRequest {
   std::int64_t samples = 1;                  // per pass
   std::int64_t budget_bytes = 0;             // per pass, for everything stored
   double drop_price = kDropPrice;            // of a dropped band, over its energy
   double error_bound = 0;                    // > 0: replaces the budget; AC-GC's eps
+  int most_lowered = kAnyLowered;            // bits by which minimum widths may be
   std::span<const SavedPlan> previous = {};  // by tensor; empty: none
   std::vector<bool> keep = {};               // per tensor: unchanged, keeps its previous plan
 };

@@ -166,6 +166,12 @@ void AttachedTraining::start(std::int64_t samples) {
 void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure) {
   if (knows_saved_ && profiled_at_ == steps_) return;  // with a pass of the same step
   profiled_at_ = steps_;
+  const bool restored = !knows_saved_ && !plan_.saved.empty();
+  profile(samples, closure);
+  if (restored && knows_saved_) profile(samples, closure);  // what is due without the restart
+}
+
+void AttachedTraining::profile(std::int64_t samples, const ClosureBatch::Closure& closure) {
   Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, !knows_saved_)};
   if (samples < kProfileSamples) decision.profile.reset();
   if (!knows_saved_ && !decision.profile) plan_.saved.clear();  // of tensors that are not known
@@ -183,6 +189,7 @@ void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::
     knows_saved_ = true;
   } catch (const OutOfMemory& error) {
     if (!knows_saved_) plan_.saved.clear();
+    control_->postpone_profile(steps_);
     notices_.push_back(
         text("could not profile activations, which stay as they are: ", error.what()));
   }

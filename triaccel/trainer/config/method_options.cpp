@@ -147,7 +147,7 @@ void add_activation_options(std::vector<Option>& all) {
       .only_with(kCompressed);
   a.topic(topics::kActivations);
   a.add("--activation-least-ratio", "least_ratio", &A::least_ratio,
-        "compressed: lowest ratio that a loss of accuracy may lead to")
+        "compressed: lowest ratio to which accuracy and noise may lower it")
       .at_least(1)
       .only_with(kCompressed);
   a.add("--activation-guard", "guard", &A::guard,
@@ -162,7 +162,7 @@ void add_activation_options(std::vector<Option>& all) {
         "adapt the compression ratio to loss and accuracy while training")
       .only_with(kPlannedBits);
   a.add("--activation-profile-every", "profile_every", &A::profile_every,
-        "steps between two profiles of activations, which reallocate bit widths")
+        "most steps between two profiles of activations, which reallocate bit widths")
       .alias("--activation-look-every")
       .formerly("look_every")
       .at_least(1)

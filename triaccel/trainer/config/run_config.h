@@ -101,7 +101,7 @@ struct RunConfig {
     double guard = 0.5;         // drop of accuracy, in points, that lowers the ratio
     double error_bound = 0.01;  // bounded: relative variance that encoding may add to a gradient
     bool adapt = true;
-    std::int64_t profile_every = 500;  // steps
+    std::int64_t profile_every = 500;  // steps, at most
     Choice<ActivationRounding> rounding = ActivationRounding::Dither;
     double offload_share = 1;       // offloaded: of the bytes, from the first saved on
     bool recompute_norms = false;   // outputs of batch norms, for backward, instead of keeping them

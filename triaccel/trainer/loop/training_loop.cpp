@@ -272,6 +272,7 @@ void TrainingLoop::profile_activations(bool first) {
     }
   } catch (const OutOfMemory& error) {
     if (first) throw;
+    control_.postpone_profile(progress_.step);
     decision.events.push_back(text(
         "could not profile activations; keeping the current compression plan: ", error.what()));
   }
