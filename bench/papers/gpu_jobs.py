@@ -2,7 +2,7 @@
 """Rows of the papers' tables that need a GPU, as jobs for tools/run_jobs, and what a record keeps of their runs.
 
   gpu_jobs.py shared DATA_ROOT >JOBS.json    accuracy: runs may share the GPU; the most important first
-  gpu_jobs.py alone DATA_ROOT >JOBS.json     times and reserved memory, one after the other
+  gpu_jobs.py alone DATA_ROOT >JOBS.json     times and reserved memory, one after the other; without the MPS server, which slows short kernels
   gpu_jobs.py excerpt RUNS >raw.log          of every metrics.jsonl below RUNS all but the intervals
 
 The programs are those of build/release; TRIACCEL names another one. Results lie below runs/.
