@@ -167,11 +167,11 @@ void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::
   if (knows_saved_ && profiled_at_ == steps_) return;  // with a pass of the same step
   profiled_at_ = steps_;
   const bool restored = !knows_saved_ && !plan_.saved.empty();
-  profile(samples, closure);
-  if (restored && knows_saved_) profile(samples, closure);  // what is due without the restart
+  profile_once(samples, closure);
+  if (restored && knows_saved_) profile_once(samples, closure);  // what is due without the restart
 }
 
-void AttachedTraining::profile(std::int64_t samples, const ClosureBatch::Closure& closure) {
+void AttachedTraining::profile_once(std::int64_t samples, const ClosureBatch::Closure& closure) {
   Decision decision{.plan = plan_, .profile = control_->profile_due(steps_, plan_, !knows_saved_)};
   if (samples < kProfileSamples) decision.profile.reset();
   if (!knows_saved_ && !decision.profile) plan_.saved.clear();  // of tensors that are not known

@@ -148,7 +148,7 @@ class AttachedTraining {
   std::string room_text() const;
   void decide();
   void profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure);
-  void profile(std::int64_t samples, const ClosureBatch::Closure& closure);
+  void profile_once(std::int64_t samples, const ClosureBatch::Closure& closure);
   void probe(std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
   /// Of a step of equal passes, which is undone.
