@@ -34,7 +34,7 @@ class CompressionPolicy final : public Stateful {
   SavedDecision plan(std::span<const SavedStatistics> tensors, std::int64_t samples,
                      std::span<const SavedPlan> previous);
 
-  /// The same at the present ratio whatever bits it leaves, but no fewer than that. It may not fit.
+  /// The same with as many bits but at the present ratio, whose bytes the plans may then exceed.
   SavedDecision plan_at_ratio(std::span<const SavedStatistics> tensors, std::int64_t samples,
                               std::span<const SavedPlan> previous);
 

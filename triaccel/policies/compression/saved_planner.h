@@ -11,7 +11,7 @@
 
 namespace triaccel {
 
-inline constexpr int kAnyLowered = 64;
+inline constexpr int kAnyLowered = 64;  // bits: down to one
 
 /// Goals for the plan of all saved tensors.
 struct PlanRequest {
