@@ -49,7 +49,7 @@ def test_rates_by_curvature_are_lowered_once(steps):
 
 
 @pytest.mark.usefixtures("deterministic")
-@pytest.mark.parametrize("activations, steps", [("lossless", 20), ("compressed", 20), ("compressed", 25)])  # 25: profiled there
+@pytest.mark.parametrize("activations, steps", [("lossless", 20), ("compressed", 20), ("compressed", 25), ("compressed", 30)])
 def test_goes_on_with_planned_activations(activations, steps):
     (losses, plan), (found, found_plan) = resumed({"precision": "off", "activations": activations}, steps)
     assert found_plan == plan

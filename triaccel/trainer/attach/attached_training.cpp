@@ -163,12 +163,14 @@ void AttachedTraining::start(std::int64_t samples) {
   plan_ = control_->first_plan();
 }
 
-void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure) {
+void AttachedTraining::profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure,
+                                      bool also_if_restored) {
   if (knows_saved_ && profiled_at_ == steps_) return;  // with a pass of the same step
   profiled_at_ = steps_;
   const bool restored = !knows_saved_ && !plan_.saved.empty();
   profile_once(samples, closure);
-  if (restored && knows_saved_) profile_once(samples, closure);  // what is due without the restart
+  // What a session that was not restored would do here.
+  if (restored && knows_saved_ && also_if_restored) profile_once(samples, closure);
 }
 
 void AttachedTraining::profile_once(std::int64_t samples, const ClosureBatch::Closure& closure) {
@@ -243,8 +245,9 @@ void AttachedTraining::run_in_memory(const std::vector<std::int64_t>& parts,
   const std::int64_t samples = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
   require(samples > 0, "attach", "the batch has no samples");
   if (!control_) start(parts.front());
-  if (profiler_ && (!std::exchange(began_, true) || steps_ % options_.control_interval == 0))
-    profile_if_due(parts.front(), closure);
+  const bool between = steps_ % options_.control_interval != 0;  // two decisions
+  if (profiler_ && (!std::exchange(began_, true) || !between))
+    profile_if_due(parts.front(), closure, /*also_if_restored=*/!between);
   if (probe_ && control_->probe_due(steps_)) probe(parts.front(), closure);
   for (;;) {
     ran_ = plan_for(samples);
@@ -342,7 +345,7 @@ void AttachedTraining::leave_activations() {
 
 void AttachedTraining::profile(std::int64_t samples, const ClosureBatch::Closure& closure) {
   if (!control_) start(samples);
-  if (profiler_) profile_if_due(samples, closure);
+  if (profiler_) profile_if_due(samples, closure, /*also_if_restored=*/true);
 }
 
 void AttachedTraining::finish_own_step(std::int64_t samples, const at::Tensor& mean_loss) {
@@ -379,7 +382,7 @@ std::vector<MemoryPlan> AttachedTraining::memory_plans(std::int64_t samples,
   require(samples >= least, "memory_plan", "needs a batch of at least ", least, " samples, got ",
           samples);
   if (!control_) start(samples);
-  if (profiler_ && !knows_saved_) profile_if_due(samples, closure);
+  if (profiler_ && !knows_saved_) profile_if_due(samples, closure, /*also_if_restored=*/false);
   gauge_.release_cache();
   MemoryCosts costs{.weights = gauge_.used()};
   for (const bool whole : {true, false}) {

@@ -147,7 +147,8 @@ class AttachedTraining {
   /// For an error: the budget, what is taken of it, and what would lower that.
   std::string room_text() const;
   void decide();
-  void profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure);
+  void profile_if_due(std::int64_t samples, const ClosureBatch::Closure& closure,
+                      bool also_if_restored);
   void profile_once(std::int64_t samples, const ClosureBatch::Closure& closure);
   void probe(std::int64_t samples, const ClosureBatch::Closure& closure);
   bool decides() const;
