@@ -84,6 +84,14 @@ CompressionNoise one_noisy_layer(double error) {
           .layers = {{.variance = error, .square = 1}, {.variance = error / 100, .square = 1}}};
 }
 
+/// Of no layer in particular.
+CompressionNoise unlayered(double noise, double batch_variance = 1) {
+  return {.compression_variance = noise,
+          .batch_variance = batch_variance,
+          .error = noise,
+          .layers = std::vector<LayerCompressionNoise>(2)};
+}
+
 constexpr ProfileKind kValuesAsked = ProfileKind::Values, kNoiseAsked = ProfileKind::Noise;
 
 TEST(ActivationPolicy, MeasuresAgainUntilTheBoundHolds) {
@@ -250,12 +258,7 @@ TEST(ActivationPolicy, RisesAgainOnceTensorsWereMeasured) {
   double noise = 1e-5;
   SimulatedProfiler profiler;
   profiler.error_of = [](std::size_t i) { return i == 2 ? 0.1 : 0.001; };
-  profiler.noise_of = [&](const StepPlan&) {
-    return CompressionNoise{.compression_variance = noise,
-                            .batch_variance = 1,
-                            .error = noise,
-                            .layers = std::vector<LayerCompressionNoise>(2)};
-  };
+  profiler.noise_of = [&](const StepPlan&) { return unlayered(noise); };
   StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
   PolicyEvents events;
@@ -272,10 +275,7 @@ TEST(ActivationPolicy, RisesAgainOnceTensorsWereMeasured) {
   std::size_t measured = profiler.tried.size();
   profiler.noise_of = [&](const StepPlan&) {
     const double now = profiler.tried.size() == measured + 1 ? 1e-4 : 1e-5;
-    return CompressionNoise{.compression_variance = now,
-                            .batch_variance = 1,
-                            .error = now,
-                            .layers = std::vector<LayerCompressionNoise>(2)};
+    return unlayered(now);
   };
   profiler.profile(policy, plan, /*restored=*/false, 100);
   EXPECT_TRUE(rises_after(100));
@@ -300,12 +300,7 @@ TEST(ActivationPolicy, MeasuresEveryLowerRatioUntilTheNoiseIsLowEnough) {
   double noise = 1e-3;
   SimulatedProfiler profiler;
   profiler.error_of = [](std::size_t) { return 0.001; };
-  profiler.noise_of = [&](const StepPlan&) {
-    return CompressionNoise{.compression_variance = noise,
-                            .batch_variance = 1,
-                            .error = noise,
-                            .layers = std::vector<LayerCompressionNoise>(2)};
-  };
+  profiler.noise_of = [&](const StepPlan&) { return unlayered(noise); };
   StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
   PolicyEvents events;
@@ -341,12 +336,7 @@ TEST(ActivationPolicy, DoesNotProfileMoreOftenWhereNothingCanFollow) {
         {.compression = {.mode = CompressionMode::Ratio, .loop = {.target_ratio = 4}}});
     SimulatedProfiler profiler;
     profiler.error_of = [](std::size_t) { return 0.001; };
-    profiler.noise_of = [&](const StepPlan&) {
-      return CompressionNoise{.compression_variance = 0.06,
-                              .batch_variance = batch_variance,
-                              .error = 0.06,
-                              .layers = std::vector<LayerCompressionNoise>(2)};
-    };
+    profiler.noise_of = [&](const StepPlan&) { return unlayered(0.06, batch_variance); };
     StepPlan plan = profiled_plan();
     PolicyEvents events;
     std::int64_t profiles = 0;
@@ -366,12 +356,7 @@ TEST(ActivationPolicy, CallsNoRiseTooNoisyThatBitsTookBack) {
   SimulatedProfiler profiler;
   profiler.attention = true;
   double noise = 1e-5;
-  profiler.noise_of = [&](const StepPlan&) {
-    return CompressionNoise{.compression_variance = noise,
-                            .batch_variance = 1,
-                            .error = noise,
-                            .layers = std::vector<LayerCompressionNoise>(2)};
-  };
+  profiler.noise_of = [&](const StepPlan&) { return unlayered(noise); };
   StepPlan plan = profiled_plan();
   profiler.profile(policy, plan);
   PolicyEvents events;

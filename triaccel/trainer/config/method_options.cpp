@@ -147,7 +147,7 @@ void add_activation_options(std::vector<Option>& all) {
       .only_with(kCompressed);
   a.topic(topics::kActivations);
   a.add("--activation-least-ratio", "least_ratio", &A::least_ratio,
-        "compressed: lowest ratio to which accuracy and noise may lower it")
+        "compressed: the ratio is never lowered below this")
       .at_least(1)
       .only_with(kCompressed);
   a.add("--activation-guard", "guard", &A::guard,
@@ -159,10 +159,10 @@ void add_activation_options(std::vector<Option>& all) {
       .above(0, 1)
       .only_with(kBounded);
   a.add("--activation-adapt", "adapt", &A::adapt,
-        "adapt the compression ratio to loss and accuracy while training")
+        "adapt the compression ratio to loss, accuracy and gradient noise while training")
       .only_with(kPlannedBits);
   a.add("--activation-profile-every", "profile_every", &A::profile_every,
-        "most steps between two profiles of activations, which reallocate bit widths")
+        "largest number of steps between two profiles of activations, which reallocate bit widths")
       .alias("--activation-look-every")
       .formerly("look_every")
       .at_least(1)
